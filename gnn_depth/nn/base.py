@@ -1,0 +1,220 @@
+"""The abstract parts that a deep GNN is assembled from. A part's constructor signature is its config."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+
+if TYPE_CHECKING:
+    from gnn_depth.nn.stack import DeepGNN
+
+
+class Layer(nn.Module, ABC):
+    """A message-passing layer: features of the nodes and a graph in, features of the nodes out.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head of the outgoing features.
+        heads: Heads whose outputs are concatenated.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
+        super().__init__()
+        for name, value in (("in_channels", in_channels), ("out_channels", out_channels), ("heads", heads)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}.")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.heads = heads
+
+    @property
+    def width(self) -> int:
+        """Width of the outgoing features: heads x channels."""
+        return self.heads * self.out_channels
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]: ...
+
+    @abstractmethod
+    def reset_parameters(self) -> None:
+        """Draw the parameters as PyTorch Geometric does for this layer."""
+
+    def extra_repr(self) -> str:
+        heads = f", heads={self.heads}" if self.heads > 1 else ""
+        return f"{self.in_channels}, {self.out_channels}{heads}"
+
+
+@dataclass(frozen=True)
+class LinearScore:
+    r"""What a linear attention score was made of: :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`."""
+
+    x: Float[Tensor, "nodes heads channels"]
+    att_dst: Float[Tensor, "heads channels"]
+    att_src: Float[Tensor, "heads channels"]
+
+
+@dataclass(frozen=True)
+class AdditiveScore:
+    r"""What an additive attention score was made of: :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`."""
+
+    x_dst: Float[Tensor, "nodes heads channels"]
+    x_src: Float[Tensor, "nodes heads channels"]
+    att: Float[Tensor, "heads channels"]
+
+
+Score: TypeAlias = LinearScore | AdditiveScore
+
+
+class AttentionLayer(Layer):
+    """A layer with attention scores on its edges, which score norms may normalise before the softmax.
+
+    Attributes:
+        score: What the scores are made of, one of the score classes.
+        score_norms: The norms that the stack has placed here, applied in order.
+    """
+
+    score: ClassVar[type]
+
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
+        super().__init__(in_channels, out_channels, heads)
+        self.score_norms = nn.ModuleList()
+
+    def place(self, norm: "ScoreNorm") -> None:
+        """Add a norm of the scores.
+
+        Raises:
+            ValueError: The norm does not serve this kind of score.
+        """
+        if self.score not in norm.serves:
+            served = ", ".join(score.__name__ for score in norm.serves)
+            raise ValueError(
+                f"{type(norm).__name__} serves {served}, and {type(self).__name__} has {self.score.__name__}."
+            )
+        self.score_norms.append(norm)
+
+    def normalise(
+        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
+    ) -> Float[Tensor, "edges heads"]:
+        for norm in self.score_norms:
+            scores = norm(scores, score, graph)
+        return scores
+
+
+class Norm(nn.Module, ABC):
+    """What holds magnitudes in bounds. Its base class says where it acts, and the stack puts it there."""
+
+
+class FeatureNorm(Norm):
+    """A norm of node features, after a layer and before its activation.
+
+    Args:
+        channels: Width of the node features.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]: ...
+
+
+class ScoreNorm(Norm):
+    """A norm of attention scores, before the softmax.
+
+    Args:
+        heads: Number of attention heads.
+
+    Attributes:
+        serves: The kinds of score it has a formula for.
+    """
+
+    serves: ClassVar[tuple[type, ...]] = (LinearScore, AdditiveScore)
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    @abstractmethod
+    def forward(
+        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
+    ) -> Float[Tensor, "edges heads"]: ...
+
+
+class Skip(nn.Module, ABC):
+    """How a layer's output joins what came before it.
+
+    Args:
+        widths: Width of every earlier state, the layer's input last.
+        out_channels: Width of the layer's output.
+
+    Attributes:
+        width: Width of what :meth:`forward` returns.
+    """
+
+    def __init__(self, widths: list[int], out_channels: int) -> None:
+        super().__init__()
+        self.width = out_channels
+
+    @abstractmethod
+    def forward(
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+    ) -> Float[Tensor, "nodes outputs"]:
+        """Join.
+
+        Args:
+            update: The layer's output, normed and activated.
+            states: The states before it, oldest first; the last one is the layer's input.
+        """
+
+
+class Init(ABC):
+    """How the parameters of a stack are drawn. Called once, on the assembled stack."""
+
+    @abstractmethod
+    def __call__(self, stack: "DeepGNN") -> None: ...
+
+
+@dataclass(frozen=True)
+class WeightChain:
+    """The parameters of a layer by the neurons that they lead into and out of; neurons run over concatenated heads.
+
+    Attributes:
+        incoming: Matrices (neurons, inputs); row i is what comes into neuron i of this layer.
+        outgoing: Those of them whose column j is what leaves neuron j of the layer before.
+        attention: Matrices (heads, channels); the entry at i of the flattened matrix belongs to neuron i.
+    """
+
+    incoming: tuple[Tensor, ...]
+    outgoing: tuple[Tensor, ...]
+    attention: tuple[Tensor, ...] = ()
+
+
+@runtime_checkable
+class HasWeightChain(Protocol):
+    """A layer that says which weights lead into and out of its neurons, so that inits and diagnostics can serve it."""
+
+    def weight_chain(self) -> WeightChain: ...
+
+
+LayerFactory: TypeAlias = Callable[[int, int], Layer]
+NormFactory: TypeAlias = Callable[[int], Norm]
+SkipFactory: TypeAlias = Callable[[list[int], int], Skip]
+
+
+def part_class(factory: Callable[..., object]) -> type:
+    """The class that a part's factory makes: the class itself, or what a (nested) ``functools.partial`` holds.
+
+    Raises:
+        ValueError: It cannot be told without calling the factory, as for a lambda.
+    """
+    held = (factory, getattr(factory, "func", None), *getattr(factory, "args", ()))
+    for item in held:
+        if isinstance(item, type):
+            return item
+    raise ValueError(f"a part is given as a class or functools.partial of one, not as {factory!r}.")

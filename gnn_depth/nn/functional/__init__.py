@@ -1,0 +1,16 @@
+"""Tensors in, tensors out: what layers and norms are written on."""
+
+from gnn_depth.nn.functional.dropout import dropout
+from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
+from gnn_depth.nn.functional.segments import graph_mean, segment_max, segment_softmax, segment_sum
+
+__all__ = [
+    "aggregate",
+    "dropout",
+    "edge_additive",
+    "edge_dot",
+    "graph_mean",
+    "segment_max",
+    "segment_softmax",
+    "segment_sum",
+]

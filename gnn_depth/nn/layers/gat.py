@@ -1,0 +1,72 @@
+"""Graph attention with linear scores."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import glorot, zeros
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import AttentionLayer, LinearScore, WeightChain
+from gnn_depth.nn.functional import aggregate, dropout, segment_softmax
+from gnn_depth.registry import register
+
+
+@register("layer", "gat")
+class GAT(AttentionLayer):
+    r"""Average the neighbours with weights that a linear score of the pair decides.
+
+    .. math::
+        h = W x, \quad s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j, \quad
+        \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} \mathrm{LeakyReLU}(s_{ij}), \quad
+        x'_i = \sum_j \alpha_{ij} h_j + b
+
+    for each head; the heads are concatenated. Score norms act on s, before the LeakyReLU.
+    Veličković et al., *Graph Attention Networks*, ICLR 2018.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        negative_slope: Slope of the LeakyReLU below zero.
+        dropout: Probability of dropping an attention weight in training.
+        bias: Whether to add b.
+    """
+
+    score = LinearScore
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.att_dst = nn.Parameter(torch.empty(heads, out_channels))
+        self.att_src = nn.Parameter(torch.empty(heads, out_channels))
+        self.bias = nn.Parameter(torch.zeros(heads * out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.lin.weight, self.att_dst, self.att_src):
+            glorot(weight)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src))
+
+    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+        graph = graph.with_self_loops()
+        h = self.lin(x).view(-1, self.heads, self.out_channels)
+        score_dst, score_src = (h * self.att_dst).sum(-1), (h * self.att_src).sum(-1)
+        scores = score_dst.index_select(0, graph.target) + score_src.index_select(0, graph.source)
+        scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
+        alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
+        out = aggregate(dropout(alpha, self.dropout, self.training), h, graph).flatten(1)
+        return out if self.bias is None else out + self.bias

@@ -1,0 +1,75 @@
+"""Graph attention with additive scores."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import glorot, zeros
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import AdditiveScore, AttentionLayer, WeightChain
+from gnn_depth.nn.functional import aggregate, dropout, edge_additive, segment_softmax
+from gnn_depth.registry import register
+
+
+@register("layer", "gatv2")
+class GATv2(AttentionLayer):
+    r"""Average the neighbours with weights that a small network on the pair decides.
+
+    .. math::
+        s_{ij} = a \cdot \mathrm{LeakyReLU}(W_{dst} x_i + W_{src} x_j), \quad
+        \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} s_{ij}, \quad
+        x'_i = \sum_j \alpha_{ij} W_{src} x_j + b
+
+    for each head; the heads are concatenated. Score norms act on s.
+    Brody, Alon & Yahav, *How Attentive are Graph Attention Networks?*, ICLR 2022.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        negative_slope: Slope of the LeakyReLU below zero.
+        dropout: Probability of dropping an attention weight in training.
+        bias: Whether to add b.
+        share_weights: Whether W_dst is W_src.
+    """
+
+    score = AdditiveScore
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        bias: bool = True,
+        share_weights: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.share_weights = share_weights
+        self.lin_src = nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.lin_dst = None if share_weights else nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.att = nn.Parameter(torch.empty(heads, out_channels))
+        self.bias = nn.Parameter(torch.zeros(heads * out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (*self.weight_chain().incoming, self.att):
+            glorot(weight)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
+        return WeightChain(incoming=both, outgoing=both, attention=(self.att,))
+
+    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+        graph = graph.with_self_loops()
+        x_src = self.lin_src(x).view(-1, self.heads, self.out_channels)
+        x_dst = x_src if self.lin_dst is None else self.lin_dst(x).view_as(x_src)
+        scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
+        alpha = segment_softmax(scores, graph)
+        out = aggregate(dropout(alpha, self.dropout, self.training), x_src, graph).flatten(1)
+        return out if self.bias is None else out + self.bias

@@ -1,0 +1,46 @@
+"""Graph convolution."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import glorot, zeros
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import Layer, WeightChain
+from gnn_depth.nn.functional import aggregate
+from gnn_depth.registry import register
+
+
+@register("layer", "gcn")
+class GCN(Layer):
+    r"""Average the neighbours, weighted by degree, after a linear map.
+
+    .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} W x_j + b
+
+    with degrees d that count the self-loop. Kipf & Welling, *Semi-Supervised Classification with
+    Graph Convolutional Networks*, ICLR 2017.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of the outgoing features.
+        bias: Whether to add b.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
+        super().__init__(in_channels, out_channels)
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        glorot(self.lin.weight)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
+
+    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+        graph = graph.with_self_loops()
+        h = self.lin(x)
+        out = aggregate(graph.gcn_weights(h.dtype)[:, None], h[:, None], graph)[:, 0]
+        return out if self.bias is None else out + self.bias

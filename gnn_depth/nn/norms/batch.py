@@ -1,0 +1,32 @@
+"""Batch normalisation."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.registry import register
+
+
+@register("norm", "batch")
+class BatchNorm(FeatureNorm):
+    r"""Bring each channel to mean 0 and variance 1 over all nodes, then scale and shift it.
+
+    .. math:: \tilde x_{ic} = \gamma_c \frac{x_{ic} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + \beta_c
+
+    with mu and sigma of the step's nodes in training, and their running averages otherwise.
+    Ioffe & Szegedy, *Batch Normalization*, ICML 2015; computed by :class:`torch.nn.BatchNorm1d`.
+
+    Args:
+        channels: Width of the node features.
+        eps: Added to the variance.
+        momentum: Weight of the newest step in the running averages.
+        affine: Whether gamma and beta are learned.
+    """
+
+    def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
+        super().__init__(channels)
+        self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        return self.norm(x)

@@ -1,0 +1,20 @@
+"""No norm."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.registry import register
+
+
+@register("norm", "none")
+class NoNorm(FeatureNorm):
+    """Leave the features as they are.
+
+    Args:
+        channels: Width of the node features.
+    """
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        return x

@@ -1,0 +1,24 @@
+"""No skip connection."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.nn.base import Skip
+from gnn_depth.registry import register
+
+
+@register("skip", "none")
+class NoSkip(Skip):
+    r"""Go on with the layer's output alone: :math:`X^{l+1} = F(X^l)`.
+
+    Args:
+        widths: Width of every earlier state, the layer's input last.
+        out_channels: Width of the layer's output.
+    """
+
+    def forward(
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+    ) -> Float[Tensor, "nodes outputs"]:
+        return update

@@ -1,0 +1,162 @@
+"""DeepGNN: a stack of named parts."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import (
+    AttentionLayer,
+    FeatureNorm,
+    Layer,
+    LayerFactory,
+    NormFactory,
+    ScoreNorm,
+    SkipFactory,
+    part_class,
+)
+from gnn_depth.nn.functional import dropout
+from gnn_depth.nn.skips.none import NoSkip
+from gnn_depth.registry import registered
+
+Activation = Literal[
+    "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
+]
+
+
+class DeepGNN(nn.Module):
+    r"""An encoder, L blocks (dropout, layer, norms, activation, skip) and a decoder.
+
+    .. math:: X^{l+1} = \mathrm{skip}(X^l, \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))))
+
+    With a decoder, the last block has its norms and skip but, unless ``last_activation``, no
+    activation. Without one the last layer gives the outputs themselves: nothing follows it, and
+    its heads are averaged.
+
+    Args:
+        in_channels: Width of the input features.
+        out_channels: Number of outputs of a node.
+        layer: Makes a layer from (in_channels, out_channels).
+        num_layers: L.
+        hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
+        norms: Each makes a norm from the width (feature norms) or the number of heads (score norms).
+        skip: Makes a skip from (widths of the earlier states, out_channels).
+        activation: Name of a function in ``torch.nn.functional``, or ``identity``.
+        last_activation: Whether an activation follows the last layer too; needs a decoder.
+        dropout: Probability of dropping an input feature of a layer in training.
+        encoder: Whether a ``linear`` map comes before the stack, or ``none``.
+        decoder: Whether a ``linear`` map comes after the stack, or ``none``.
+
+    Raises:
+        ValueError: A norm has no place in the layer, or a number is out of its range.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        layer: LayerFactory,
+        num_layers: int = 2,
+        hidden_channels: int = 64,
+        norms: Sequence[NormFactory] = (),
+        skip: SkipFactory = NoSkip,
+        activation: Activation = "relu",
+        last_activation: bool = False,
+        dropout: float = 0.0,
+        encoder: Literal["linear", "none"] = "linear",
+        decoder: Literal["linear", "none"] = "linear",
+    ) -> None:
+        super().__init__()
+        _check(num_layers=num_layers, hidden_channels=hidden_channels, dropout=dropout)
+        if last_activation and decoder == "none":
+            raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
+        self.dropout = dropout
+        self.activation = _identity if activation == "identity" else getattr(F, activation)
+        self.last_activation = last_activation
+        self.encoder = nn.Linear(in_channels, hidden_channels) if encoder == "linear" else nn.Identity()
+        self.layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        widths = [hidden_channels if encoder == "linear" else in_channels]
+        for position in range(num_layers):
+            gives_output = decoder == "none" and position == num_layers - 1
+            block = layer(widths[-1], out_channels if gives_output else hidden_channels)
+            feature_norms = _place(norms, block, gives_output)
+            self.layers.append(block)
+            if not gives_output:
+                self.norms.append(feature_norms)
+                self.skips.append(skip(list(widths), block.width))
+                widths.append(self.skips[-1].width)
+        self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
+
+    def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+        """Class scores (logits) of every node."""
+        states = [self.encoder(x)]
+        for layer, norms, skip in zip(self.layers, self.norms, self.skips, strict=False):
+            h = layer(dropout(states[-1], self.dropout, self.training), graph)
+            for norm in norms:
+                h = norm(h, graph)
+            if len(states) < len(self.layers) or self.last_activation:
+                h = self.activation(h)
+            states.append(skip(h, states))
+        if len(self.skips) < len(self.layers):
+            states.append(self.layers[-1](dropout(states[-1], self.dropout, self.training), graph))
+        return self.decoder(states[-1])
+
+    def linear_maps(self) -> list[nn.Linear]:
+        """Linear maps outside the layers: of the encoder, the skips and the decoder."""
+        parts = [self.encoder, *self.skips, self.decoder]
+        return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
+
+
+class MeanOfHeads(nn.Module):
+    """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes, outputs)."""
+
+    def __init__(self, out_channels: int) -> None:
+        super().__init__()
+        self.out_channels = out_channels
+
+    def forward(self, x: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes outputs"]:
+        return x.view(x.shape[0], -1, self.out_channels).mean(1)
+
+
+def _place(norms: Sequence[NormFactory], layer: Layer, gives_output: bool) -> nn.ModuleList:
+    """Put each norm where its base class says; the feature norms are returned."""
+    feature_norms = nn.ModuleList()
+    for make in norms:
+        cls = part_class(make)
+        if issubclass(cls, ScoreNorm):
+            if not isinstance(layer, AttentionLayer):
+                raise ValueError(_no_place(cls, layer))
+            layer.place(make(layer.heads))  # type: ignore[arg-type]
+        elif issubclass(cls, FeatureNorm):
+            if not gives_output:
+                feature_norms.append(make(layer.width))
+        else:
+            raise ValueError(f"{cls.__name__} is no norm: subclass FeatureNorm or ScoreNorm.")
+    return feature_norms
+
+
+def _no_place(norm: type, layer: Layer) -> str:
+    with_scores = [name for name, cls in registered("layer").items() if issubclass(cls, AttentionLayer)]
+    return (
+        f"norm {_name('norm', norm)!r} acts on attention scores, and layer {_name('layer', type(layer))!r} has none. "
+        f"Layers with scores: {', '.join(with_scores)}."
+    )
+
+
+def _name(kind: str, cls: type) -> str:
+    return next((name for name, c in registered(kind).items() if c is cls), cls.__name__)
+
+
+def _check(num_layers: int, hidden_channels: int, dropout: float) -> None:
+    for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}.")
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"dropout is a probability, in [0, 1], not {dropout}.")
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x

@@ -1,0 +1,148 @@
+"""One table of named parts: kind -> name -> class, filled by decorators, entry points and plugin files."""
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TypeVar
+
+ENTRY_POINT_GROUP = "gnn_depth.plugins"
+KINDS = ("layer", "norm", "init", "skip", "data")
+
+_TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
+Part = TypeVar("Part", bound=type)
+
+
+class RegistryError(ValueError):
+    """A name that nobody registered, one registered twice, or a plugin that does not load."""
+
+
+def register(kind: str, name: str) -> Callable[[Part], Part]:
+    """Class decorator: make a class available to configs as ``name``.
+
+    Args:
+        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``data``.
+        name: What configs and the command line call it.
+
+    Raises:
+        RegistryError: Unknown kind, or the name belongs to another class already.
+    """
+    if kind not in KINDS:
+        raise RegistryError(unknown("kind", kind, KINDS))
+
+    def add(cls: Part) -> Part:
+        owner = _TABLE[kind].setdefault(name, cls)
+        # A module that is run again (a notebook cell, a reload) brings the same class anew: it may replace itself.
+        if owner is not cls and import_path(owner) != import_path(cls):
+            raise RegistryError(
+                f"{kind} {name!r} is already {import_path(owner)}; {import_path(cls)} needs another name."
+            )
+        _TABLE[kind][name] = cls
+        return cls
+
+    return add
+
+
+def get(kind: str, name: str) -> type:
+    """Look a part up by its registered name or its class name (``pair`` or ``PairNorm``).
+
+    Raises:
+        RegistryError: No such part; the message has the near miss and the choices.
+    """
+    names = _TABLE[kind]
+    by_class = {cls.__name__: cls for cls in names.values()}
+    found = names.get(name) or by_class.get(name)
+    if found is None:
+        raise RegistryError(unknown(kind, name, names, also=by_class))
+    return found
+
+
+def registered(kind: str) -> dict[str, type]:
+    """All parts of a kind, by name, in alphabetical order."""
+    return dict(sorted(_TABLE[kind].items()))
+
+
+def name_of(cls: type) -> tuple[str, str] | None:
+    """The kind and name under which a class is registered, or None."""
+    return next(((kind, name) for kind, names in _TABLE.items() for name, c in names.items() if c is cls), None)
+
+
+def import_path(cls: type) -> str:
+    """``package.module.Class``."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that a misspelt word probably meant, capital letters aside."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
+
+
+def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] = ()) -> str:
+    """The sentence that answers a wrong name: what, the value, the near miss, the choices."""
+    choices = sorted(choices)
+    near = nearest(value, [*choices, *also])
+    hint = f" Did you mean {near!r}?" if near else ""
+    return f"unknown {what} {value!r}.{hint} Available: {', '.join(choices)}."
+
+
+def load_entry_points() -> None:
+    """Import every module that an installed package advertises under ``gnn_depth.plugins``.
+
+    Raises:
+        RegistryError: A plugin does not import; it is named with its distribution.
+    """
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            owner = f" of {entry.dist.name}" if entry.dist else ""
+            raise RegistryError(f"plugin {entry.name!r}{owner} ({entry.value}) does not load: {error!r}") from error
+
+
+def load_plugin(source: str) -> None:
+    """Import a plugin by file (``my_norm.py``) or module name (``my_package.norms``).
+
+    Raises:
+        RegistryError: There is no such file or module, or it does not import.
+    """
+    path = Path(source)
+    try:
+        if path.suffix == ".py":
+            _import_file(path)
+        else:
+            importlib.import_module(source)
+    except RegistryError:
+        raise
+    except Exception as error:
+        raise RegistryError(f"plugin {source!r} does not load: {error!r}") from error
+
+
+def _import_file(path: Path) -> None:
+    if not path.is_file():
+        raise RegistryError(f"plugin file {str(path)!r} does not exist (looked in {Path.cwd()}).")
+    # The module is importable by its stem afterwards, so class paths of the run's saved config resolve.
+    if path.stem in sys.modules:
+        known = getattr(sys.modules[path.stem], "__file__", None)
+        if known and Path(known).resolve() == path.resolve():
+            return
+        raise RegistryError(f"plugin file {str(path)!r} hides the module {path.stem!r}: rename the file.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+
+
+def summary(cls: type) -> str:
+    """The first line of a class's docstring."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0]

@@ -1,0 +1,72 @@
+import pytest
+import torch
+from torch import nn
+
+from gnn_depth.nn.base import Layer
+from gnn_depth.nn.inits import DefaultInit, Xavier
+from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.skips import Residual
+from gnn_depth.nn.stack import DeepGNN
+
+
+def stack_of(layer):
+    return DeepGNN(50, 7, layer, num_layers=3, hidden_channels=128, skip=Residual)
+
+
+@pytest.mark.parametrize("layer", [GCN, GAT, GATv2])
+@pytest.mark.parametrize("distribution", ["normal", "uniform"])
+def test_xavier_draws_matrices_of_its_variance_and_attention_as_one_row(layer, distribution):
+    stack = stack_of(layer)
+    Xavier(distribution, gain=2.0)(stack)
+    weights = [weight for block in stack.layers for weight in block.weight_chain().incoming]
+    for weight in [*weights, *(linear.weight for linear in stack.linear_maps())]:
+        expected = 4 * 2 / sum(weight.shape)
+        assert weight.var().item() == pytest.approx(expected, rel=0.15 if weight.numel() > 1000 else 0.3)
+        assert weight.mean().abs().item() < 5 * (expected / weight.numel()) ** 0.5
+    for block in stack.layers:
+        for attention in block.weight_chain().attention:
+            assert attention.var().item() == pytest.approx(4 * 2 / 129, rel=0.5)
+    bound = (4 * 6 / 256) ** 0.5
+    assert (weights[0].abs().max().item() <= bound) == (distribution == "uniform")
+
+
+def test_xavier_zeroes_every_bias():
+    stack = stack_of(GCN)
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.fill_(3)
+    Xavier()(stack)
+    assert all((p == 0).all() for name, p in stack.named_parameters() if name.endswith("bias"))
+    assert not any((p == 3).any() for p in stack.parameters())
+
+
+def test_the_default_draws_every_parameter_anew():
+    stack = stack_of(GAT)
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.fill_(3)
+    DefaultInit()(stack)
+    assert not any((p == 3).any() for p in stack.parameters())
+
+
+def test_one_seed_gives_one_draw():
+    draws = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        stack = stack_of(GATv2)
+        Xavier()(stack)
+        draws.append(nn.utils.parameters_to_vector(stack.parameters()))
+    assert torch.equal(*draws)
+
+
+def test_a_layer_without_a_weight_chain_is_named():
+    class Plain(Layer):
+        def forward(self, x, graph):
+            return x
+
+        def reset_parameters(self):
+            pass
+
+    stack = DeepGNN(4, 2, Plain, num_layers=1, hidden_channels=4)
+    with pytest.raises(ValueError, match=r"needs the weight chain of layer 0, and Plain has none"):
+        Xavier()(stack)

@@ -1,0 +1,36 @@
+import pytest
+import torch
+from torch_geometric.nn import PairNorm as Reference
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.norms import PairNorm
+
+NO_EDGES = torch.zeros(2, 0, dtype=torch.long)
+one_graph = Graph(NO_EDGES, 6)
+two_graphs = Graph(NO_EDGES, 6, torch.tensor([0, 0, 1, 1, 1, 1]))
+
+
+@pytest.mark.parametrize("graph", [one_graph, two_graphs])
+def test_it_agrees_with_pytorch_geometric(graph):
+    x = torch.randn(6, 4, dtype=torch.float64)
+    expected = Reference(scale=2.0, eps=0.0)(x, graph.node_to_graph)
+    torch.testing.assert_close(PairNorm(4, scale=2.0)(x, graph), expected)
+
+
+def test_it_centres_every_graph():
+    out = PairNorm(4)(torch.randn(6, 4) + 5, two_graphs)
+    torch.testing.assert_close(out[:2].mean(0), torch.zeros(4), atol=1e-6, rtol=0)
+    torch.testing.assert_close(out[2:].mean(0), torch.zeros(4), atol=1e-6, rtol=0)
+
+
+def test_it_is_unmoved_by_shifting_and_scaling_its_input():
+    x, norm = torch.randn(6, 4, dtype=torch.float64), PairNorm(4)
+    torch.testing.assert_close(norm(3 * x + 7, one_graph), norm(x, one_graph))
+
+
+def test_identical_nodes_stay_finite_and_have_finite_gradients():
+    x = torch.ones(6, 4, requires_grad=True)
+    out = PairNorm(4)(x, one_graph)
+    out.sum().backward()
+    assert (out == 0).all()
+    assert x.grad.isfinite().all()

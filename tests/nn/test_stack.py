@@ -1,0 +1,114 @@
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
+from gnn_depth.nn.skips import Residual
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_stack_with_encoder_and_decoder_is_its_parts_in_order(graph):
+    stack = DeepGNN(6, 3, partial(GAT, heads=2), 2, 4, [LayerNorm], Residual, activation="elu")
+    h0 = stack.encoder(X)
+    h1 = stack.skips[0](torch.nn.functional.elu(stack.norms[0][0](stack.layers[0](h0, graph), graph)), [h0])
+    h2 = h1 + stack.norms[1][0](stack.layers[1](h1, graph), graph)
+    torch.testing.assert_close(stack(X, graph), stack.decoder(h2))
+
+
+def test_a_bare_stack_is_its_layers_with_activations_between_and_nothing_after(graph):
+    stack = DeepGNN(6, 3, partial(GATv2, bias=False), 2, 4, [LayerNorm], encoder="none", decoder="none")
+    h1 = torch.relu(stack.norms[0][0](stack.layers[0](X, graph), graph))
+    torch.testing.assert_close(stack(X, graph), stack.layers[1](h1, graph))
+
+
+def test_without_a_decoder_the_heads_of_the_last_layer_are_averaged(graph):
+    stack = DeepGNN(6, 3, partial(GAT, heads=4), 1, 4, encoder="none", decoder="none")
+    out = stack.layers[0](X, graph)
+    torch.testing.assert_close(stack(X, graph), (out[:, :3] + out[:, 3:6] + out[:, 6:9] + out[:, 9:]) / 4)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_an_activation_follows_the_last_layer_only_on_request(graph, last):
+    stack = DeepGNN(6, 3, GCN, 1, 4, last_activation=last)
+    h = stack.layers[0](stack.encoder(X), graph)
+    torch.testing.assert_close(stack(X, graph), stack.decoder(torch.relu(h) if last else h))
+
+
+def test_identity_is_an_activation(graph):
+    stack = DeepGNN(6, 3, partial(GCN, bias=False), 3, 4, activation="identity", encoder="none", decoder="none")
+    torch.testing.assert_close(stack(2 * X, graph), 2 * stack(X, graph))
+
+
+def test_norms_go_where_their_base_class_says():
+    stack = DeepGNN(6, 3, GAT, 2, 4, norms=[LipschitzNorm, PairNorm, partial(LayerNorm, eps=1e-3)])
+    for layer, norms in zip(stack.layers, stack.norms, strict=True):
+        assert [type(norm) for norm in layer.score_norms] == [LipschitzNorm]
+        assert [type(norm) for norm in norms] == [PairNorm, LayerNorm]
+
+
+def test_norms_are_made_for_the_width_and_the_heads_of_their_layer():
+    stack = DeepGNN(6, 3, partial(GAT, heads=2), 1, 4, norms=[LipschitzNorm, LayerNorm])
+    assert stack.layers[0].score_norms[0].heads == 2
+    assert stack.norms[0][0].channels == 8
+
+
+def test_score_norms_reach_the_last_layer_without_a_decoder():
+    stack = DeepGNN(6, 3, GAT, 2, 4, norms=[LipschitzNorm, LayerNorm], decoder="none")
+    assert [len(layer.score_norms) for layer in stack.layers] == [1, 1]
+    assert len(stack.norms) == 1
+
+
+def test_a_norm_without_a_place_says_which_layers_have_one():
+    with pytest.raises(ValueError, match=r"norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.*gat"):
+        DeepGNN(6, 3, GCN, norms=[LipschitzNorm])
+
+
+def test_a_class_that_is_no_norm_is_refused():
+    with pytest.raises(ValueError, match="Linear is no norm"):
+        DeepGNN(6, 3, GCN, norms=[torch.nn.Linear])
+    with pytest.raises(ValueError, match="a part is given as a class"):
+        DeepGNN(6, 3, GCN, norms=[lambda width: LayerNorm(width)])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_layers": 0}, "num_layers must be at least 1, not 0"),
+        ({"hidden_channels": -1}, "hidden_channels must be at least 1, not -1"),
+        ({"dropout": 1.5}, r"in \[0, 1\], not 1.5"),
+        ({"decoder": "none", "last_activation": True}, "last_activation needs a decoder"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        DeepGNN(6, 3, GCN, **options)
+
+
+def test_dropout_acts_in_training_only(graph):
+    stack = DeepGNN(6, 3, GCN, 2, 4, dropout=0.5)
+    assert not torch.equal(stack(X, graph), stack(X, graph))
+    stack.eval()
+    assert torch.equal(stack(X, graph), stack(X, graph))
+
+
+def test_the_structure_is_computed_once_for_all_layers_and_steps(graph, monkeypatch):
+    made = []
+    original = Graph._add_self_loops
+    monkeypatch.setattr(Graph, "_add_self_loops", lambda self: made.append(1) or original(self))
+    stack = DeepGNN(6, 3, GAT, 5, 4)
+    for _ in range(3):
+        stack(X, graph)
+    assert made == [1]
+
+
+def test_a_deep_stack_is_permutation_equivariant(graph):
+    stack = DeepGNN(6, 3, partial(GAT, heads=2), 8, 4, [LipschitzNorm, PairNorm], Residual, activation="elu").double()
+    order = torch.randperm(9)
+    renumbered = Graph(torch.argsort(order)[graph.edge_index], 9)
+    x = X.double()
+    torch.testing.assert_close(stack(x[order], renumbered), stack(x, graph)[order])

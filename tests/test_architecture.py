@@ -1,0 +1,52 @@
+"""Data flows one way, and so do imports: which room may import which is a table, and the table is a test."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "gnn_depth"
+
+MAY_IMPORT = {
+    "_version": set(),
+    "registry": set(),
+    "graph": set(),
+    "short_names": {"registry"},
+    "nn": {"nn", "registry", "graph"},
+    "data": {"data", "registry", "graph"},
+    "training": {"training", "nn", "data.base"},
+    "cli": {"cli", "short_names", "registry", "graph", "nn", "data", "training", "_version"},
+    "__main__": {"cli"},
+}
+
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            # `from gnn_depth.data import base` names a module by its last part
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name.removeprefix("gnn_depth.") for name in found if name.startswith("gnn_depth.")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_what_the_table_allows(path):
+    allowed = MAY_IMPORT[room(path)]
+    for name in imports(path):
+        assert any(name == room or name.startswith(f"{room}.") for room in allowed), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_says_what_it_is_for_and_fits_on_a_few_screens(path):
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+    assert text.count("\n") <= 260, f"{path} wants splitting by meaning"
