@@ -1,0 +1,53 @@
+"""Where a training went non-finite."""
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.data.base import NodeBatch
+from gnn_depth.nn.stack import DeepGNN
+
+
+class Diverged(RuntimeError):
+    """The loss became NaN or infinite."""
+
+
+def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
+    """Name the first part of a stack, in the order of computation, whose parameters or outputs are not finite.
+
+    Costs one forward pass. Parameters come before outputs: a NaN parameter was made by the gradient of the
+    step before, and everything after it is only its consequence.
+    """
+    bad: list[str] = []
+
+    def look(name: str, part: nn.Module, output: Tensor) -> None:
+        broken = [key for key, value in part.named_parameters() if not _finite(value)]
+        if broken:
+            bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the step before")
+        elif not _finite(output):
+            bad.append(f"output of {name}")
+
+    handles = [
+        part.register_forward_hook(lambda part, _, output, name=name: look(name, part, output))
+        for name, part in _named_parts(stack)
+    ]
+    try:
+        with torch.no_grad():
+            stack(batch.x, batch.graph)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return bad[0] if bad else "loss alone: every layer's output is finite"
+
+
+def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
+    parts: list[tuple[str, nn.Module]] = [("the encoder", stack.encoder)]
+    for position, layer in enumerate(stack.layers):
+        parts.append((f"layer {position} ({type(layer).__name__})", layer))
+        if position < len(stack.norms):
+            parts += [(f"norm {position} ({type(norm).__name__})", norm) for norm in stack.norms[position]]
+            parts.append((f"skip {position} ({type(stack.skips[position]).__name__})", stack.skips[position]))
+    return [*parts, ("the decoder", stack.decoder)]
+
+
+def _finite(tensor: Tensor) -> bool:
+    return bool(tensor.isfinite().all())

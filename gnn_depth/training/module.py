@@ -1,0 +1,159 @@
+"""The only LightningModule: trains a stack of parts to classify nodes."""
+
+import inspect
+from typing import Any, Literal
+
+import lightning as L
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
+from torch import Tensor
+
+from gnn_depth.data.base import NodeBatch, Task
+from gnn_depth.nn.base import Init, LayerFactory, NormFactory, SkipFactory
+from gnn_depth.nn.inits import DefaultInit
+from gnn_depth.nn.layers import GCN
+from gnn_depth.nn.skips import NoSkip
+from gnn_depth.nn.stack import Activation, DeepGNN
+from gnn_depth.training.divergence import Diverged, first_non_finite
+from gnn_depth.training.metrics import classification_metrics
+
+
+class NodeClassifier(L.LightningModule):
+    """Assemble a deep GNN from named parts and train it with cross-entropy.
+
+    Every epoch is one full-batch step. One forward pass in evaluation mode serves the validation and the
+    test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1`` (and ``auroc`` for binary sets).
+
+    Args:
+        in_channels: Number of input features, taken from the data.
+        num_classes: Number of classes, taken from the data.
+        layer: Message-passing layer.
+        norm: Norms of node features or attention scores, applied in order.
+        init: How the parameters are drawn.
+        skip: How a layer's output joins what came before it.
+        num_layers: Number of message-passing layers.
+        hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
+        activation: Function between the layers.
+        last_activation: Whether it follows the last layer too; needs a decoder.
+        dropout: Probability of dropping an input feature of a layer in training.
+        encoder: ``linear`` map before the layers, or ``none``.
+        decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
+        optimizer: Optimizer of all parameters.
+        scheduler: Learning rate schedule, stepped once an epoch.
+        task: ``multiclass`` or ``binary`` (adds ROC AUC), taken from the data.
+
+    Raises:
+        ValueError: A part has no place in this model, or a number is out of its range.
+        Diverged: The loss became NaN or infinite; the step and the first bad layer are named.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        num_classes: int,
+        layer: LayerFactory = GCN,
+        norm: list[NormFactory] = [],  # noqa: B006  (read only; a None would be one more case in every config)
+        init: Init = DefaultInit(),  # noqa: B008  (holds no state)
+        skip: SkipFactory = NoSkip,
+        num_layers: int = 2,
+        hidden_channels: int = 64,
+        activation: Activation = "relu",
+        last_activation: bool = False,
+        dropout: float = 0.0,
+        encoder: Literal["linear", "none"] = "linear",
+        decoder: Literal["linear", "none"] = "linear",
+        optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
+        scheduler: LRSchedulerCallable | None = None,
+        task: Task = "multiclass",
+    ) -> None:
+        super().__init__()
+        self._save_plain_hyperparameters()
+        self.stack = DeepGNN(
+            in_channels,
+            num_classes,
+            layer,
+            num_layers,
+            hidden_channels,
+            norm,
+            skip,
+            activation,
+            last_activation,
+            dropout,
+            encoder,
+            decoder,
+        )
+        init(self.stack)
+        self.optimizer, self.scheduler = optimizer, scheduler
+        self.train_metrics = classification_metrics("multiclass", num_classes).clone(prefix="train/")
+        self.val_metrics = classification_metrics(task, num_classes).clone(prefix="val/")
+        self.test_metrics = classification_metrics(task, num_classes).clone(prefix="test/")
+
+    def forward(self, batch: NodeBatch) -> Tensor:
+        """Class scores (logits) of every node, shape (nodes, classes)."""
+        return self.stack(batch.x, batch.graph)
+
+    def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
+        scores, classes = self(batch)[batch.train_mask], batch.y[batch.train_mask]
+        loss = F.cross_entropy(scores, classes)
+        if not loss.isfinite():
+            where = first_non_finite(self.stack, batch)
+            raise Diverged(f"the loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
+        self.train_metrics.update(scores.detach(), classes)
+        self._log({"train/loss": loss.detach(), "train/lr": self._learning_rate()}, len(classes))
+        self._log(self.train_metrics, len(classes))
+        return loss
+
+    def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
+        scores = self(batch)
+        self._evaluate("val", scores, batch)
+        self._evaluate("test", scores, batch)
+
+    def test_step(self, batch: NodeBatch, batch_idx: int) -> None:
+        self._evaluate("test", self(batch), batch)
+
+    def predict_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
+        """Class probabilities of every node, shape (nodes, classes)."""
+        return self(batch).softmax(-1)
+
+    def configure_optimizers(self) -> Any:
+        optimizer = self.optimizer(self.parameters())
+        if self.scheduler is None:
+            return optimizer
+        scheduler = self.scheduler(optimizer)
+        config: dict[str, Any] = {"scheduler": scheduler}
+        if isinstance(scheduler, ReduceLROnPlateau):
+            config["monitor"] = scheduler.monitor
+        return {"optimizer": optimizer, "lr_scheduler": config}
+
+    def _evaluate(self, stage: Literal["val", "test"], scores: Tensor, batch: NodeBatch) -> None:
+        mask = batch.val_mask if stage == "val" else batch.test_mask
+        scores, classes = scores[mask], batch.y[mask]
+        if len(classes) == 0:
+            return
+        metrics = self.val_metrics if stage == "val" else self.test_metrics
+        metrics.update(scores.softmax(-1), classes)
+        self._log(metrics, len(classes))
+        if stage == "val":
+            self._log({"val/loss": F.cross_entropy(scores, classes)}, len(classes))
+
+    def _log(self, values: Any, batch_size: int) -> None:
+        # One point an epoch: on_step would add a second tag of each name.
+        self.log_dict(values, on_step=False, on_epoch=True, batch_size=batch_size)
+
+    def _learning_rate(self) -> float:
+        optimizer = self.optimizers()
+        return optimizer.param_groups[0]["lr"]
+
+    def _save_plain_hyperparameters(self) -> None:
+        """Keep what a checkpoint can hold as plain data: all of a config; of a call in Python, what is no object."""
+        self.save_hyperparameters(frame=inspect.currentframe().f_back)
+        self.remove_ignored_hparams([name for name, value in self.hparams.items() if not _plain(value)])
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_plain(item) for item in value.values())
+    if isinstance(value, list):
+        return all(_plain(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | str)

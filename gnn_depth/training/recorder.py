@@ -1,0 +1,170 @@
+"""The callback that records a run."""
+
+import datetime as dt
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.utilities import rank_zero_only
+
+from gnn_depth.training.best import BestEpoch
+from gnn_depth.training.divergence import Diverged
+from gnn_depth.training.metrics import selection_metric
+from gnn_depth.training.runs import digest, environment, new_run_folder, write_atomically, write_result
+
+# Processes that a distributed strategy starts afresh must find the folder that the first one made.
+FOLDER_VARIABLE = "GNN_DEPTH_RUN_FOLDER"
+
+
+class RunRecorder(L.Callback):
+    """Give a run its folder and write there what it was and what came of it.
+
+    The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``, TensorBoard's
+    event file, ``checkpoints/best.ckpt`` (best validation epoch) and ``checkpoints/last.ckpt``, and
+    ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed.
+
+    Args:
+        root: Folder of all runs.
+        name: Name of the run, a folder below root; the config file's name by default.
+    """
+
+    def __init__(self, root: str = "runs", name: str | None = None) -> None:
+        self.root = root
+        self.name = name
+        self.folder: Path | None = None
+        self.best = BestEpoch()
+        self.result: dict[str, Any] = {}
+        self._hparams: dict[str, Any] = {}
+
+    def open(self, config_text: str, hparams: dict[str, Any], name: str, seed: int | None) -> list[Logger]:
+        """Make the run's folder before anything is trained, and the loggers that write into it.
+
+        Args:
+            config_text: The resolved config, as YAML.
+            hparams: The same, flattened to dotted keys and plain values, for TensorBoard's HParams page.
+            name: Name of the run where none was given.
+            seed: The run's seed.
+
+        Raises:
+            ValueError: The folder cannot be made or written.
+        """
+        self._started = time.perf_counter()
+        self._hparams = hparams
+        self.folder = self._shared_folder(self.name or name)
+        self.result = {
+            "status": "running",
+            "name": self.name or name,
+            "seed": seed,
+            "config_sha256": digest(config_text),
+            "started": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            **environment(),
+        }
+        loggers = _loggers(self.folder)
+        self._write_config(config_text)
+        self._write()
+        return loggers
+
+    def _shared_folder(self, name: str) -> Path:
+        if rank_zero_only.rank == 0:
+            os.environ[FOLDER_VARIABLE] = str(new_run_folder(self.root, name))
+        return Path(os.environ[FOLDER_VARIABLE])
+
+    @rank_zero_only
+    def _write_config(self, text: str) -> None:
+        assert self.folder is not None
+        write_atomically(self.folder / "config.yaml", text)
+
+    @rank_zero_only
+    def _write(self) -> None:
+        assert self.folder is not None
+        write_result(self.folder, self.result)
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if self.folder is None:
+            return
+        data = trainer.datamodule  # type: ignore[attr-defined]
+        self.best.monitor = selection_metric(getattr(data, "task", "multiclass"))
+        self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
+        if (missing := getattr(data, "missing_hash", None)) is not None:
+            self.result["missing_hash"] = missing
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.best.on_validation_end(trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.best.on_train_epoch_end(trainer, pl_module)
+
+    def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.folder is not None:
+            self._close(trainer, "interrupted" if trainer.interrupted else "finished")
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        if self.folder is None or not self.result:
+            return
+        status = "failed"
+        if isinstance(exception, Diverged):
+            status = "diverged"
+        elif isinstance(exception, KeyboardInterrupt | SystemExit):
+            status = "interrupted"
+        self.result["reason"] = str(exception) or type(exception).__name__
+        self._close(trainer, status)
+
+    def _close(self, trainer: L.Trainer, status: str) -> None:
+        assert self.folder is not None
+        self.result |= {
+            "status": status,
+            "seconds": round(time.perf_counter() - self._started, 3),
+            "epochs": trainer.current_epoch,
+            "steps": trainer.global_step,
+            "best_epoch": self.best.epoch,
+            "metrics": self._metrics(trainer),
+        }
+        self._write()
+        self._log_hparams(trainer)
+        if status in ("finished", "interrupted"):
+            self._save_checkpoints(trainer)
+
+    def _metrics(self, trainer: L.Trainer) -> dict[str, float]:
+        """Metrics of the last epoch, and as ``X_at_best_val`` those of the best validation epoch."""
+        last = {name: value.item() for name, value in trainer.callback_metrics.items()}
+        best = {f"{name}_at_best_val".replace("/", "_"): value for name, value in self.best.metrics.items()}
+        return last | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
+
+    def _save_checkpoints(self, trainer: L.Trainer) -> None:
+        assert self.folder is not None
+        trainer.save_checkpoint(self.folder / "checkpoints" / "last.ckpt")
+        if self.best.epoch is not None:
+            self.best.save(trainer, self.folder / "checkpoints" / "best.ckpt")
+
+    @rank_zero_only
+    def _log_hparams(self, trainer: L.Trainer) -> None:
+        for logger in trainer.loggers:
+            if isinstance(logger, TensorBoardLogger):
+                logger.log_hyperparams(self._hparams, {f"hparams/{k}": v for k, v in self.result["metrics"].items()})
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.best.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best.load_state_dict(state_dict)
+
+
+def _loggers(folder: Path) -> list[Logger]:
+    csv = CSVLogger(folder, name="", version="")
+    _ = csv.experiment  # opened while the folder is empty: it warns of any file that it finds there
+    return [TensorBoardLogger(folder, name="", version="", default_hp_metric=False), csv]
+
+
+def report(recorder: RunRecorder) -> str:
+    """What a user wants to know when a run has ended: metrics, the folder, how to look at the curves."""
+    result = recorder.result
+    metrics = result.get("metrics", {})
+    rows = [f"  {name:<24}{value:>9.4f}" for name, value in sorted(metrics.items()) if name != "train/lr"]
+    head = f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s"
+    best = f" (best validation epoch: {result['best_epoch']})" if result["best_epoch"] is not None else ""
+    return "\n".join(
+        [head + best, *rows, f"run folder: {recorder.folder}", f"curves:     tensorboard --logdir {recorder.root}"]
+    )

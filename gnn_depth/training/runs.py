@@ -1,0 +1,98 @@
+"""What a run leaves behind: a folder of its own with config, metrics, checkpoints and one result.json."""
+
+import datetime as dt
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
+
+
+def new_run_folder(root: str | Path, name: str) -> Path:
+    """Make ``root/name/DATE_TIME``; a run that starts in the same second gets ``_2`` after it.
+
+    Raises:
+        ValueError: The folder cannot be made or written.
+    """
+    parent = Path(root) / name
+    stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for count in range(1, 1000):
+            folder = parent / (stamp if count == 1 else f"{stamp}_{count}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise ValueError(
+            f"the run's folder cannot be made under {str(parent)!r} ({error.strerror}); choose another with --run.root."
+        ) from error
+    raise ValueError(f"a thousand runs started at {stamp} under {str(parent)!r}.")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all, whatever happens meanwhile."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> None:
+    """Write ``result.json``; numbers that are not finite become strings, which every JSON reader takes."""
+    write_atomically(folder / "result.json", json.dumps(_finite(result), indent=2, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def environment() -> dict[str, Any]:
+    """Versions of the packages that numbers depend on, and of the code that ran."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "git": git_state(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the working directory and whether it has changes; None outside a repository."""
+    try:
+        commit = _git("rev-parse", "HEAD").strip()
+        return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10).stdout
+
+
+def digest(text: str) -> str:
+    """Sha256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,63 @@
+import logging
+
+import lightning as L
+import pytest
+import torch
+
+from gnn_depth.data.base import NodeBatch, NodeDataModule
+from gnn_depth.graph import Graph
+from gnn_depth.training import NodeClassifier
+
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+
+class Tiny(NodeDataModule):
+    """Two cliques of ten nodes, joined by one edge; the class is the clique, the features hint at it."""
+
+    num_classes = 2
+
+    def __init__(self, task="multiclass", x=None):
+        super().__init__()
+        self._task, self._x = task, x
+
+    @property
+    def task(self):
+        return self._task
+
+    def load(self):
+        y = torch.arange(20) // 10
+        pairs = torch.combinations(torch.arange(10))
+        edges = torch.cat([pairs, pairs + 10, torch.tensor([[0, 10]])]).t()
+        x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)) + y[:, None]
+        place = torch.arange(20) % 10
+        graph = Graph(torch.cat([edges, edges.flip(0)], 1), 20)
+        return NodeBatch(x if self._x is None else self._x, y, graph, place < 3, (place >= 3) & (place < 6), place >= 6)
+
+
+@pytest.fixture
+def tiny():
+    return Tiny()
+
+
+@pytest.fixture
+def make_trainer(tmp_path):
+    def make(epochs=3, **options):
+        defaults = {
+            "logger": False,
+            "enable_checkpointing": False,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "accelerator": "cpu",
+            "log_every_n_steps": 1,
+            "num_sanity_val_steps": 0,
+            "default_root_dir": tmp_path,
+        }
+        return L.Trainer(max_epochs=epochs, **(defaults | options))
+
+    return make
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return NodeClassifier(4, 2, hidden_channels=8)

@@ -1,0 +1,140 @@
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.cli import ReduceLROnPlateau
+from torchmetrics.functional.classification import binary_auroc, multiclass_f1_score
+
+from gnn_depth.nn.layers import GAT
+from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.training import Diverged, NodeClassifier
+from tests.training.conftest import Tiny
+
+
+class Collect(Callback):
+    """Every epoch's metrics."""
+
+    def __init__(self):
+        self.epochs = []
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        self.epochs.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+
+
+def test_training_is_the_plain_loop_over_the_same_stack(tiny, make_trainer, model):
+    twin = NodeClassifier(4, 2, hidden_channels=8)
+    twin.load_state_dict(model.state_dict())
+    optimizer = torch.optim.Adam(twin.parameters(), lr=0.005, weight_decay=5e-4)
+    losses, batch = [], tiny.batch
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(twin.stack(batch.x, batch.graph)[batch.train_mask], batch.y[batch.train_mask])
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    seen = Collect()
+    make_trainer(5, callbacks=[seen]).fit(model, datamodule=tiny)
+    assert [epoch["train/loss"] for epoch in seen.epochs] == losses
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_metrics_are_those_of_the_masks_in_evaluation_mode(tiny, make_trainer):
+    model = NodeClassifier(4, 2, hidden_channels=8, dropout=0.5)
+    seen, batch = Collect(), tiny.batch
+    make_trainer(1, callbacks=[seen]).fit(model, datamodule=tiny)
+    model.eval()
+    scores = model(batch).detach()
+    for stage, mask in (("val", batch.val_mask), ("test", batch.test_mask)):
+        right = (scores.argmax(-1) == batch.y)[mask].float().mean().item()
+        assert seen.epochs[-1][f"{stage}/acc"] == pytest.approx(right)
+        f1 = multiclass_f1_score(scores[mask], batch.y[mask], 2, average="macro").item()
+        assert seen.epochs[-1][f"{stage}/f1"] == pytest.approx(f1)
+    expected = F.cross_entropy(scores[batch.val_mask], batch.y[batch.val_mask]).item()
+    assert seen.epochs[-1]["val/loss"] == pytest.approx(expected)
+
+
+def test_one_forward_pass_serves_validation_and_test_metrics(tiny, make_trainer, model):
+    passes = []
+    model.stack.register_forward_hook(lambda module, _, output: passes.append(module.training))
+    make_trainer(3).fit(model, datamodule=tiny)
+    assert passes == [True, False] * 3
+
+
+def test_binary_sets_have_the_area_under_the_curve(make_trainer):
+    data = Tiny("binary")
+    model = NodeClassifier(4, 2, hidden_channels=8, task="binary")
+    trainer = make_trainer(1)
+    trainer.fit(model, datamodule=data)
+    model.eval()
+    probability = model(data.batch).softmax(-1)[:, 1].detach()[data.batch.test_mask]
+    expected = binary_auroc(probability, data.batch.y[data.batch.test_mask]).item()
+    assert trainer.callback_metrics["test/auroc"].item() == pytest.approx(expected)
+
+
+def test_prediction_gives_the_class_probabilities_of_every_node(tiny, make_trainer, model):
+    (probabilities,) = make_trainer().predict(model, datamodule=tiny)
+    assert probabilities.shape == (20, 2)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(20))
+
+
+def test_a_plateau_schedule_watches_the_validation_loss(tiny, make_trainer):
+    model = NodeClassifier(
+        4,
+        2,
+        hidden_channels=8,
+        optimizer=partial(torch.optim.SGD, lr=1.0),
+        scheduler=partial(ReduceLROnPlateau, monitor="val/loss", patience=0, threshold=1e9),
+    )
+    seen = Collect()
+    make_trainer(4, callbacks=[seen]).fit(model, datamodule=tiny)
+    rates = [epoch["train/lr"] for epoch in seen.epochs]
+    assert rates == pytest.approx([1.0, 0.1, 0.01, 0.001])
+
+
+def test_early_stopping_on_a_validation_metric_works(tiny, make_trainer, model):
+    stop = EarlyStopping("val/loss", min_delta=1e9, patience=2)
+    trainer = make_trainer(50, callbacks=[stop])
+    trainer.fit(model, datamodule=tiny)
+    assert trainer.current_epoch == 3
+
+
+def test_a_checkpoint_loads_as_plain_data_and_gives_the_same_scores(tiny, make_trainer, model, tmp_path):
+    trainer = make_trainer()
+    trainer.fit(model, datamodule=tiny)
+    path = tmp_path / "model.ckpt"
+    trainer.save_checkpoint(path, weights_only=True)
+    assert torch.load(path, weights_only=True)["hyper_parameters"]["hidden_channels"] == 8
+    loaded = NodeClassifier.load_from_checkpoint(path, weights_only=True)
+    torch.testing.assert_close(loaded(tiny.batch), model(tiny.batch))
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_in_its_first_step(make_trainer, model):
+    with pytest.raises(Diverged, match=r"the loss became nan at step 0; first non-finite: output of the encoder"):
+        make_trainer().fit(model, datamodule=Tiny(x=torch.full((20, 4), 3e38)))
+
+
+def test_the_first_bad_layer_is_named_by_its_output(tiny, make_trainer):
+    model = NodeClassifier(4, 2, layer=GAT, num_layers=4, hidden_channels=8)
+    with torch.no_grad():
+        model.stack.layers[1].lin.weight.fill_(1e19)
+        model.stack.layers[2].lin.weight.fill_(1e38)
+    with pytest.raises(Diverged, match=r"output of layer 2 \(GAT\)"):
+        make_trainer().fit(model, datamodule=tiny)
+
+
+def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
+    model = NodeClassifier(4, 2, layer=GAT, norm=[LipschitzNorm], num_layers=4, hidden_channels=8)
+    model.stack.layers[1].att_src.register_hook(lambda grad: grad * torch.nan)
+    with pytest.raises(Diverged, match=r"at step 1; first non-finite: parameter 'att_src' of layer 1 \(GAT\)"):
+        make_trainer().fit(model, datamodule=tiny)
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true", "bf16-true"])
+def test_other_precisions_train(tiny, make_trainer, precision):
+    model = NodeClassifier(4, 2, layer=partial(GAT, heads=2), norm=[LipschitzNorm], num_layers=3, hidden_channels=8)
+    trainer = make_trainer(2, precision=precision)
+    trainer.fit(model, datamodule=tiny)
+    assert trainer.callback_metrics["train/loss"].isfinite()

@@ -1,0 +1,59 @@
+import json
+import os
+import threading
+
+import pytest
+import torch
+
+from gnn_depth.training.runs import digest, environment, new_run_folder, write_atomically, write_result
+
+
+def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path):
+    folders = []
+    threads = [threading.Thread(target=lambda: folders.append(new_run_folder(tmp_path, "run"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(folders)) == 8
+    assert all(folder.is_dir() for folder in folders)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_option(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cannot be made under .*file.*--run.root"):
+        new_run_folder(tmp_path / "file", "run")
+
+
+def test_writing_leaves_the_whole_file_and_nothing_else(tmp_path):
+    write_atomically(tmp_path / "a.txt", "old")
+    write_atomically(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    write_atomically(tmp_path / "a.txt", "old")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_numbers_that_are_not_finite_are_written_as_text(tmp_path):
+    write_result(tmp_path, {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": {"d": 1.5}, "e": None})
+    assert json.loads((tmp_path / "result.json").read_text()) == {
+        "a": "nan",
+        "b": ["inf", "-inf"],
+        "c": {"d": 1.5},
+        "e": None,
+    }
+
+
+def test_the_environment_names_the_versions_that_numbers_depend_on():
+    assert environment()["packages"]["torch"] == torch.__version__
+
+
+def test_a_digest_tells_texts_apart():
+    assert digest("a") != digest("b")
+    assert len(digest("")) == 64
