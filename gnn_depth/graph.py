@@ -66,7 +66,7 @@ class Graph:
         return Graph(torch.cat([proper, loops], 1), self.num_nodes, self.node_to_graph)
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
-        r"""Symmetric normalisation :math:`1 / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017."""
+        r"""Weight :math:`1 / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017."""
         return self._once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
@@ -133,6 +133,12 @@ class EdgeRows:
         self.transposed_ptr = _pointers(source, self.num_rows).int()
         self.transposed_target = target[self.transposed_order].int()
 
+    def csr(self, transposed: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Row pointers, neighbours, and the order of the non-zeros, of the matrix or its transpose."""
+        if transposed:
+            return self.transposed_ptr, self.transposed_target, self.transposed_order
+        return self.ptr, self.source, self.order
+
 
 def _pointers(index: Tensor, size: int) -> Tensor:
     """CSR row pointers of the counts of ``index``."""
@@ -149,4 +155,5 @@ def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
     bad = ((edge_index < 0) | (edge_index >= num_nodes)).any(0).nonzero()
     if len(bad):
         edge = int(bad[0])
-        raise ValueError(f"edge {edge} is {tuple(edge_index[:, edge].tolist())}, but nodes run from 0 to {num_nodes - 1}.")
+        ends = tuple(edge_index[:, edge].tolist())
+        raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}.")

@@ -78,7 +78,9 @@ def import_path(cls: type) -> str:
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice that a misspelt word probably meant, capital letters aside."""
-    by_lower = {choice.lower(): choice for choice in choices}
+    by_lower: dict[str, str] = {}
+    for choice in choices:
+        by_lower.setdefault(choice.lower(), choice)  # of names that differ in capitals alone, the first
     near = difflib.get_close_matches(word.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None
 
@@ -125,7 +127,8 @@ def load_plugin(source: str) -> None:
 
 def _import_file(path: Path) -> None:
     if not path.is_file():
-        raise RegistryError(f"plugin file {str(path)!r} does not exist (looked in {Path.cwd()}).")
+        looked = "" if path.is_absolute() else f" (looked in {Path.cwd()})"
+        raise RegistryError(f"plugin file {str(path)!r} does not exist{looked}.")
     # The module is importable by its stem afterwards, so class paths of the run's saved config resolve.
     if path.stem in sys.modules:
         known = getattr(sys.modules[path.stem], "__file__", None)
@@ -133,7 +136,8 @@ def _import_file(path: Path) -> None:
             return
         raise RegistryError(f"plugin file {str(path)!r} hides the module {path.stem!r}: rename the file.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:

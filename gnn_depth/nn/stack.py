@@ -85,9 +85,10 @@ class DeepGNN(nn.Module):
             feature_norms = _place(norms, block, gives_output)
             self.layers.append(block)
             if not gives_output:
+                joined = skip(list(widths), block.width)
                 self.norms.append(feature_norms)
-                self.skips.append(skip(list(widths), block.width))
-                widths.append(self.skips[-1].width)
+                self.skips.append(joined)
+                widths.append(joined.width)
         self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
 
     def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
@@ -95,8 +96,7 @@ class DeepGNN(nn.Module):
         states = [self.encoder(x)]
         for layer, norms, skip in zip(self.layers, self.norms, self.skips, strict=False):
             h = layer(dropout(states[-1], self.dropout, self.training), graph)
-            for norm in norms:
-                h = norm(h, graph)
+            h = norms(h, graph)
             if len(states) < len(self.layers) or self.last_activation:
                 h = self.activation(h)
             states.append(skip(h, states))
@@ -110,6 +110,15 @@ class DeepGNN(nn.Module):
         return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
 
 
+class FeatureNorms(nn.ModuleList):
+    """The feature norms of one layer, applied in order."""
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        for norm in self:
+            x = norm(x, graph)
+        return x
+
+
 class MeanOfHeads(nn.Module):
     """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes, outputs)."""
 
@@ -121,9 +130,9 @@ class MeanOfHeads(nn.Module):
         return x.view(x.shape[0], -1, self.out_channels).mean(1)
 
 
-def _place(norms: Sequence[NormFactory], layer: Layer, gives_output: bool) -> nn.ModuleList:
+def _place(norms: Sequence[NormFactory], layer: Layer, gives_output: bool) -> FeatureNorms:
     """Put each norm where its base class says; the feature norms are returned."""
-    feature_norms = nn.ModuleList()
+    feature_norms = FeatureNorms()
     for make in norms:
         cls = part_class(make)
         if issubclass(cls, ScoreNorm):

@@ -44,7 +44,7 @@ def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
     for position, layer in enumerate(stack.layers):
         parts.append((f"layer {position} ({type(layer).__name__})", layer))
         if position < len(stack.norms):
-            parts += [(f"norm {position} ({type(norm).__name__})", norm) for norm in stack.norms[position]]
+            parts += [(f"norm {position} ({type(norm).__name__})", norm) for norm in stack.norms[position].children()]
             parts.append((f"skip {position} ({type(stack.skips[position]).__name__})", stack.skips[position]))
     return [*parts, ("the decoder", stack.decoder)]
 

@@ -1,7 +1,7 @@
 """What is measured on the nodes of a mask."""
 
 import torchmetrics.classification as tm
-from torchmetrics import MetricCollection
+from torchmetrics import Metric, MetricCollection
 
 from gnn_depth.data.base import Task
 
@@ -11,7 +11,7 @@ def classification_metrics(task: Task, num_classes: int) -> MetricCollection:
 
     Inputs are trusted: probabilities come from our softmax and classes were checked when they were read.
     """
-    metrics = {
+    metrics: dict[str, Metric | MetricCollection] = {
         "acc": tm.MulticlassAccuracy(num_classes, average="micro", validate_args=False),
         "f1": tm.MulticlassF1Score(num_classes, average="macro", validate_args=False),
     }

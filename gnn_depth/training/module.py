@@ -142,12 +142,14 @@ class NodeClassifier(L.LightningModule):
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=batch_size)
 
     def _learning_rate(self) -> float:
-        optimizer = self.optimizers()
+        optimizer = self.optimizers(use_pl_optimizer=False)
+        assert isinstance(optimizer, torch.optim.Optimizer)
         return optimizer.param_groups[0]["lr"]
 
     def _save_plain_hyperparameters(self) -> None:
         """Keep what a checkpoint can hold as plain data: all of a config; of a call in Python, what is no object."""
-        self.save_hyperparameters(frame=inspect.currentframe().f_back)
+        frame = inspect.currentframe()
+        self.save_hyperparameters(frame=frame and frame.f_back)
         self.remove_ignored_hparams([name for name, value in self.hparams.items() if not _plain(value)])
 
 

@@ -68,7 +68,7 @@ class RunRecorder(L.Callback):
         return loggers
 
     def _shared_folder(self, name: str) -> Path:
-        if rank_zero_only.rank == 0:
+        if getattr(rank_zero_only, "rank", 0) == 0:
             os.environ[FOLDER_VARIABLE] = str(new_run_folder(self.root, name))
         return Path(os.environ[FOLDER_VARIABLE])
 

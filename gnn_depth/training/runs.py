@@ -46,7 +46,7 @@ def write_atomically(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(part, path)
+    part.replace(path)
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def test_writing_leaves_the_whole_file_and_nothing_else(tmp_path):
     write_atomically(tmp_path / "a.txt", "old")
     write_atomically(tmp_path / "a.txt", "new")
     assert (tmp_path / "a.txt").read_text() == "new"
-    assert os.listdir(tmp_path) == ["a.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

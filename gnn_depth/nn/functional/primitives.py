@@ -11,7 +11,7 @@ from gnn_depth.nn.functional.sparse import sddmm, spmm
 def aggregate(
     weights: Float[Tensor, "edges heads"], x: Float[Tensor, "nodes heads channels"], graph: Graph
 ) -> Float[Tensor, "nodes heads channels"]:
-    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} \, x_{jh}`; zero for a node without any."""
+    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where there is none."""
     return spmm(weights.flatten(), x.flatten(0, 1), graph.rows(x.shape[1])).view_as(x)
 
 
@@ -30,6 +30,9 @@ def edge_additive(
     graph: Graph,
     negative_slope: float = 0.2,
 ) -> Float[Tensor, "edges heads"]:
-    r"""Additive scores :math:`s_{ijh} = a_h \cdot \mathrm{LeakyReLU}(x^{dst}_{ih} + x^{src}_{jh})` of the edges :math:`j \to i`."""
+    r"""Additive scores of the edges :math:`j \to i`.
+
+    .. math:: s_{ijh} = a_h \cdot \mathrm{LeakyReLU}(x^{dst}_{ih} + x^{src}_{jh})
+    """
     pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
     return (F.leaky_relu(pairs, negative_slope) * att).sum(-1)

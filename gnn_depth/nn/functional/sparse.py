@@ -1,6 +1,6 @@
-"""The two sparse products behind message passing. Each one's gradients are the other, so both differentiate to any order.
+"""The two sparse products behind message passing; neither holds a tensor of edges x heads x channels.
 
-Neither holds a tensor of edges x heads x channels.
+The gradients of each are made of the other, so both differentiate to any order.
 """
 
 # N nodes, E edges, H heads, C channels; R = N * H rows, Z = E * H non-zeros in the (E, H) order of the layers
@@ -20,21 +20,18 @@ with warnings.catch_warnings():  # torch says once in a process that CSR is in b
 
 def spmm(weights_Z: Tensor, x_RC: Tensor, rows: EdgeRows, transposed: bool = False) -> Tensor:
     """Weighted sum over the edges into each row (out of it, if transposed)."""
-    return _SpMM.apply(weights_Z, x_RC, rows, transposed)
+    return _SpMM.apply(weights_Z, x_RC, rows, transposed)  # type: ignore[no-untyped-call]
 
 
 def sddmm(query_RC: Tensor, key_RC: Tensor, rows: EdgeRows) -> Tensor:
     """Dot product of the target's query and the source's key on each edge."""
-    return _SDDMM.apply(query_RC, key_RC, rows)
+    return _SDDMM.apply(query_RC, key_RC, rows)  # type: ignore[no-untyped-call]
 
 
 class _SpMM(torch.autograd.Function):
     @staticmethod
     def forward(weights_Z: Tensor, x_RC: Tensor, rows: EdgeRows, transposed: bool) -> Tensor:
-        if transposed:
-            ptr, neighbour, order = rows.transposed_ptr, rows.transposed_target, rows.transposed_order
-        else:
-            ptr, neighbour, order = rows.ptr, rows.source, rows.order
+        ptr, neighbour, order = rows.csr(transposed)
         weights_Z = weights_Z if order is None else weights_Z[order]
         dtype = torch.promote_types(weights_Z.dtype, x_RC.dtype)
         wide = _kernel_dtype(dtype)

@@ -1,6 +1,6 @@
 """PyTorch Geometric's initialisation."""
 
-from gnn_depth.nn.base import Init
+from gnn_depth.nn.base import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import register
 
@@ -11,6 +11,7 @@ class DefaultInit(Init):
 
     def __call__(self, stack: DeepGNN) -> None:
         for layer in stack.layers:
+            assert isinstance(layer, Layer)
             layer.reset_parameters()
         for linear in stack.linear_maps():
             linear.reset_parameters()

@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import nn
 
-from gnn_depth.nn.base import HasWeightChain, Init
+from gnn_depth.nn.base import HasWeightChain, Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import register
 
@@ -35,6 +35,7 @@ class Xavier(Init):
                     f"init 'xavier' needs the weight chain of layer {position}, and {type(layer).__name__} has none; "
                     "give it a method weight_chain() or use init 'default'."
                 )
+            assert isinstance(layer, Layer)
             layer.reset_parameters()
             chain = layer.weight_chain()
             for weight in chain.incoming:

@@ -1,4 +1,7 @@
-"""Norms, one a file: a new one subclasses FeatureNorm or ScoreNorm, says @register("norm", name), and is listed here."""
+"""Norms, one a file.
+
+A new one subclasses FeatureNorm or ScoreNorm, says ``@register("norm", name)``, and is imported here.
+"""
 
 from gnn_depth.nn.norms.batch import BatchNorm
 from gnn_depth.nn.norms.layer import LayerNorm

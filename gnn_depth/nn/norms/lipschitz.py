@@ -52,9 +52,7 @@ class LipschitzNorm(ScoreNorm):
         self.form = form
         self.per_head = per_head
 
-    def forward(
-        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
-    ) -> Float[Tensor, "edges heads"]:
+    def forward(self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph) -> Float[Tensor, "edges heads"]:
         att, x_dst, x_src = _linear_form(score)
         norm_att = torch.linalg.vector_norm(att, dim=-1 if self.per_head else None)
         square_src = x_src.square().sum(-1)
