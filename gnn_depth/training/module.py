@@ -139,7 +139,7 @@ class NodeClassifier(L.LightningModule):
 
     def _log(self, values: Any, batch_size: int) -> None:
         # One point an epoch: on_step would add a second tag of each name.
-        self.log_dict(values, on_step=False, on_epoch=True, batch_size=batch_size)
+        self.log_dict(values, on_step=False, on_epoch=True, batch_size=batch_size, sync_dist=True)
 
     def _learning_rate(self) -> float:
         optimizer = self.optimizers(use_pl_optimizer=False)

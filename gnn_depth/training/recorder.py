@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor
 
 from gnn_depth.training.best import BestEpoch
 from gnn_depth.training.divergence import Diverged
@@ -78,6 +80,11 @@ class RunRecorder(L.Callback):
         write_atomically(self.folder / "config.yaml", text)
 
     @rank_zero_only
+    def _write_mask(self, mask: Tensor) -> None:
+        assert self.folder is not None
+        np.save(self.folder / "missing_mask.npy", mask.cpu().numpy())
+
+    @rank_zero_only
     def _write(self) -> None:
         assert self.folder is not None
         write_result(self.folder, self.result)
@@ -88,8 +95,9 @@ class RunRecorder(L.Callback):
         data = trainer.datamodule  # type: ignore[attr-defined]
         self.best.monitor = selection_metric(getattr(data, "task", "multiclass"))
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
-        if (missing := getattr(data, "missing_hash", None)) is not None:
-            self.result["missing_hash"] = missing
+        if (missing := getattr(data, "missing_mask", None)) is not None:
+            self.result["missing_hash"] = data.missing_hash
+            self._write_mask(missing)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.best.on_validation_end(trainer, pl_module)
@@ -143,7 +151,7 @@ class RunRecorder(L.Callback):
     def _log_hparams(self, trainer: L.Trainer) -> None:
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
-                logger.log_hyperparams(self._hparams, {f"hparams/{k}": v for k, v in self.result["metrics"].items()})
+                logger.log_hyperparams(self._hparams, final_metrics(self.result["metrics"]))
 
     def state_dict(self) -> dict[str, Any]:
         return self.best.state_dict()
@@ -156,6 +164,13 @@ def _loggers(folder: Path) -> list[Logger]:
     csv = CSVLogger(folder, name="", version="")
     _ = csv.experiment  # opened while the folder is empty: it warns of any file that it finds there
     return [TensorBoardLogger(folder, name="", version="", default_hp_metric=False), csv]
+
+
+def final_metrics(metrics: dict[str, float]) -> dict[str, float]:
+    """The few numbers that runs are compared by on the HParams page; every metric there is a card of its own."""
+    compared = [name for name in metrics if name.endswith(("acc_at_best_val", "auroc_at_best_val"))]
+    compared += [name for name in ("train/loss", "val/loss") if name in metrics]
+    return {f"final/{name.replace('/', '_')}": metrics[name] for name in compared}
 
 
 def report(recorder: RunRecorder) -> str:

@@ -1,6 +1,7 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
@@ -66,9 +67,14 @@ def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
     points = scalars(recorder)
     assert "hp_metric" not in points
     result = result_of(recorder)
-    assert points["hparams/test_acc_at_best_val"][-1][1] == pytest.approx(result["metrics"]["test_acc_at_best_val"])
+    assert points["final/test_acc_at_best_val"][-1][1] == pytest.approx(result["metrics"]["test_acc_at_best_val"])
     hparams = EventAccumulator(str(recorder.folder)).Reload().summary_metadata
     assert "_hparams_/session_start_info" in hparams
+    finals = {tag for tag in points if tag.startswith("final/")}
+    assert finals == {f"final/{name}_at_best_val" for name in ("val_acc", "test_acc")} | {
+        "final/train_loss",
+        "final/val_loss",
+    }
 
 
 def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy(fit, recorder):
@@ -118,6 +124,14 @@ def test_a_binary_set_is_selected_by_the_area_under_the_curve(recorder, make_tra
     make_trainer(2, callbacks=[recorder], logger=loggers).fit(model, datamodule=Tiny("binary"))
     assert recorder.best.monitor == "val/auroc"
     assert "test_auroc_at_best_val" in result_of(recorder)["metrics"]
+
+
+def test_the_mask_of_missing_features_is_kept_with_the_run(fit, recorder, tiny):
+    tiny.missing_mask = torch.arange(20) > 12
+    tiny.missing_hash = "of the mask"
+    fit()
+    assert np.load(recorder.folder / "missing_mask.npy").tolist() == [False] * 13 + [True] * 7
+    assert result_of(recorder)["missing_hash"] == "of the mask"
 
 
 def test_a_diverged_run_is_a_result_with_its_reason(fit, recorder):
