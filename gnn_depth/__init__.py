@@ -1,0 +1,53 @@
+"""Deep graph neural networks: every part by name, and a training that is watched."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gnn_depth._version import __version__
+from gnn_depth.registry import register
+
+if TYPE_CHECKING:
+    from gnn_depth.cli import main
+    from gnn_depth.graph import Graph
+    from gnn_depth.nn.base import AttentionLayer, FeatureNorm, Init, Layer, ScoreNorm, Skip
+    from gnn_depth.nn.stack import DeepGNN
+    from gnn_depth.training.module import NodeClassifier
+
+# Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
+_HOMES = {
+    "Layer": "gnn_depth.nn.base",
+    "AttentionLayer": "gnn_depth.nn.base",
+    "FeatureNorm": "gnn_depth.nn.base",
+    "ScoreNorm": "gnn_depth.nn.base",
+    "Init": "gnn_depth.nn.base",
+    "Skip": "gnn_depth.nn.base",
+    "Graph": "gnn_depth.graph",
+    "DeepGNN": "gnn_depth.nn.stack",
+    "NodeClassifier": "gnn_depth.training.module",
+    "main": "gnn_depth.cli",
+}
+
+__all__ = [
+    "AttentionLayer",
+    "DeepGNN",
+    "FeatureNorm",
+    "Graph",
+    "Init",
+    "Layer",
+    "NodeClassifier",
+    "ScoreNorm",
+    "Skip",
+    "__version__",
+    "main",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

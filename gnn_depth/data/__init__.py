@@ -1,0 +1,22 @@
+"""Data sets: each class is registered under its name."""
+
+from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule, Task
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.heterophilous import HeterophilousGraphs
+from gnn_depth.data.missing import MissingFeatures
+from gnn_depth.data.planetoid import Planetoid
+from gnn_depth.data.synthetic import SyntheticCitation
+from gnn_depth.data.user import UserGraph
+
+__all__ = [
+    "DataError",
+    "FullBatch",
+    "HeterophilousGraphs",
+    "MissingFeatures",
+    "NodeBatch",
+    "NodeDataModule",
+    "Planetoid",
+    "SyntheticCitation",
+    "Task",
+    "UserGraph",
+]

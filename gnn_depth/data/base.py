@@ -1,0 +1,131 @@
+"""What every data set gives: one graph with features, classes and masks, as a DataModule."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import lightning as L
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gnn_depth.data.checks import DataError, check_nodes
+from gnn_depth.graph import Graph
+
+Task: TypeAlias = Literal["multiclass", "binary"]
+
+
+@dataclass(eq=False)  # not frozen: Lightning converts the precision of a batch field by field
+class NodeBatch:
+    """A graph with features and classes of its nodes, and who is trained, validated and tested on.
+
+    Attributes:
+        x: Features.
+        y: Classes, 0 to num_classes - 1.
+        graph: The edges.
+        train_mask, val_mask, test_mask: Disjoint sets of nodes.
+    """
+
+    x: Float[Tensor, "nodes features"]
+    y: Int[Tensor, "nodes"]
+    graph: Graph
+    train_mask: Bool[Tensor, "nodes"]
+    val_mask: Bool[Tensor, "nodes"]
+    test_mask: Bool[Tensor, "nodes"]
+
+    @property
+    def masks(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The nodes to train, validate and test on."""
+        return self.train_mask, self.val_mask, self.test_mask
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
+        """The batch on another device; itself where it is there: the graph then keeps what it has derived."""
+        if self.x.device == torch.device(device):
+            return self
+        moved = {f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
+        return replace(self, **moved)
+
+
+class FullBatch:
+    """A loader of one batch, the whole graph. A DataLoader would add workers, collation and a sampler to no end."""
+
+    def __init__(self, batch: NodeBatch) -> None:
+        self.batch = batch
+
+    def __iter__(self) -> Iterator[NodeBatch]:
+        yield self.batch
+
+    def __len__(self) -> int:
+        return 1
+
+
+class NodeDataModule(L.LightningDataModule, ABC):
+    """A node classification data set, trained on in full batches.
+
+    A subclass reads the graph in :meth:`load`, which is called once, at the first use of any property that
+    needs it; what it returns is checked here. Whatever the constructor is given it checks at once, before
+    anything is read or downloaded.
+    """
+
+    #: Whether the features of all nodes outside the training set are unknown: only a set that erases them,
+    #: MissingFeatures(rate=1.0), may use such data. Known once the data is loaded.
+    train_features_only: bool = False
+
+    @abstractmethod
+    def load(self) -> NodeBatch:
+        """Read the data.
+
+        Raises:
+            ValueError: The files are missing, damaged or inconsistent; the message says what to do.
+        """
+
+    @property
+    @abstractmethod
+    def num_classes(self) -> int: ...
+
+    @property
+    def task(self) -> Task:
+        """``binary`` sets are measured by ROC AUC beside accuracy."""
+        return "multiclass"
+
+    @cached_property
+    def loaded(self) -> NodeBatch:
+        """The whole graph as it was read, for sets that wrap this one."""
+        batch = self.load()
+        check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks)
+        return batch
+
+    @property
+    def batch(self) -> NodeBatch:
+        """The whole graph.
+
+        Raises:
+            DataError: The data is missing, damaged or inconsistent, or is not fit for use as it is.
+        """
+        batch = self.loaded
+        if self.train_features_only:
+            raise DataError(
+                f"these files of {type(self).__name__} have the features of the training nodes only, so they serve "
+                "only the setting that erases all others.\n"
+                "Wrap the set in MissingFeatures with rate 1.0, or point root at the complete files."
+            )
+        return batch
+
+    @property
+    def num_features(self) -> int:
+        """Width of the node features."""
+        return self.batch.x.shape[1]
+
+    def train_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+    def val_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+    def test_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+    def predict_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)

@@ -1,0 +1,109 @@
+"""What every data set is checked for, however it was made: a fault is refused by the first index that has it."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from gnn_depth.registry import unknown
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+class DataError(ValueError):
+    """Data that is missing, damaged or inconsistent; the message says what to do."""
+
+
+def choose(what: str, value: str, choices: Iterable[str]) -> str:
+    """The choice that ``value`` names, capital letters aside.
+
+    Raises:
+        ValueError: There is none; the message has the near miss and the choices.
+    """
+    by_lower = {choice.lower(): choice for choice in choices}
+    if value.lower() not in by_lower:
+        raise ValueError(unknown(what, value, by_lower.values()))
+    return by_lower[value.lower()]
+
+
+def check_range(what: str, value: int | float, low: int | float, high: int | float | None = None) -> None:
+    """Refuse an option outside [low, high]; nan is outside of any range."""
+    if not (value >= low and (high is None or value <= high)):
+        wanted = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{what} must be {wanted}, not {value}.")
+
+
+def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+    """Refuse faults that would train without complaint and give wrong numbers.
+
+    One class, one node, isolated nodes and no edges at all are legal. Edges are checked by
+    :class:`~gnn_depth.graph.Graph`.
+
+    Args:
+        x: Features of the nodes.
+        y: Their classes.
+        num_nodes: Number of nodes of the graph.
+        masks: Nodes to train, validate and test on.
+
+    Raises:
+        DataError: The first offending index is named.
+    """
+    _check_shapes(x, y, num_nodes, masks)
+    _check_features(x)
+    _check_classes(y)
+    check_masks(*masks)
+
+
+def check_masks(train_mask: Tensor, val_mask: Tensor, test_mask: Tensor) -> None:
+    """Refuse sets of nodes that overlap, and an empty training set."""
+    masks = dict(zip(MASKS, (train_mask, val_mask, test_mask), strict=True))
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        node = _first(masks[MASKS[one]] & masks[MASKS[other]])
+        if node is not None:
+            raise DataError(
+                f"node {node} is in {MASKS[one]} and in {MASKS[other]}: the sets of nodes must be disjoint."
+            )
+    if not train_mask.any():
+        raise DataError("train_mask is empty: there is no node to train on.")
+
+
+def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+    if num_nodes == 0:
+        raise DataError("the graph has no nodes.")
+    if x.dim() != 2 or not x.is_floating_point():
+        raise DataError(f"x must be floats of shape (nodes, features), not {x.dtype} {tuple(x.shape)}.")
+    if len(x) != num_nodes:
+        raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
+    for name, value, kind in (("y", y, torch.long), *((n, m, torch.bool) for n, m in zip(MASKS, masks, strict=True))):
+        if value.shape != (num_nodes,) or value.dtype != kind:
+            raise DataError(f"{name} must be {kind} of shape ({num_nodes},), not {value.dtype} {tuple(value.shape)}.")
+
+
+def _check_features(x: Tensor) -> None:
+    # NaN wins every comparison of aminmax, so one pass without a temporary finds both NaN and Inf.
+    if x.numel() == 0 or all(extreme.isfinite() for extreme in x.aminmax()):
+        return
+    node, feature = (~x.isfinite()).nonzero()[0].tolist()
+    raise DataError(f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite.")
+
+
+def _check_classes(y: Tensor) -> None:
+    node = _first(y < 0)
+    if node is not None:
+        raise DataError(
+            f"y[{node}] is {int(y[node])}: classes are 0, 1, 2, ... "
+            "A node without a class takes any and stays out of the masks."
+        )
+    # There are at most as many classes as nodes, so one huge number cannot make a huge table of counts.
+    bound = len(y)
+    present = torch.bincount(y.clamp_max(bound), minlength=bound + 1) > 0
+    missing = _first(~present)
+    node = None if missing is None else _first(y >= missing)
+    if node is not None:
+        raise DataError(f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, 2, ...")
+
+
+def _first(fault: Tensor) -> int | None:
+    """Index of the first True, or None."""
+    found = fault.nonzero()
+    return int(found[0]) if len(found) else None

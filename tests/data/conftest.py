@@ -1,0 +1,168 @@
+"""Small raw files in the published formats, a server of files on this computer."""
+
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from gnn_depth.data import heterophilous, planetoid_files
+from gnn_depth.data.checksums import GEOM_GCN, HETEROPHILOUS, PLANETOID
+from gnn_depth.data.verify import sha256
+
+# The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6 validated, and of
+# the last five, node 9 is in no list (as CiteSeer has such nodes) and the others are the test set, out of order.
+NODES, FEATURES, CLASSES = 12, 4, 2
+TEST = [11, 7, 10, 8]
+LISTED = 7
+EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (6, 7), (7, 8), (8, 10), (10, 11), (0, 11)]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch) -> None:
+    """No test looks into the user's cache, or downloads into it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def tiny_files() -> dict[str, bytes]:
+    """The eight raw files of the tiny citation graph, by the last part of their names."""
+    rng = np.random.default_rng(0)
+    x = (rng.random((NODES, FEATURES)) < 0.6).astype(np.float32)
+    x[:, 0] = 1
+    y = np.eye(CLASSES, dtype=np.int32)[np.arange(NODES) % CLASSES]
+    graph: dict[int, list[int]] = {node: [] for node in range(NODES)}
+    for one, other in EDGES:
+        graph[one].append(other)
+        graph[other].append(one)
+    # The published files have repeated edges and self-loops.
+    graph[0] += [0, 1]
+    arrays = {
+        **{name: csr_matrix(rows) for name, rows in (("x", x[:4]), ("allx", x[:LISTED]), ("tx", x[TEST]))},
+        **{"y": y[:4], "ally": y[:LISTED], "ty": y[TEST], "graph": graph},
+    }
+    files = {name: pickle.dumps(value, protocol=2) for name, value in arrays.items()}
+    return {**files, "test.index": "\n".join(map(str, TEST)).encode()}
+
+
+@pytest.fixture
+def tiny_cora(tiny_files, tmp_path, monkeypatch) -> Path:
+    """A root whose Cora is the tiny citation graph, with its checksums in the table."""
+    trust(monkeypatch, tiny_files)
+    return write(tmp_path / "root" / "Cora" / "raw", {f"ind.cora.{part}": c for part, c in tiny_files.items()}).parents[
+        1
+    ]
+
+
+@pytest.fixture
+def tiny_texas(tmp_path, monkeypatch) -> Path:
+    """A root whose texas has 20 nodes on a ring and 3 classes."""
+    monkeypatch.setitem(heterophilous.SIZES, "texas", (20, 20, 5, 3))
+    order = np.stack([np.random.default_rng(split).permutation(20) for split in range(10)])
+    path = tmp_path / "root" / "heterophilous" / "texas.npz"
+    path.parent.mkdir(parents=True)
+    np.savez(
+        path,
+        node_features=np.random.default_rng(0).random((20, 5), np.float32),
+        node_labels=np.arange(20) % 3,
+        edges=np.stack([np.arange(20), (np.arange(20) + 1) % 20], 1),
+        train_masks=order < 10,
+        val_masks=(order >= 10) & (order < 15),
+        test_masks=order >= 15,
+    )
+    monkeypatch.setitem(HETEROPHILOUS, "texas.npz", sha256(path.read_bytes()))
+    return tmp_path / "root"
+
+
+def trust(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], name: str = "Cora") -> None:
+    """Make the tiny citation graph the published one."""
+    monkeypatch.setitem(planetoid_files.SIZES, name, (NODES, FEATURES, CLASSES))
+    monkeypatch.setattr(planetoid_files, "NUM_VAL", 3)
+    for part, content in files.items():
+        monkeypatch.setitem(PLANETOID, f"ind.{name.lower()}.{part}", sha256(content))
+
+
+def trust_split(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.setitem(GEOM_GCN, path.name, sha256(path.read_bytes()))
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@dataclass
+class Server:
+    """Files served on this computer, with the ways a download fails.
+
+    Attributes:
+        files: Content by name.
+        requests: Names asked for, in order.
+        truncate: How many of the next answers break off in the middle.
+        delay: Seconds before an answer.
+    """
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    truncate: int = 0
+    delay: float = 0.0
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        name = handler.path.rpartition("/")[2]
+        self.requests.append(name)
+        time.sleep(self.delay)
+        if name not in self.files:
+            handler.send_error(404)
+            return
+        content = self.files[name]
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        if self.truncate > 0:
+            self.truncate -= 1
+            content = content[: len(content) // 2]
+        handler.wfile.write(content)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.answer(self)
+
+        def log_message(self, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        state.url = f"http://127.0.0.1:{http.server_port}"
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield state
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def payload(tmp_path) -> tuple[Callable[[], object], Path]:
+    """An object whose unpickling makes a file, and the file: it is there if the payload has run."""
+    mark = tmp_path / "payload-has-run"
+
+    class Payload:
+        def __reduce__(self) -> tuple:
+            return os.mkdir, (str(mark),)
+
+    pickle.loads(pickle.dumps(Payload()))
+    assert mark.exists(), "the payload would prove nothing"
+    mark.rmdir()
+    return Payload, mark

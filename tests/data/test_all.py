@@ -1,0 +1,28 @@
+"""What holds for every registered data set."""
+
+import inspect
+
+import pytest
+
+from gnn_depth import data
+from gnn_depth.registry import registered
+
+SETS = {name: cls for name, cls in registered("data").items() if cls.__module__.startswith("gnn_depth.data.")}
+
+
+def test_every_exported_set_is_registered_under_its_class_name():
+    exported = {
+        name for name in data.__all__
+        if inspect.isclass(getattr(data, name)) and issubclass(getattr(data, name), data.NodeDataModule)
+    }  # fmt: skip
+    assert {name: cls.__name__ for name, cls in SETS.items()} == {name: name for name in exported - {"NodeDataModule"}}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_option_has_a_type_and_a_help_text(name):
+    options = list(inspect.signature(SETS[name]).parameters.values())
+    arguments = inspect.getdoc(SETS[name]).partition("Args:")[2].partition("Raises:")[0]
+    for option in options:
+        assert option.kind is option.POSITIONAL_OR_KEYWORD
+        assert option.annotation is not option.empty
+        assert f"\n    {option.name}: " in arguments

@@ -1,0 +1,62 @@
+"""Random numbers that are the same everywhere."""
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_depth.data.draws import Draws
+
+SEEDS = st.integers(0, 2**63)
+
+
+def test_the_numbers_are_those_of_every_machine():
+    draws = Draws(0, "test")
+    assert draws.permutation(8).tolist() == [5, 7, 1, 0, 4, 2, 3, 6]
+    assert draws.integers(1000, 5).tolist() == [914, 316, 399, 31, 774]
+    assert draws.uniform(2).tolist() == [0.8229269835501368, 0.018209950388504925]
+
+
+@given(SEEDS, st.integers(0, 50))
+def test_a_permutation_has_every_number_once(seed, count):
+    assert sorted(Draws(seed, "a").permutation(count).tolist()) == list(range(count))
+
+
+@given(SEEDS, st.integers(1, 2**53 - 1))
+def test_integers_stay_below_their_bound(seed, high):
+    numbers = Draws(seed, "a").integers(high, 100)
+    assert numbers.min() >= 0
+    assert numbers.max() < high
+
+
+def test_the_largest_draw_stays_below_any_bound():
+    largest = 1 - 2.0**-53
+    for high in (1, 3, 7, 1000, 2**31 - 1, 2**31, 2**52 + 1, 2**53 - 1):
+        assert int(largest * high) < high
+
+
+def test_weighted_draws_follow_the_weights_and_never_take_weight_zero():
+    ends = np.cumsum([0, 1, 0, 3, 0])
+    counts = np.bincount(Draws(0, "a").weighted(ends, 40_000), minlength=5)
+    assert counts[[0, 2, 4]].tolist() == [0, 0, 0]
+    # Four standard deviations of a binomial of 40,000 draws with p = 3/4.
+    assert abs(counts[3] - 30_000) < 4 * (40_000 * 3 / 16) ** 0.5
+
+
+@given(SEEDS)
+def test_streams_and_seeds_differ(seed):
+    numbers = [Draws(*which).uniform(4).tolist() for which in ((seed, "a"), (seed, "b"), (seed + 1, "a"))]
+    assert numbers[0] != numbers[1]
+    assert numbers[0] != numbers[2]
+    assert numbers[0] == Draws(seed, "a").uniform(4).tolist()
+
+
+def test_other_generators_are_left_alone():
+    torch.manual_seed(0)
+    np.random.seed(0)
+    wanted = torch.rand(3), np.random.rand(3)
+    torch.manual_seed(0)
+    np.random.seed(0)
+    Draws(1, "a").permutation(10)
+    assert torch.equal(torch.rand(3), wanted[0])
+    assert np.array_equal(np.random.rand(3), wanted[1])

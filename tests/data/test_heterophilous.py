@@ -1,0 +1,94 @@
+"""The heterophilous graphs, on a tiny one and on the published ones."""
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_depth.data import DataError, HeterophilousGraphs, heterophilous
+from gnn_depth.data.checksums import HETEROPHILOUS
+from gnn_depth.data.verify import sha256
+
+
+def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texas):
+    for split in (0, 7):
+        data = HeterophilousGraphs("texas", split, str(tiny_texas))
+        batch = data.batch
+        assert batch.graph.num_edges == 40
+        assert batch.graph.in_degree.tolist() == [2] * 20
+        assert (data.num_classes, data.task) == (3, "multiclass")
+        order = np.random.default_rng(split).permutation(20)
+        assert batch.train_mask.tolist() == (order < 10).tolist()
+        assert batch.test_mask.tolist() == (order >= 15).tolist()
+
+
+def test_features_are_raw_unless_asked_otherwise(tiny_texas):
+    raw, normalized = (
+        HeterophilousGraphs("texas", root=str(tiny_texas), normalize_features=asked).batch.x for asked in (False, True)
+    )
+    torch.testing.assert_close(normalized, raw / raw.sum(1, keepdim=True))
+    assert (raw.sum(1) - 1).abs().min() > 0.01
+
+
+def test_a_file_in_the_root_itself_is_found(tiny_texas):
+    nested = tiny_texas / "heterophilous" / "texas.npz"
+    nested.rename(tiny_texas / "texas.npz")
+    assert HeterophilousGraphs("Texas", root=str(tiny_texas)).batch.x.shape == (20, 5)
+
+
+def test_a_missing_file_is_downloaded(tiny_texas, tmp_path, server, monkeypatch):
+    monkeypatch.setattr(heterophilous, "URL", server.url)
+    server.files["texas.npz"] = (tiny_texas / "heterophilous" / "texas.npz").read_bytes()
+    assert HeterophilousGraphs("texas", root=str(tmp_path / "other")).batch.x.shape == (20, 5)
+    assert (tmp_path / "other" / "heterophilous" / "texas.npz").is_file()
+
+
+@pytest.mark.parametrize("keep", [0, 100, 1000])
+def test_a_damaged_file_of_unknown_checksum_is_refused_by_name(tiny_texas, monkeypatch, keep):
+    path = tiny_texas / "heterophilous" / "texas.npz"
+    path.write_bytes(path.read_bytes()[:keep])
+    monkeypatch.delitem(HETEROPHILOUS, "texas.npz")
+    with pytest.raises(DataError, match=r"texas\.npz.*cannot be used"):
+        _ = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
+
+
+@pytest.mark.parametrize("fault", ["pickle", "shape", "kind", "absent", "edge"])
+def test_another_content_is_refused_by_name(tiny_texas, monkeypatch, payload, fault):
+    make, mark = payload
+    path = tiny_texas / "heterophilous" / "texas.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    if fault == "pickle":
+        arrays["node_labels"] = np.array([make()] * 20, dtype=object)
+    elif fault == "shape":
+        arrays["edges"] = arrays["edges"][:-1]
+    elif fault == "kind":
+        arrays["train_masks"] = arrays["train_masks"].astype(np.int64)
+    elif fault == "absent":
+        del arrays["edges"]
+    else:
+        arrays["edges"][3] = 20
+    np.savez(path, **arrays)
+    monkeypatch.setitem(HETEROPHILOUS, "texas.npz", sha256(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"edge \d+ is \(\d+, \d+\)" if fault == "edge" else r"texas\.npz"):
+        _ = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
+    assert not mark.exists()
+
+
+def test_wrong_names_and_splits_are_refused_at_construction():
+    with pytest.raises(ValueError, match="Did you mean 'squirrel'"):
+        HeterophilousGraphs("squirel")
+    for split in (-1, 10):
+        with pytest.raises(ValueError, match=f"split must be from 0 to 9, not {split}"):
+            HeterophilousGraphs("texas", split)
+    assert HeterophilousGraphs("Roman-empire").name == "roman_empire"
+
+
+@pytest.mark.parametrize("name", sorted(file.removesuffix(".npz") for file in HETEROPHILOUS))
+def test_the_published_sizes(real_data, name):
+    data = HeterophilousGraphs(name, root=str(real_data))
+    nodes, edges, features, classes = heterophilous.SIZES[name]
+    batch = data.batch
+    assert (*batch.x.shape, batch.graph.num_edges) == (nodes, features, 2 * edges)
+    assert int(batch.y.max()) + 1 == data.num_classes == classes
+    assert data.task == ("binary" if classes == 2 else "multiclass")
+    assert int(sum(mask.sum() for mask in batch.masks)) == nodes

@@ -1,0 +1,80 @@
+"""Erased features: how many, whose, and the same ones anywhere."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonargparse import ArgumentParser
+
+from gnn_depth.data import DataError, MissingFeatures, NodeDataModule, Planetoid, SyntheticCitation
+
+RATES = st.floats(0, 1)
+SEEDS = st.integers(0, 2**32)
+# Read once: wrapping leaves it as it is, which is tested too.
+SOURCE = SyntheticCitation(60, 90, 14, num_train_per_class=2, num_val=10, num_test=20)
+
+
+@given(RATES, SEEDS)
+def test_exactly_the_rounded_rate_is_erased_and_no_training_node(rate, seed):
+    data = MissingFeatures(SOURCE, rate, seed)
+    erased = ~data.batch.x.any(1)
+    pool = ~SOURCE.batch.train_mask
+    assert torch.equal(erased, data.missing_mask)
+    assert int(erased.sum()) == round(rate * int(pool.sum()))
+    assert not (erased & ~pool).any()
+    assert torch.equal(data.batch.x[~erased], SOURCE.batch.x[~erased])
+
+
+@given(RATES, RATES, SEEDS)
+def test_a_higher_rate_adds_to_the_same_nodes(one, other, seed):
+    low, high = sorted((one, other))
+    fewer, more = (MissingFeatures(SOURCE, rate, seed).missing_mask for rate in (low, high))
+    assert not (fewer & ~more).any()
+
+
+def test_the_source_keeps_its_features_and_all_else_is_passed_on():
+    before = SOURCE.batch.x.clone()
+    data = MissingFeatures(SOURCE, 1.0)
+    assert data.batch.graph is SOURCE.batch.graph
+    assert (data.num_classes, data.num_features, data.task) == (7, 14, "multiclass")
+    assert torch.equal(SOURCE.batch.x, before)
+
+
+def test_the_nodes_are_those_of_every_machine_and_leave_other_generators_alone():
+    torch.manual_seed(0)
+    wanted = torch.rand(2)
+    torch.manual_seed(0)
+    assert (
+        MissingFeatures(SOURCE, 0.5).missing_hash == "df45d9f12572536bb8e7b1be1c260d148c5ab79b15ebe19d5b5788c6919d2c9a"
+    )
+    assert torch.equal(torch.rand(2), wanted)
+
+
+def test_the_hash_tells_seeds_apart_and_only_them():
+    hashes = [MissingFeatures(SOURCE, 0.5, seed).missing_hash for seed in (0, 1, 0)]
+    assert hashes[0] != hashes[1]
+    assert hashes[0] == hashes[2]
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
+def test_a_rate_outside_0_to_1_is_refused_at_construction(rate):
+    with pytest.raises(ValueError, match=f"rate must be from 0 to 1, not {rate}"):
+        MissingFeatures(SOURCE, rate)
+
+
+def test_a_source_with_the_training_nodes_features_only_needs_rate_1():
+    source = SyntheticCitation(60, 90, 14, num_train_per_class=2, num_val=10, num_test=20)
+    source.train_features_only = True
+    with pytest.raises(DataError, match=r"rate must be 1\.0, not 0\.9"):
+        _ = MissingFeatures(source, 0.9).batch
+    assert MissingFeatures(source, 1.0).batch.x.shape == (60, 14)
+
+
+def test_the_command_line_wraps_a_set_in_another():
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(NodeDataModule, "data")
+    options = ["--data=MissingFeatures", "--data.source=Planetoid", "--data.source.name=cora", "--data.rate=0.5"]
+    data = parser.instantiate(parser.parse_args(options)).data
+    assert isinstance(data, MissingFeatures)
+    assert isinstance(data.source, Planetoid)
+    assert (data.source.name, data.rate) == ("Cora", 0.5)

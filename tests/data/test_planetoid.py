@@ -1,0 +1,235 @@
+"""Planetoid's files and splits, on a tiny citation graph and on the published ones."""
+
+import pickle
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from gnn_depth.data import DataError, MissingFeatures, Planetoid, planetoid, planetoid_files
+from gnn_depth.data.checksums import PLANETOID
+from gnn_depth.data.planetoid import random_split
+from gnn_depth.data.verify import sha256
+from tests.data.conftest import CLASSES, EDGES, FEATURES, LISTED, NODES, TEST, trust, trust_split, write
+
+
+def nodes(mask: torch.Tensor) -> list[int]:
+    return mask.nonzero().flatten().tolist()
+
+
+def test_the_parts_are_put_where_the_test_index_says(tiny_cora):
+    batch = Planetoid("Cora", root=str(tiny_cora), normalize_features=False).batch
+    labelled = [node for node in range(NODES) if node != 9]
+    assert batch.y[labelled].tolist() == [node % CLASSES for node in labelled]
+    assert batch.x[labelled, 0].tolist() == [1.0] * len(labelled)
+    assert not batch.x[9].any(), "a node that no file lists has no features"
+    assert set(map(tuple, batch.graph.edge_index.T.tolist())) == set(EDGES) | {(b, a) for a, b in EDGES}
+    assert (nodes(batch.train_mask), nodes(batch.val_mask), nodes(batch.test_mask)) == (
+        [0, 1, 2, 3],
+        [4, 5, 6],
+        sorted(TEST),
+    )
+
+
+def test_normalized_features_sum_to_one(tiny_cora):
+    sums = Planetoid("Cora", root=str(tiny_cora)).batch.x.sum(1)
+    torch.testing.assert_close(sums, (torch.arange(NODES) != 9).float())
+
+
+@pytest.mark.parametrize("split", ["full", "Full", "FULL"])
+def test_full_trains_on_all_the_rest_however_it_is_written(tiny_cora, split):
+    batch = Planetoid("cora", split=split, root=str(tiny_cora)).batch
+    assert nodes(batch.train_mask) == [0, 1, 2, 3, 9]
+    assert nodes(batch.val_mask) == [4, 5, 6]
+
+
+def test_isolated_nodes_leave_the_masks_on_request(tiny_cora):
+    for drop, expected in ((False, [0, 1, 2, 3, 9]), (True, [0, 1, 2, 3])):
+        batch = Planetoid("Cora", split="full", root=str(tiny_cora), drop_isolated=drop).batch
+        assert nodes(batch.train_mask) == expected
+        assert batch.graph.num_nodes == NODES
+
+
+def test_a_random_split_follows_its_seed_alone(tiny_cora, monkeypatch):
+    monkeypatch.setattr(planetoid, "NUM_TEST", 1)
+    y = torch.arange(100) % 3
+    first, again, other = (random_split(y, seed, 4, 10, 20) for seed in (0, 0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], other[0])
+    train, val, test = first
+    assert torch.bincount(y[train]).tolist() == [4, 4, 4]
+    assert (int(val.sum()), int(test.sum())) == (10, 20)
+    assert not (train & val | train & test | val & test).any()
+
+
+def test_a_geom_gcn_split_is_the_files(tiny_cora, monkeypatch):
+    index = np.arange(NODES)
+    masks = {"train_mask": index < 6, "val_mask": (index >= 6) & (index < 9), "test_mask": index >= 9}
+    path = write(tiny_cora / "Cora" / "geom-gcn" / "raw", {}) / "cora_split_0.6_0.2_3.npz"
+    # CiteSeer's files hold bytes where Cora's hold yes and no.
+    np.savez(path, **{name: mask.astype(np.uint8) for name, mask in masks.items()})
+    with pytest.raises(DataError, match=r"cora_split_0\.6_0\.2_3\.npz.*sha256"):
+        _ = Planetoid("Cora", split="geom-gcn", split_index=3, root=str(tiny_cora)).batch
+    trust_split(monkeypatch, path)
+    batch = Planetoid("Cora", split="geom-gcn", split_index=3, root=str(tiny_cora)).batch
+    for name, mask in masks.items():
+        assert getattr(batch, name).tolist() == mask.tolist()
+    np.savez(path, **{name: mask[:-1] for name, mask in masks.items()})
+    trust_split(monkeypatch, path)
+    with pytest.raises(DataError, match="for each node"):
+        _ = Planetoid("Cora", split="geom-gcn", split_index=3, root=str(tiny_cora)).batch
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "Coraa"}, r"unknown Planetoid data set 'Coraa'\. Did you mean 'Cora'\?"),
+        ({"name": "Cora", "split": "ful"}, r"unknown split 'ful'\. Did you mean 'full'\? Available: full, geom-gcn"),
+        ({"name": "Cora", "split": "geom-gcn", "split_index": 10}, "from 0 to 9, not 10"),
+        ({"name": "Cora", "split": "random", "split_index": -1}, "at least 0, not -1"),
+        ({"name": "Cora", "split_index": 1}, "split 'public' must be from 0 to 0, not 1"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_construction(options, words):
+    with pytest.raises(ValueError, match=words):
+        Planetoid(**options)
+
+
+def test_missing_files_are_downloaded(tiny_files, server, monkeypatch, tmp_path):
+    trust(monkeypatch, tiny_files)
+    monkeypatch.setattr(planetoid_files, "URL", server.url)
+    monkeypatch.delenv("GNN_DEPTH_DATA", raising=False)
+    server.files = {f"ind.cora.{part}": content for part, content in tiny_files.items()}
+    for _ in range(2):
+        assert Planetoid("Cora").batch.x.shape == (NODES, FEATURES)
+    # `y` repeats the first rows of `ally`, and nobody reads it.
+    assert sorted(server.requests) == sorted(server.files.keys() - {"ind.cora.y"})
+    assert (tmp_path / "cache" / "gnn_depth" / "Cora" / "raw" / "ind.cora.x").is_file()
+
+
+def test_a_tampered_file_is_refused_before_it_is_read(tiny_cora, payload):
+    make, mark = payload
+    (tiny_cora / "Cora" / "raw" / "ind.cora.graph").write_bytes(pickle.dumps(make()))
+    with pytest.raises(DataError, match=r"ind\.cora\.graph.*sha256"):
+        _ = Planetoid("Cora", root=str(tiny_cora)).batch
+    assert not mark.exists()
+
+
+def pubmed(tmp_path, monkeypatch, tiny_files, allx: bytes) -> str:
+    """A root whose PubMed is the tiny citation graph, and whose allx has no known checksum."""
+    trust(monkeypatch, {part: content for part, content in tiny_files.items() if part != "allx"}, "PubMed")
+    assert "ind.pubmed.allx" not in PLANETOID
+    files = {f"ind.pubmed.{part}": content for part, content in {**tiny_files, "allx": allx}.items()}
+    return str(write(tmp_path / "root" / "PubMed" / "raw", files).parents[1])
+
+
+def test_pubmeds_allx_is_accepted_where_it_agrees_with_x(tmp_path, monkeypatch, tiny_files):
+    data = Planetoid("PubMed", root=pubmed(tmp_path, monkeypatch, tiny_files, tiny_files["allx"]))
+    assert data.batch.x.shape == (NODES, FEATURES)
+    assert not data.train_features_only
+
+
+@pytest.mark.parametrize(
+    "allx",
+    [
+        pickle.dumps(csr_matrix(np.ones((LISTED, FEATURES), np.float32)), protocol=2),
+        pickle.dumps(csr_matrix(np.ones((LISTED + 1, FEATURES), np.float32)), protocol=2),
+        pickle.dumps(csr_matrix(np.ones((LISTED, FEATURES + 1), np.float32)), protocol=2),
+        pickle.dumps(["no", "matrix"], protocol=2),
+        b"not a pickle",
+        b"",
+    ],
+    ids=["other features", "a row too many", "a column too many", "a list", "text", "empty"],
+)
+def test_pubmeds_allx_is_refused_by_name_where_it_does_not_fit(tmp_path, monkeypatch, tiny_files, allx):
+    root = pubmed(tmp_path, monkeypatch, tiny_files, allx)
+    with pytest.raises(DataError, match=r"ind\.pubmed\.allx"):
+        _ = Planetoid("PubMed", root=root).batch
+
+
+def test_a_payload_in_pubmeds_allx_does_not_run(tmp_path, monkeypatch, tiny_files, payload):
+    make, mark = payload
+    root = pubmed(tmp_path, monkeypatch, tiny_files, pickle.dumps(make()))
+    with pytest.raises(DataError, match=r"ind\.pubmed\.allx.*mkdir"):
+        _ = Planetoid("PubMed", root=root).batch
+    assert not mark.exists()
+
+
+def test_rebuilt_features_serve_only_where_all_others_are_erased(tmp_path, monkeypatch, tiny_files):
+    rows = pickle.loads(tiny_files["allx"]).toarray()
+    rows[4:] = 0
+    root = pubmed(tmp_path, monkeypatch, tiny_files, pickle.dumps(csr_matrix(rows), protocol=2))
+    with pytest.raises(DataError, match="features of the training nodes only"):
+        _ = Planetoid("PubMed", root=root).batch
+    with pytest.raises(DataError, match=r"rate must be 1\.0, not 0\.5"):
+        _ = MissingFeatures(Planetoid("PubMed", root=root), 0.5).batch
+    with pytest.raises(DataError, match="split 'full' trains on nodes without any"):
+        _ = MissingFeatures(Planetoid("PubMed", "full", root=root), 1.0).batch
+    batch = MissingFeatures(Planetoid("PubMed", root=root), 1.0).batch
+    assert nodes(batch.x.any(1)) == nodes(batch.train_mask)
+
+
+# Nodes, directed edges, features, classes (Mustafa, Bojchevski & Burkholz, NeurIPS 2023, appendix).
+PUBLISHED = {"Cora": (2708, 10556, 1433, 7), "CiteSeer": (3327, 9104, 3703, 6), "PubMed": (19717, 88648, 500, 3)}
+
+
+def root_of(real_data, name: str) -> str:
+    return str(real_data / "PubMed-train-features" if name == "PubMed" else real_data)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_sizes(real_data, name):
+    data = Planetoid(name, root=root_of(real_data, name))
+    batch = data.loaded
+    assert (*batch.x.shape, batch.graph.num_edges, data.num_classes) == (
+        PUBLISHED[name][0], PUBLISHED[name][2], PUBLISHED[name][1], PUBLISHED[name][3]
+    )  # fmt: skip
+    assert int(batch.y.max()) + 1 == data.num_classes
+    assert [int(mask.sum()) for mask in batch.masks] == [20 * data.num_classes, 500, 1000]
+    assert data.train_features_only == (name == "PubMed")
+
+
+@pytest.mark.parametrize("split", ["public", "full", "geom-gcn"])
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
+def test_the_same_as_pytorch_geometric(real_data, tmp_path, name, split):
+    from torch_geometric.datasets import Planetoid as Reference
+    from torch_geometric.transforms import NormalizeFeatures
+
+    shutil.copytree(real_data / name, tmp_path / name)
+    for raw in (tmp_path / name / "raw").iterdir():
+        shutil.copy(raw, tmp_path / name / "geom-gcn" / "raw")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reference = Reference(str(tmp_path), name, split)[0]
+    ours = Planetoid(name, split, split_index=0, root=str(real_data), normalize_features=False).batch
+    assert torch.equal(ours.x, reference.x)
+    assert torch.equal(ours.y, reference.y)
+    assert edges(ours.graph.edge_index) == edges(reference.edge_index)
+    for mask in ("train_mask", "val_mask", "test_mask"):
+        theirs = getattr(reference, mask)
+        assert torch.equal(getattr(ours, mask), (theirs[:, 0] if split == "geom-gcn" else theirs).bool())
+    normalized = Planetoid(name, root=str(real_data)).batch.x
+    torch.testing.assert_close(normalized, NormalizeFeatures()(reference).x)
+
+
+def edges(edge_index: torch.Tensor) -> set[tuple[int, int]]:
+    return set(map(tuple, edge_index.T.tolist()))
+
+
+def test_citeseer_has_48_nodes_without_edges_and_15_others_without_features(real_data):
+    batch = Planetoid("CiteSeer", "full", root=str(real_data)).batch
+    isolated, unknown = batch.graph.in_degree == 0, ~batch.x.any(1)
+    assert (int(isolated.sum()), int(unknown.sum()), int((isolated & unknown).sum())) == (48, 15, 0)
+    kept = Planetoid("CiteSeer", "full", root=str(real_data), drop_isolated=True).batch
+    assert int(sum(mask.sum() for mask in kept.masks)) == 3327 - 48
+    assert not any((mask & isolated).any() for mask in kept.masks)
+
+
+def test_the_rebuilt_pubmed_is_the_known_one(real_data):
+    from gnn_depth.data.checksums import PUBMED_ALLX_REBUILT
+
+    path = real_data / "PubMed-train-features" / "PubMed" / "raw" / "ind.pubmed.allx"
+    assert sha256(path.read_bytes()) == PUBMED_ALLX_REBUILT

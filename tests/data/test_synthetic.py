@@ -1,0 +1,120 @@
+"""The generated citation graph: sizes, structure, difficulty, and the same one everywhere."""
+
+import hashlib
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnn_depth.data import NodeBatch, SyntheticCitation
+from gnn_depth.data.communities import room
+
+
+@pytest.fixture(scope="module")
+def default() -> NodeBatch:
+    return SyntheticCitation().batch
+
+
+def test_the_default_has_the_sizes_of_cora(default):
+    assert default.x.shape == (2708, 1433)
+    assert default.graph.num_edges == 2 * 5278
+    assert [int(mask.sum()) for mask in default.masks] == [140, 500, 1000]
+    assert torch.bincount(default.y[default.train_mask]).tolist() == [20] * 7
+    words = (default.x > 0).sum(1).float().mean()
+    assert 17 < words < 18.5
+    torch.testing.assert_close(default.x.sum(1), torch.ones(2708))
+
+
+def test_homophily_and_degrees_are_like_coras(default):
+    same = default.y[default.graph.source] == default.y[default.graph.target]
+    assert int(same.sum()) == 2 * round(0.81 * 5278)
+    degree = default.graph.in_degree
+    # Cora has hubs: its largest degree is 168, of a mean of 3.9. A graph without would have about 12.
+    assert int(degree.max()) > 40
+    assert int((degree == 0).sum()) < 10
+
+
+def test_neighbours_tell_more_of_a_class_than_words_alone(default):
+    def accuracy(x: torch.Tensor) -> float:
+        centres = torch.stack([x[default.train_mask & (default.y == c)].mean(0) for c in range(7)])
+        scores = torch.nn.functional.normalize(x, dim=1) @ torch.nn.functional.normalize(centres, dim=1).T
+        return (scores.argmax(1) == default.y)[default.test_mask].float().mean().item()
+
+    graph = default.graph.with_self_loops()
+    x = default.x
+    for _ in range(2):
+        x = torch.zeros_like(x).index_add_(0, graph.target, x[graph.source]) / graph.in_degree[:, None]
+    words, neighbours = accuracy(default.x), accuracy(x)
+    assert 0.5 < words < 0.68
+    assert 0.74 < neighbours < 0.86
+
+
+def fingerprint(batch: NodeBatch) -> str:
+    parts = (batch.graph.edge_index, batch.x > 0, batch.y, *batch.masks)
+    return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
+
+
+def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
+    assert fingerprint(default) == "73e029340faa4accbf7e18c3784c49459f628a2ad7eef96c8bbcbebd883a1f4c"
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1 + threads % 2)
+        again = SyntheticCitation().batch
+    finally:
+        torch.set_num_threads(threads)
+    assert fingerprint(again) == fingerprint(default)
+    assert torch.equal(again.x, default.x)
+
+
+def test_seeds_differ_and_the_global_generator_is_left_alone(default):
+    torch.manual_seed(0)
+    wanted = torch.rand(2)
+    torch.manual_seed(0)
+    other = SyntheticCitation(seed=1).batch
+    assert torch.equal(torch.rand(2), wanted)
+    assert fingerprint(other) != fingerprint(default)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.integers(2, 200), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**32), st.booleans())
+def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, normalize):
+    nodes = max(nodes, 2 * classes)
+    homophily = 1.0 if classes == 1 else homophily
+    options = {"num_nodes": nodes, "num_features": 11, "num_classes": classes, "num_train_per_class": 1}
+    options |= {"num_val": 1, "num_test": nodes - 2 * classes, "homophily": homophily, "seed": seed}
+    options |= {"normalize_features": normalize, "words_per_node": 3}
+    within, across = room(nodes, classes)
+    edges = int(fraction * 0.5 * min(within / (homophily or 1), across / (1 - homophily) if homophily < 1 else within))
+    # Rounding to whole edges may ask for one more than there is room for.
+    edges = max(0, edges - 2)
+    data = SyntheticCitation(num_edges=edges, **options)
+    batch = data.batch
+    graph = batch.graph
+    assert graph.num_edges == 2 * edges
+    assert len(set(map(tuple, graph.edge_index.T.tolist()))) == 2 * edges
+    assert not (graph.source == graph.target).any()
+    assert int((batch.y[graph.source] == batch.y[graph.target]).sum()) == 2 * round(homophily * edges)
+    sizes = torch.bincount(batch.y, minlength=classes)
+    assert int(sizes.max() - sizes.min()) <= 1
+    assert torch.bincount(batch.y[batch.train_mask], minlength=classes).tolist() == [1] * classes
+    assert batch.x.any(1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_nodes": 1639}, "the split needs 1640"),
+        ({"num_edges": 10_000_000}, "Take fewer edges or more nodes"),
+        ({"homophily": 1.5}, "homophily must be from 0 to 1"),
+        ({"topicality": -1.0}, "topicality must be from 0 to 1"),
+        ({"num_features": 6}, "num_features must be at least 7"),
+        ({"num_classes": 1}, "edges across classes"),
+        ({"num_edges": -1}, "num_edges must be at least 0"),
+        ({"words_per_node": 0}, "words_per_node must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_sizes_that_no_graph_has_are_refused_at_construction(options, words):
+    with pytest.raises(ValueError, match=words):
+        SyntheticCitation(**options)

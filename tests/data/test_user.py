@@ -1,0 +1,166 @@
+"""A user's own graph, sound and otherwise."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnn_depth.data import DataError, UserGraph
+
+NODES = 10
+
+
+def arrays(**changes) -> dict[str, np.ndarray]:
+    """A sound graph of ten nodes; None leaves a part out."""
+    rng = np.random.default_rng(0)
+    sound = {
+        "x": rng.random((NODES, 3)),
+        "y": np.arange(NODES) % 3,
+        "edge_index": np.array([[0, 1, 2, 2, 0], [1, 2, 0, 0, 0]]),
+    }
+    return {name: value for name, value in {**sound, **changes}.items() if value is not None}
+
+
+def saved(tmp_path, **changes) -> str:
+    path = tmp_path / "graph.npz"
+    np.savez(path, **arrays(**changes))
+    return str(path)
+
+
+def masks(sizes=(NODES, NODES, NODES)) -> dict[str, np.ndarray]:
+    at = np.arange(NODES)
+    cuts = {"train_mask": at < 4, "val_mask": (at >= 4) & (at < 6), "test_mask": at >= 6}
+    return {name: mask[:size] for (name, mask), size in zip(cuts.items(), sizes, strict=True)}
+
+
+def test_the_graph_is_that_of_the_file(tmp_path):
+    data = UserGraph(saved(tmp_path, **masks()))
+    batch = data.batch
+    given = arrays()
+    np.testing.assert_array_equal(batch.x, given["x"].astype(np.float32))
+    assert batch.y.tolist() == given["y"].tolist()
+    assert sorted(batch.graph.edge_index.T.tolist()) == sorted(given["edge_index"].T.tolist())
+    for name, mask in masks().items():
+        assert getattr(batch, name).tolist() == mask.tolist()
+    assert data.num_classes == 3
+
+
+def test_edges_are_taken_in_either_orientation(tmp_path):
+    tall = UserGraph(saved(tmp_path, edge_index=arrays()["edge_index"].T)).batch.graph
+    wide = UserGraph(saved(tmp_path)).batch.graph
+    assert torch.equal(tall.edge_index, wide.edge_index)
+
+
+def test_undirected_means_both_directions_without_repetition(tmp_path):
+    graph = UserGraph(saved(tmp_path), undirected=True).batch.graph
+    assert sorted(map(tuple, graph.edge_index.T.tolist())) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 2)])
+def test_no_edges_are_legal(tmp_path, shape):
+    assert UserGraph(saved(tmp_path, edge_index=np.zeros(shape))).batch.graph.num_edges == 0
+
+
+def test_features_are_normalized_on_request(tmp_path):
+    torch.testing.assert_close(UserGraph(saved(tmp_path), normalize_features=True).batch.x.sum(1), torch.ones(NODES))
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 1), st.floats(0, 1), st.integers(0, 2**32))
+def test_without_masks_every_node_is_drawn_into_one_set(tmp_path_factory, train, val, seed):
+    path = saved(tmp_path_factory.getbasetemp())
+    val = min(val, 1 - train)
+    batch = UserGraph(path, train_fraction=train, val_fraction=val, seed=seed).batch
+    assert torch.stack(batch.masks).sum(0).tolist() == [1] * NODES
+    assert int(batch.train_mask.sum()) == max(1, round(train * NODES))
+    again = UserGraph(path, train_fraction=train, val_fraction=val, seed=seed).batch
+    assert torch.equal(torch.stack(batch.masks), torch.stack(again.masks))
+
+
+def test_a_saved_data_and_a_saved_dict_are_read_alike(tmp_path):
+    from torch_geometric.data import Data
+
+    parts = {name: torch.from_numpy(value) for name, value in {**arrays(), **masks()}.items()}
+    torch.save(Data(**parts), tmp_path / "data.pt")
+    torch.save(parts, tmp_path / "dict.pth")
+    wanted = UserGraph(saved(tmp_path, **masks())).batch
+    for name in ("data.pt", "dict.pth"):
+        batch = UserGraph(str(tmp_path / name)).batch
+        assert torch.equal(batch.x, wanted.x)
+        assert torch.equal(batch.graph.edge_index, wanted.graph.edge_index)
+        assert torch.equal(batch.val_mask, wanted.val_mask)
+
+
+def test_a_payload_in_a_saved_file_does_not_run(tmp_path, payload):
+    make, mark = payload
+    torch.save({"x": make()}, tmp_path / "data.pt")
+    np.savez(tmp_path / "data.npz", **arrays(y=np.array([make()] * NODES, dtype=object)))
+    for name, words in (("data.pt", "was not loaded"), ("data.npz", "cannot be read as npz")):
+        with pytest.raises(DataError, match=words) as caught:
+            _ = UserGraph(str(tmp_path / name)).batch
+        assert "np.savez" in str(caught.value)
+        assert "weights_only" not in str(caught.value), "advice to load unsafely"
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["graph.npz", "graph.pt"])
+@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04" + bytes(50)])
+def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{name}.*(cannot be read|is damaged)"):
+        _ = UserGraph(str(tmp_path / name)).batch
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"y": None}, "has no y; it has edge_index, x"),
+        ({"x": None, "edge_index": None}, "has no x and no edge_index; it has y"),
+        ({"y": np.zeros(NODES)}, "y must be the integer class"),
+        ({"y": np.arange(NODES - 1)}, "y must be torch.int64 of shape"),
+        ({"x": np.ones(NODES)}, "x must be dense numbers"),
+        ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
+        ({"y": np.arange(NODES) - 1}, r"y\[0\] is -1"),
+        ({"edge_index": np.array([[0, 1], [1, NODES]])}, r"edge 1 is \(1, 10\)"),
+        ({"edge_index": np.zeros((3, 3), int)}, "edge_index must be integers of shape"),
+        ({"edge_index": np.zeros((2, 3))}, "edge_index must be integers of shape"),
+        ({"train_mask": np.ones(NODES, bool)}, "it has train_mask: give all"),
+        ({**masks(), "val_mask": np.ones(NODES, bool)}, "node 0 is in train_mask and in val_mask"),
+        ({**masks(), "val_mask": np.arange(NODES)}, "val_mask must be one yes or no"),
+        ({**masks(), "val_mask": np.ones((NODES, 10), bool)}, "several splits"),
+        (masks((NODES, NODES, NODES - 1)), "test_mask must be torch.bool of shape"),
+        ({"x": np.ones((0, 3)), "y": np.ones(0, int), "edge_index": np.zeros((2, 0))}, "no nodes"),
+    ],
+)
+def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, changes, words):
+    with pytest.raises(DataError, match=rf"graph\.npz.*{words}"):
+        _ = UserGraph(saved(tmp_path, **changes)).batch
+
+
+def test_what_is_not_a_graph_is_refused(tmp_path):
+    torch.save([torch.ones(2)], tmp_path / "list.pt")
+    with pytest.raises(DataError, match="holds a list"):
+        _ = UserGraph(str(tmp_path / "list.pt")).batch
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"path": "nowhere.npz"}, "'nowhere.npz' does not exist"),
+        ({"train_fraction": 0.0}, "train_fraction must be above 0"),
+        ({"train_fraction": 0.9, "val_fraction": 0.2}, r"train_fraction \+ val_fraction must be from 0 to 1"),
+        ({"train_fraction": float("nan")}, "train_fraction must be from 0 to 1"),
+        ({"val_fraction": -0.1}, "val_fraction must be from 0 to 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_construction(tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        UserGraph(**{"path": saved(tmp_path), **options})
+
+
+def test_an_unknown_kind_of_file_is_refused_at_construction(tmp_path):
+    (tmp_path / "graph.csv").write_text("0,1")
+    with pytest.raises(DataError, match=r"graph\.csv.*must be \.npz, \.pt or \.pth"):
+        UserGraph(str(tmp_path / "graph.csv"))
