@@ -155,7 +155,10 @@ class Skip(nn.Module, ABC):
 
     Attributes:
         width: Width of what :meth:`forward` returns.
+        reads_all: Whether it reads states before the layer's input; the stack keeps those only if one does.
     """
+
+    reads_all: ClassVar[bool] = False
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()
@@ -169,7 +172,8 @@ class Skip(nn.Module, ABC):
 
         Args:
             update: The layer's output, normed and activated.
-            states: The states before it, oldest first; the last one is the layer's input.
+            states: The states before it, oldest first; the last one is the layer's input, and the only one
+                unless ``reads_all``.
         """
 
 

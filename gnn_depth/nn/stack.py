@@ -89,19 +89,20 @@ class DeepGNN(nn.Module):
                 self.norms.append(feature_norms)
                 self.skips.append(joined)
                 widths.append(joined.width)
+        self.keep_states = any(joined.reads_all for joined in self.skips)
         self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
 
     def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
         """Class scores (logits) of every node."""
-        states = [self.encoder(x)]
-        for layer, norms, skip in zip(self.layers, self.norms, self.skips, strict=False):
+        states, last = [self.encoder(x)], len(self.layers) - 1
+        for position, layer in enumerate(self.layers):
             h = layer(dropout(states[-1], self.dropout, self.training), graph)
-            h = norms(h, graph)
-            if len(states) < len(self.layers) or self.last_activation:
-                h = self.activation(h)
-            states.append(skip(h, states))
-        if len(self.skips) < len(self.layers):
-            states.append(self.layers[-1](dropout(states[-1], self.dropout, self.training), graph))
+            if position < len(self.skips):
+                h = self.norms[position](h, graph)
+                if position < last or self.last_activation:
+                    h = self.activation(h)
+                h = self.skips[position](h, states)
+            states = [*states, h] if self.keep_states else [h]
         return self.decoder(states[-1])
 
     def linear_maps(self) -> list[nn.Linear]:

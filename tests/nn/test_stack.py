@@ -5,6 +5,7 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.base import Skip
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
@@ -104,6 +105,30 @@ def test_the_structure_is_computed_once_for_all_layers_and_steps(graph, monkeypa
     for _ in range(3):
         stack(X, graph)
     assert made == [1]
+
+
+class Oldest(Skip):
+    """Adds the first state of all."""
+
+    reads_all = True
+
+    def forward(self, update, states):
+        return update + states[0]
+
+
+@pytest.mark.parametrize("skip", [Oldest, Residual])
+def test_a_skip_sees_every_earlier_state_if_it_reads_them_and_the_layers_input_otherwise(graph, skip):
+    stack = DeepGNN(6, 3, GCN, 3, 4, skip=skip)
+    seen = []
+    for joined in stack.skips:
+        joined.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[1])))
+    out = stack(X, graph)
+    assert seen == ([1, 2, 3] if skip is Oldest else [1, 1, 1])
+    h = first = stack.encoder(X)
+    for position, layer in enumerate(stack.layers):
+        update = layer(h, graph)
+        h = (first if skip is Oldest else h) + (torch.relu(update) if position < 2 else update)
+    torch.testing.assert_close(out, stack.decoder(h))
 
 
 def test_a_deep_stack_is_permutation_equivariant(graph):

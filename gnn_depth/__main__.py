@@ -1,0 +1,8 @@
+"""``python -m gnn_depth`` is ``gnn-depth``."""
+
+import sys
+
+from gnn_depth.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""The parser of ``fit``, ``validate``, ``test`` and ``predict``."""
+
+from typing import Any, NoReturn
+
+import yaml
+from jsonargparse import set_dumper, set_loader
+from lightning.pytorch.cli import LightningArgumentParser
+
+from gnn_depth import registry
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.explain import explain
+from gnn_depth.cli.files import Config, load
+from gnn_depth.cli.sections import SECTIONS, contract_config, expand_config
+
+MODE = "gnn_depth"  # the parser's name for YAML with short names
+
+set_loader(MODE, lambda text: expand_config(load(text)), exceptions=(yaml.YAMLError, registry.RegistryError))
+set_dumper(MODE, lambda config: yaml.safe_dump(contract_config(config), sort_keys=False, allow_unicode=True))
+
+
+class Parser(LightningArgumentParser):
+    """A parser whose configs know short names, and whose errors are written for people.
+
+    Attributes:
+        configs: The config files that are being parsed, so that errors can say where in them.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs |= {"parser_mode": MODE, "allow_abbrev": False}
+        super().__init__(*args, **kwargs)
+        self.configs: list[Config] = []
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        if not self.exit_on_error:  # a parser inside the parser, for the options of one class
+            super().error(message, ex)
+        raise UsageError(explain(message, self, self.configs)) from ex
+
+    def name_parts_in_help(self) -> None:
+        """Add to the help of each part the names that it can have."""
+        for action in self._actions:
+            if (kind := SECTIONS.get(action.dest)) and action.help and not action.dest.endswith(".help"):
+                names = ", ".join(registry.registered(kind))
+                action.help += f" One of: {names} (`gnn-depth list {kind}`)."

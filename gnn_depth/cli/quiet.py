@@ -1,0 +1,42 @@
+"""Silence for the advice of libraries that does not apply to full-batch training on one graph."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Start of the message, and why nobody can act on it here.
+WARNINGS = {
+    "The .* does not have many workers": "there is no DataLoader, the graph is in memory",
+    "Checkpoint directory .* exists and is not empty": "every run has a folder of its own",
+    "Experiment logs directory .* exists and is not empty": "the run's config is written there first",
+    r"\s*By default only one JsonargparseDeprecationWarning": "Lightning calls jsonargparse so",
+    r"\s*\S+ (parameter )?was deprecated in v4": "Lightning calls jsonargparse so",
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning calls PyTorch so",
+}
+# An advertisement, and a choice that only Lightning's code has.
+NOTES = ("Tip: For seamless", "`weights_only` was not set")
+LOGGERS = (
+    "lightning.pytorch.utilities.rank_zero",
+    "lightning.pytorch.trainer.connectors.checkpoint_connector",
+)
+
+
+def _wanted(record: logging.LogRecord) -> bool:
+    return not any(note in record.getMessage() for note in NOTES)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop these messages, and no other, while it lasts."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_wanted)
+    try:
+        with warnings.catch_warnings():
+            for start in WARNINGS:
+                warnings.filterwarnings("ignore", start)
+            yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_wanted)

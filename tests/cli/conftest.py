@@ -1,0 +1,80 @@
+"""What the tests of the command line share: a way to call it, small data, and a plugin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import gnn_depth.training
+from gnn_depth import registry
+from gnn_depth.cli import main
+
+SMALL = [
+    *("--data.num_nodes", "60", "--data.num_edges", "120", "--data.num_features", "16", "--data.num_classes", "3"),
+    *("--data.num_train_per_class", "5", "--data.num_val", "10", "--data.num_test", "10"),
+]
+QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
+SHORT = [*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--model.hidden_channels", "8"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def config(self) -> Any:
+        return yaml.safe_load(self.out)
+
+
+@pytest.fixture
+def gnn_depth(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """``gnn_depth("fit", ...)`` in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> Answer:
+        capsys.readouterr()
+        code = main(list(words))
+        return Answer(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def config(gnn_depth: Callable) -> Callable:
+    """``config(...)``: the resolved config of a fit, as a dict."""
+
+    def resolve(*words: str) -> Any:
+        answer = gnn_depth("fit", *words, "--print_config")
+        assert answer.code == 0, answer.err
+        return answer.config
+
+    return resolve
+
+
+@pytest.fixture
+def refused(gnn_depth: Callable) -> Callable:
+    """``refused("fit", ...)``: the message that answers a wrong command line; its form is checked here."""
+
+    def ask(*words: str) -> str:
+        answer = gnn_depth(*words)
+        assert answer.code == 2
+        assert answer.err.startswith("error: ")
+        assert "Traceback" not in answer.err
+        assert len(answer.err.splitlines()) <= 24, "more than a screen"
+        assert not Path("runs").exists(), "a refused run left a folder"
+        return answer.err.removeprefix("error: ").rstrip("\n")
+
+    return ask
+
+
+@pytest.fixture
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry whose changes are forgotten afterwards."""
+    monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})

@@ -1,0 +1,211 @@
+"""Config files and options: what they resolve to, and that it can be said again."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gnn_depth import registry
+from gnn_depth.short_names import options
+
+FILE = """\
+seed_everything: 3
+model:
+  layer: {name: gat, heads: 8}
+  norm:
+  - {name: lipschitz, form: released}
+  - layer
+  init: xavier
+  num_layers: 30
+data:
+  class_path: Planetoid
+  init_args: {name: Cora}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "gat.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_a_file_reads_as_it_is_written(config: Callable, file: str):
+    resolved = config("--config", file)
+    assert resolved["seed_everything"] == 3
+    model = resolved["model"]
+    assert model["layer"]["name"] == "gat"
+    assert model["layer"]["heads"] == 8
+    assert model["norm"] == [
+        {"name": "lipschitz", "scale": 4.0, "form": "released", "per_head": True},
+        {"name": "layer", "eps": 1e-5, "affine": True},
+    ]
+    assert model["init"]["name"] == "xavier"
+    assert model["num_layers"] == 30
+    assert (resolved["data"]["class_path"], resolved["data"]["init_args"]["name"]) == ("Planetoid", "Cora")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--model.norm", "lipschitz", "--model.layer", "gat"],
+        ["--model.norm", "[lipschitz, {name: pair, scale: 2}, layer]", "--model.layer", "gatv2"],
+        ["--config", "FILE"],
+        ["--config", "FILE", "--model.skip", "residual", "--trainer.callbacks", "ModelCheckpoint"],
+        ["--model.scheduler", "StepLR", "--model.scheduler.step_size", "9", "--model.optimizer", "SGD"],
+        ["--data", "MissingFeatures", "--data.source", "Planetoid", "--data.source.name", "Cora", "--data.rate", "0.5"],
+    ],
+)
+def test_a_printed_config_prints_itself_byte_for_byte(gnn_depth: Callable, file: str, words: list[str]):
+    words = [file if word == "FILE" else word for word in words]
+    first = gnn_depth("fit", *words, "--print_config")
+    assert first.code == 0, first.err
+    Path("printed.yaml").write_text(first.out)
+    again = gnn_depth("fit", "--config", "printed.yaml", "--print_config")
+    assert again.out == first.out
+
+
+def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth: Callable, file: str):
+    printed = gnn_depth("fit", "--config", file, "--print_config").out
+    Path("printed.yaml").write_text(printed)
+    assert gnn_depth("validate", "--config", "printed.yaml", "--print_config").out == printed
+
+
+@pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip"])
+def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(config: Callable, kind: str):
+    for name, cls in registry.registered(kind).items():
+        if all(option.default is not option.empty for option in options(kind, cls).values()):
+            chosen = config(f"--model.{kind}", name)["model"][kind]
+            chosen = chosen[0] if kind == "norm" else chosen
+            assert name == (chosen if isinstance(chosen, str) else chosen["name"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model.norm", "pair", "--model.norm.scale", "4"],
+        ["--model.norm=pair", "--model.norm.scale=4"],
+        ["--model.norm", "PairNorm", "--model.norm.init_args.scale", "4"],
+        ["--model.norm", "{name: pair, scale: 4}"],
+        ["--model.norm", "[{name: pair, scale: 4}]"],
+        ["--model.norm", "gnn_depth.nn.norms.PairNorm", "--model.norm.scale", "4"],
+        ["--model.norm", '[{"class_path": "gnn_depth.nn.norms.PairNorm", "init_args": {"scale": 4}}]'],
+        ["--model.norm+", "pair", "--model.norm.scale", "4"],
+        ["--model", "{norm: {name: pair, scale: 4}}"],
+        ["--config", "{model: {norm: {name: pair, scale: 4}}}"],
+        ["--config", "{model: {norm: pair}}", "--model.norm.scale", "4"],
+    ],
+)
+def test_all_ways_to_ask_for_a_norm_mean_the_same(config: Callable, words: list[str]):
+    assert config(*words)["model"]["norm"] == [{"name": "pair", "scale": 4.0}]
+
+
+def test_later_files_refine_earlier_ones(config: Callable, file: str):
+    Path("deeper.yaml").write_text("model:\n  layer: {heads: 2}\n  num_layers: 64\n")
+    model = config("--config", file, "--config", "deeper.yaml")["model"]
+    assert (model["layer"]["name"], model["layer"]["heads"], model["num_layers"]) == ("gat", 2, 64)
+
+
+def test_the_command_line_beats_the_files_wherever_it_stands(config: Callable, file: str):
+    assert config("--model.num_layers", "7", "--config", file)["model"]["num_layers"] == 7
+    assert config("--config", file, "--model.num_layers", "7")["model"]["num_layers"] == 7
+
+
+def test_a_part_that_is_named_starts_from_its_own_defaults(config: Callable):
+    pair = "{model: {norm: {name: pair, scale: 9}, layer: {name: gat, heads: 8}}}"
+    model = config("--config", pair, "--model.norm", "lipschitz", "--model.layer", "gatv2")["model"]
+    assert model["norm"][0]["scale"] == 4.0, "lipschitz took over the scale of pair"
+    assert model["layer"]["heads"] == 1
+    assert config("--model.optimizer", "SGD")["model"]["optimizer"]["init_args"]["lr"] == 1e-3
+
+
+def test_another_data_set_takes_over_nothing(config: Callable, refused: Callable, file: str):
+    answer = refused("fit", "--config", file, "--data", "HeterophilousGraphs")
+    assert answer == "HeterophilousGraphs needs name: --data.name VALUE."
+    resolved = config("--config", file, "--data", "HeterophilousGraphs", "--data.name", "chameleon")
+    assert resolved["data"]["class_path"] == "HeterophilousGraphs"
+    assert resolved["data"]["init_args"]["name"] == "chameleon"
+
+
+def test_norms_can_be_taken_away_again(config: Callable, file: str):
+    assert config("--config", file, "--model.norm", "[]")["model"]["norm"] == []
+
+
+def test_data_is_generated_where_none_is_named(config: Callable):
+    assert config()["data"]["class_path"] == "SyntheticCitation"
+
+
+def test_defaults_make_runs_reproducible_and_every_epoch_logged(config: Callable):
+    resolved = config()
+    assert resolved["seed_everything"] == 0
+    trainer = resolved["trainer"]
+    assert trainer["max_epochs"] == 200
+    assert trainer["log_every_n_steps"] == 1
+    assert trainer["use_distributed_sampler"] is False
+
+
+def test_an_option_is_taken_back_with_null(config: Callable):
+    Path("run.yaml").write_text("ckpt_path: some.ckpt\nrun: {name: mine}\n")
+    resolved = config("--config", "run.yaml", "--ckpt_path", "null", "--run.name", "null")
+    assert resolved["ckpt_path"] is None
+    assert resolved["run"]["name"] is None
+
+
+def test_numbers_are_read_as_people_write_them(config: Callable):
+    assert config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"]["lr"] == 0.001
+    assert config("--model.optimizer.lr", "1e-3")["model"]["optimizer"]["init_args"]["lr"] == 0.001
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing\n",
+        "model:\n",
+        "model:\ndata:\n",
+        "trainer:\nrun:\nseed_everything: 0\n",
+        "model:\n  # num_layers: 3\n",
+    ],
+)
+def test_a_file_that_says_nothing_changes_nothing(config: Callable, text: str):
+    Path("empty.yaml").write_text(text)
+    assert config("--config", "empty.yaml") == config()
+
+
+def test_help_names_the_parts_and_says_every_default(gnn_depth: Callable):
+    answer = gnn_depth("fit", "--help")
+    assert answer.code == 0
+    text = " ".join(answer.out.split())
+    assert f"One of: {', '.join(registry.registered('norm'))}" in text
+    assert "Number of message-passing layers. (type: int, default: 2)" in text
+    for option in ("--run.root", "--ckpt_path", "--plugins", "--seed_everything", "--data.help"):
+        assert option in text
+
+
+def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable):
+    answer = gnn_depth("fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3")
+    assert answer.code == 0
+    assert "--model.norm.scale: float = 4.0\n      lambda, one over the bound" in answer.out
+    assert "--model.norm.form: paper | released = paper" in answer.out
+    assert "--model.norm.heads" not in answer.out
+    assert "ICML 2021" in answer.out
+
+
+def test_help_of_an_optimizer_may_stand_anywhere(gnn_depth: Callable):
+    answer = gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.num_layers", "3")
+    assert answer.code == 0
+    assert "--model.optimizer.momentum" in answer.out
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_list_shows_every_part_of_a_kind_with_its_summary(gnn_depth: Callable, kind: str):
+    shown = gnn_depth("list", kind).out
+    for name, cls in registry.registered(kind).items():
+        assert f"  {cls.__name__ if kind == 'data' else name}(" in shown
+        assert registry.summary(cls) in shown
+
+
+def test_list_shows_all_kinds(gnn_depth: Callable):
+    shown = gnn_depth("list").out
+    assert [line for line in shown.splitlines() if line and not line.startswith(" ")] == list(registry.KINDS)

@@ -1,0 +1,163 @@
+"""Wrong usage: one message that says what, where, the near miss and the choices; exit code 2; no traceback."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.cli import main
+from tests.cli.conftest import SMALL
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        ("--model.norm lipshitz", ["unknown norm 'lipshitz'. Did you mean 'lipschitz'? Available: "]),
+        ("--model.layer gatt", ["Did you mean 'gat'?"]),
+        ("--model.init xaver", ["Did you mean 'xavier'?"]),
+        ("--model.skip residul", ["Did you mean 'residual'?"]),
+        ("--data Planetiod", ["unknown data 'Planetiod'. Did you mean 'Planetoid'?"]),
+        (
+            "--model.layer gat --model.norm lipschitz --model.norm.alhpa 3",
+            ["norm 'lipschitz' has no option 'alhpa'.", "Accepted: scale, form, per_head."],
+        ),
+        ("--model.layer gat --model.layer.hads 3", ["Did you mean 'heads'? Accepted: heads,"]),
+        ("--model.layer.heads 3", ["layer 'gcn' has no option 'heads'. Accepted: bias."]),
+        ("--data.num_node 3", ["data 'SyntheticCitation' has no option 'num_node'. Did you mean 'num_nodes'?"]),
+        ("--model.norm.scale 3", ["model.norm.scale has nothing to act on", "--model.norm NAME"]),
+        ("--model.num_layer 3", ["unknown option '--model.num_layer'. Did you mean '--model.num_layers'?"]),
+        ("--model.num_layers two", ["model.num_layers is a whole number, not 'two'."]),
+        ("--model.num_layers", ["--model.num_layers needs a value."]),
+        ("--model.dropout 0.5x", ["model.dropout is a number, not '0.5x'."]),
+        ("--model.norm pair --model.norm.scale big", ["model.norm.scale is a number, not 'big'."]),
+        ("--model.last_activation maybe", ["model.last_activation is true or false, not 'maybe'."]),
+        ("--model.activation rleu", ["model.activation cannot be 'rleu'. Did you mean 'relu'? Available: celu, elu,"]),
+        ("--model.norm lipschitz --model.norm.form papr", ["model.norm.form cannot be 'papr'. Did you mean 'paper'?"]),
+        ("--trainer.max_epoch 5", ["unknown option '--trainer.max_epoch'. Did you mean '--trainer.max_epochs'?"]),
+        ("--trainer.max_epochs five", ["trainer.max_epochs is a whole number or null, not 'five'."]),
+        ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
+        ("--trainer.accelerator abacus", ["abacus", "cpu"]),
+        ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),
+        ("--model.optimizer Adm", ["unknown model.optimizer 'Adm'. Did you mean 'Adam'?"]),
+        ("--model.optimizer SGD --model.optimizer.momentun 1", ["SGD has no option 'momentun'.", "'momentum'"]),
+        ("--model.scheduler StepLR", ["StepLR needs step_size: --model.scheduler.step_size VALUE."]),
+        ("--model.layer gnn_depth.nn.norms.PairNorm", ["model.layer: gnn_depth.nn.norms.PairNorm is no Layer."]),
+        ("--model.layer my.module.Layer", ["layer 'my.module.Layer' cannot be imported"]),
+        ("--model.in_channels 3", ["model.in_channels is taken from the data"]),
+        ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
+        ("--data Planetoid --data.name Coraa", ["'Coraa'. Did you mean 'Cora'?", "PubMed"]),
+        ("--data HeterophilousGraphs --data.name chameleom", ["Did you mean 'chameleon'?"]),
+        ("--model.norm lipschitz", ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"]),
+        ("--model.dropout 2", ["dropout is a probability, in [0, 1], not 2.0."]),
+        ("--config missing.yaml", ["config file 'missing.yaml' does not exist"]),
+        ("--config .", ["config file '.' is a folder."]),
+        ("--config", ["--config needs a value"]),
+        ("extra", ["unexpected word 'extra'"]),
+        ("--ckpt_path missing.ckpt", ["checkpoint 'missing.ckpt' does not exist"]),
+        ("--run.root /dev/null", ["/dev/null", "choose another with --run.root"]),
+    ],
+)
+def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str, messages: list[str]):
+    answer = refused("fit", *words.split())
+    for message in messages:
+        assert message in answer
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("model:\n  num_layers: 2\n  num_layers: 3\n", 3, "the key 'model.num_layers' stands on line 2 already."),
+        ("model:\n  norm:\n  - {name: pair, scale: 1, scale: 2}\n", 3, "the key 'model.norm.0.scale' stands on"),
+        ("model:\n  num_layer: 3\n", 2, "unknown key 'num_layer' in 'model'. Did you mean 'num_layers'?"),
+        ("\nmodle:\n  num_layers: 3\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
+        ("trainer:\n  max_epoch: 3\n", 2, "unknown key 'max_epoch' in 'trainer'. Did you mean 'max_epochs'?"),
+        ("model:\n\n  num_layers: two\n", 3, "model.num_layers is a whole number, not 'two'."),
+        ("model:\n  norm: lipshitz\n", 2, "unknown norm 'lipshitz'. Did you mean 'lipschitz'?"),
+        ("model:\n  norm:\n  - pair\n  - lipshitz\n", 4, "Did you mean 'lipschitz'?"),
+        ("model:\n  norm:\n  - name: lipschitz\n    froom: paper\n", 4, "Did you mean 'form'?"),
+        ("model:\n  norm:\n    name: pair\n    scale: big\n", 4, "model.norm.scale is a number, not 'big'."),
+        ("model:\n  norm: {scale: 3}\n", 2, "a norm needs its name: {name: NAME, scale: 3}."),
+        ("model:\n  skip:\n", 2, "skip is null: name one of"),
+        ("model:\n  layer:\n    class_path: gcn\n    init_args:\n      heads: 3\n", 5, "layer 'gcn' has no option"),
+        ("model:\n  optimizer:\n    class_path: Adam\n    init_args:\n      lrr: 3\n", 5, "Did you mean 'lr'?"),
+        ("model:\n  activation: rleu\n", 2, "Did you mean 'relu'?"),
+        ("model:\n  task: binary\n", 2, "'task' is taken from the data"),
+        ("data: Planetiod\n", 1, "Did you mean 'Planetoid'?"),
+        ("data:\n  class_path: SyntheticCitation\n  init_args:\n    num_nodes: many\n", 4, "data.num_nodes is a whole"),
+        ("model: [\n", 2, "this is no YAML"),
+        ("model:\n\tlayer: gcn\n", 2, "this is no YAML"),
+        ("- model\n", 1, "a config is made of keys with values"),
+        ("model: {layer: [gat]}\n", 1, "layer is given by name, not as ['gat']."),
+        ("model: 3\n", 1, "model is made of keys with values, not of 3."),
+        ("model:\n  optimizer:\n    class_path: Adam\n    lr: 3\n", 4, "'lr' stands beside class_path"),
+        ("model:\n  optimizer: {lr: big}\n", 2, "model.optimizer.lr is a number, not 'big'."),
+        ("\nconfig: other.yaml\n", 2, "a config file cannot name another; give --config several times."),
+        ("model: {}\n1: 2\n", 2, "a key is a word"),
+        ("model: {}\n? [a]\n: 3\n", 2, "a key is a word"),
+        ("model: &x [*x]\n", 1, "an alias (*name) stands inside"),
+        ("plugins: 3\n", 1, "plugins are names of files or modules"),
+    ],
+)
+def test_an_error_in_a_file_is_answered_with_file_and_line(refused: Callable, text: str, line: int, message: str):
+    Path("run.yaml").write_text(text)
+    answer = refused("fit", "--config", "run.yaml")
+    assert answer.startswith(f"run.yaml:{line}: ")
+    assert message in answer
+
+
+def test_of_several_files_the_wrong_one_is_named(refused: Callable):
+    Path("right.yaml").write_text("model:\n  num_layers: 3\n")
+    Path("wrong.yaml").write_text("model:\n  num_layers: three\n")
+    assert refused("fit", "--config", "wrong.yaml", "--config", "right.yaml").startswith("wrong.yaml:2: ")
+
+
+@pytest.mark.parametrize("command", ["fti", "Fit", "trains", ""])
+def test_an_unknown_command_is_answered_with_all_commands(refused: Callable, command: str):
+    answer = refused(*([command] if command else []))
+    assert "predict" in answer
+    assert command != "fti" or "Did you mean 'fit'?" in answer
+
+
+def test_an_unknown_kind_to_list_is_answered(refused: Callable):
+    assert "unknown kind 'nrom'. Did you mean 'norm'?" in refused("list", "nrom")
+
+
+@pytest.mark.parametrize("command", ["test", "predict"])
+def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Callable, command: str):
+    answer = refused(command)
+    assert "--ckpt_path" in answer
+    assert "checkpoints/best.ckpt" in answer
+
+
+def test_abbreviations_are_refused(refused: Callable):
+    assert "unknown option '--see'" in refused("fit", "--see", "3")
+
+
+def test_a_file_that_is_no_checkpoint_is_named_without_bad_advice(refused: Callable):
+    Path("x.ckpt").write_text("nothing")
+    answer = refused("test", "--ckpt_path", "x.ckpt")
+    assert "'x.ckpt' is no checkpoint of a run" in answer
+    assert "weights_only" not in answer
+
+
+def test_a_message_that_no_rule_knows_is_shown_as_it_is(refused: Callable):
+    assert "no_such_file.yaml" in refused("fit", "--trainer", "no_such_file.yaml")
+
+
+def test_tracebacks_of_usage_errors_can_be_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GNN_DEPTH_TRACEBACK", "1")
+    with pytest.raises(Exception, match="whole number"):
+        main(["fit", "--model.num_layers", "two"])
+
+
+def test_a_bug_in_the_model_keeps_its_traceback(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gnn_depth.training.module.DeepGNN", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        gnn_depth("fit", *SMALL)
+
+
+def test_a_bug_in_a_data_set_keeps_its_traceback(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gnn_depth.data.synthetic.check_range", lambda *args: len(3))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"object of type 'int' has no len") as caught:
+        gnn_depth("fit", *SMALL)
+    assert isinstance(caught.value.__cause__, TypeError)

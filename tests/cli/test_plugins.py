@@ -1,0 +1,163 @@
+"""Plugins: files, modules and installed packages that bring parts of their own."""
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gnn_depth import registry
+from tests.cli.conftest import SHORT
+
+SOURCE = '''
+from gnn_depth import FeatureNorm, register
+
+
+@register("norm", "shrink")
+class Shrink(FeatureNorm):
+    """Divide the features.
+
+    Args:
+        channels: Width of the node features.
+        by: Divisor.
+    """
+
+    def __init__(self, channels: int, by: float = 2.0) -> None:
+        super().__init__(channels)
+        self.by = by
+
+    def forward(self, x, graph):
+        return x / self.by
+'''
+
+
+@pytest.fixture(autouse=True)
+def _forget(own_registry: None) -> Iterator[None]:
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("plug_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    path = tmp_path / "parts" / "plug_shrink.py"
+    path.parent.mkdir()
+    path.write_text(SOURCE)
+    return path
+
+
+def test_a_plugin_file_brings_a_norm_that_trains(gnn_depth: Callable, plugin: Path):
+    words = ["--plugins", str(plugin), "--model.norm", "shrink", "--model.norm.by", "4", "--trainer.max_epochs", "1"]
+    answer = gnn_depth("fit", *SHORT, *words)
+    assert answer.code == 0, answer.err
+    (saved,) = Path("runs").glob("*/*/config.yaml")
+    assert "name: shrink\n    by: 4.0" in saved.read_text()
+
+
+def test_the_saved_config_runs_again_from_another_folder(
+    gnn_depth: Callable,
+    plugin: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(plugin.parent)
+    first = gnn_depth("fit", "--plugins", plugin.name, "--model.norm", "shrink", "--print_config")
+    (tmp_path / "saved.yaml").write_text(first.out)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = gnn_depth("fit", "--config", "../saved.yaml", "--print_config")
+    assert (again.code, again.out) == (0, first.out)
+
+
+def test_a_path_in_a_config_counts_from_the_config(gnn_depth: Callable, plugin: Path):
+    path = plugin.parent / "run.yaml"
+    path.write_text("plugins: [plug_shrink.py]\nmodel:\n  norm: {name: shrink, by: 3}\n")
+    answer = gnn_depth("fit", "--config", str(path), "--print_config")
+    assert answer.code == 0, answer.err
+    assert answer.config["model"]["norm"] == [{"name": "shrink", "by": 3.0}]
+    assert answer.config["plugins"] == [str(plugin)]
+
+
+def test_plugins_of_configs_and_command_line_add_up(config: Callable, plugin: Path, tmp_path: Path):
+    other = tmp_path / "plug_other.py"
+    other.write_text(SOURCE.replace("shrink", "other").replace("Shrink", "Other"))
+    Path("a.yaml").write_text("plugins: [parts/plug_shrink.py]\n")
+    resolved = config("--config", "a.yaml", "--plugins", "plug_other.py", "--model.norm", "[shrink, other]")
+    assert resolved["plugins"] == [str(plugin), str(other)]
+    assert [norm["name"] for norm in resolved["model"]["norm"]] == ["shrink", "other"]
+
+
+def test_a_plugin_named_twice_is_imported_once(config: Callable, plugin: Path):
+    plugin.write_text(f"{SOURCE}\nimport sys\nsys.imported = getattr(sys, 'imported', 0) + 1\n")
+    try:
+        config("--plugins", str(plugin), "--plugins", "parts/../parts/plug_shrink.py")
+        assert sys.imported == 1  # type: ignore[attr-defined]
+    finally:
+        del sys.imported  # type: ignore[attr-defined]
+
+
+def test_an_importable_module_is_a_plugin(config: Callable, plugin: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(plugin.parent)
+    assert config("--plugins", "plug_shrink", "--model.norm", "shrink")["plugins"] == ["plug_shrink"]
+
+
+def test_list_shows_the_parts_of_plugins(gnn_depth: Callable, plugin: Path):
+    answer = gnn_depth("list", "norm", "--plugins", str(plugin))
+    assert "shrink(by: float = 2.0)\n      Divide the features." in answer.out
+
+
+def test_help_explains_the_options_of_a_plugin(gnn_depth: Callable, plugin: Path):
+    answer = gnn_depth("fit", "--plugins", str(plugin), "--model.norm.help", "shrink")
+    assert "--model.norm.by: float = 2.0\n      Divisor." in answer.out
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("1 / 0\n", "does not load: ZeroDivisionError"),
+        ("def broken(\n", "does not load: SyntaxError"),
+        ("import no_such_module_here\n", "No module named 'no_such_module_here'"),
+        (SOURCE.replace('"shrink"', '"pair"'), "norm 'pair' is already"),
+    ],
+)
+def test_a_plugin_that_does_not_load_is_named(refused: Callable, plugin: Path, source: str, message: str):
+    plugin.write_text(source)
+    answer = refused("fit", "--plugins", str(plugin))
+    assert message in answer
+    assert "plug_shrink" in answer
+    assert "plug_shrink" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("missing.py", "does not exist"), ("no_such_module_here", "does not load"), ("json.py", "rename the file")],
+)
+def test_a_plugin_that_is_not_there_is_named(refused: Callable, tmp_path: Path, name: str, message: str):
+    (tmp_path / "json.py").write_text(SOURCE)
+    answer = refused("fit", "--plugins", name)
+    assert message in answer
+    assert name in answer
+
+
+def test_a_broken_installed_plugin_names_itself(refused: Callable, monkeypatch: pytest.MonkeyPatch):
+    broken = EntryPoint("broken", "no_such_module_here", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [broken])
+    answer = refused("fit", "--print_config")
+    assert answer.startswith("plugin 'broken' (no_such_module_here) does not load: ModuleNotFoundError")
+
+
+def test_an_installed_plugin_needs_no_option(
+    config: Callable,
+    plugin: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.syspath_prepend(plugin.parent)
+    installed = EntryPoint("shrink", "plug_shrink", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [installed])
+    resolved: Any = config("--model.norm", "shrink")
+    assert resolved["plugins"] == []
+    assert resolved["model"]["norm"] == [{"name": "shrink", "by": 2.0}]

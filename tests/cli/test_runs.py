@@ -1,0 +1,268 @@
+"""Whole runs through the command line: what they leave behind, and how they end."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gnn_depth as package
+from gnn_depth.cli import main
+from tests.cli.conftest import QUIET, SHORT, SMALL, Answer
+
+TWO = ["--trainer.max_epochs", "2"]
+DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
+
+CALLBACKS = """
+import lightning as L
+
+
+class Interrupt(L.Callback):
+    def on_train_epoch_end(self, trainer, module):
+        raise KeyboardInterrupt
+
+
+class Fail(L.Callback):
+    def on_train_epoch_end(self, trainer, module):
+        raise ValueError("a bug")
+"""
+
+
+@pytest.fixture
+def fit(gnn_depth: Callable) -> Callable:
+    """A fit of two epochs; the answer and the run's folder."""
+
+    def run(*words: str) -> tuple[Answer, Path]:
+        before = set(Path("runs").glob("*/*"))
+        answer = gnn_depth("fit", *SHORT, *TWO, *words)
+        folders = set(Path("runs").glob("*/*")) - before
+        assert len(folders) == 1, answer.err
+        return answer, folders.pop()
+
+    return run
+
+
+@pytest.fixture
+def callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plug_callbacks.py").write_text(CALLBACKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "plug_callbacks", raising=False)
+
+
+def test_a_fit_ends_with_its_metrics_its_folder_and_the_tensorboard_command(fit: Callable):
+    answer, folder = fit(*DEEP)
+    assert answer.code == 0, answer.err
+    assert re.search(r"val/acc +0\.\d{4}", answer.out)
+    assert f"run folder: {folder}" in answer.out
+    assert "tensorboard --logdir runs" in answer.out
+    assert json.loads((folder / "result.json").read_text())["status"] == "finished"
+
+
+def test_a_run_is_named_after_its_last_config_or_its_parts(fit: Callable):
+    Path("deep.yaml").write_text("model: {num_layers: 3}\n")
+    assert fit("--config", "deep.yaml")[1].parent.name == "deep"
+    assert fit(*DEEP)[1].parent.name == "gat_lipschitz_pair_2"
+    assert fit("--run.name", "mine")[1].parent.name == "mine"
+
+
+def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_run(fit: Callable, gnn_depth: Callable):
+    printed = gnn_depth("fit", *SHORT, *TWO, *DEEP, "--print_config").out
+    _, first = fit(*DEEP)
+    assert (first / "config.yaml").read_text() == printed
+    answer = gnn_depth("fit", "--config", str(first / "config.yaml"), "--run.name", "again")
+    assert answer.code == 0, answer.err
+    (second,) = Path("runs/again").iterdir()
+    assert (second / "metrics.csv").read_text() == (first / "metrics.csv").read_text()
+
+
+def test_the_seed_changes_the_run(fit: Callable):
+    _, first = fit()
+    _, other = fit("--seed_everything", "1")
+    assert (first / "metrics.csv").read_text() != (other / "metrics.csv").read_text()
+    assert json.loads((other / "result.json").read_text())["seed"] == 1
+
+
+def test_nothing_is_warned_of_and_nothing_advertised(fit: Callable, caplog: pytest.LogCaptureFixture):
+    answer, _ = fit()
+    assert "Seed set to 0" in caplog.text
+    for noise in ("Warning", "deprecated", "litlogger", "num_workers", "not empty", "weights_only"):
+        assert noise not in answer.err + answer.out + caplog.text
+
+
+def test_a_fit_writes_only_below_its_folder(fit: Callable, gnn_depth: Callable):
+    _, folder = fit()
+    gnn_depth("validate", *SHORT, "--ckpt_path", str(folder / "checkpoints/best.ckpt"))
+    gnn_depth("fit", *SHORT, "--trainer.fast_dev_run", "true")
+    assert [path.name for path in Path().iterdir()] == ["runs"]
+    assert len(list(Path("runs").glob("*/*"))) == 1
+
+
+def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
+    own = ["--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", "mine", "--trainer.callbacks"]
+    _, folder = fit(*own, "ModelCheckpoint", "--trainer.callbacks.dirpath", "kept")
+    assert list(Path("mine").rglob("metrics.csv"))
+    assert list(Path("kept").glob("*.ckpt"))
+    assert (folder / "metrics.csv").exists()
+    _, folder = fit("--trainer.logger", "false")
+    assert not (folder / "metrics.csv").exists()
+
+
+def test_a_trained_model_is_tested_without_saying_again_what_it_is(fit: Callable, gnn_depth: Callable):
+    _, folder = fit(*DEEP)
+    checkpoint = ["--ckpt_path", str(folder / "checkpoints/last.ckpt")]
+    answer = gnn_depth("test", *SMALL, *QUIET, *checkpoint)
+    assert answer.code == 0, answer.err
+    metrics = json.loads((folder / "result.json").read_text())["metrics"]
+    shown = float(re.search(r"test/acc\s+│\s+([\d.]+)", answer.out)[1])  # type: ignore[index]
+    assert shown == pytest.approx(metrics["test/acc"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "difference"),
+    [
+        (["--model.dropout", "0.9"], "model.dropout: 0.0 in the checkpoint, 0.9 asked for"),
+        (["--model.layer", "gcn"], "model.layer: gat in the checkpoint, gcn asked for"),
+        (["--model.layer.heads", "4"], "model.layer.heads: 2 in the checkpoint, 4 asked for"),
+        (["--config", "{model: {norm: pair}}"], "model.norm"),
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "test"])
+def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
+    fit: Callable, gnn_depth: Callable, command: str, asked: list[str], difference: str
+):
+    _, folder = fit(*DEEP)
+    answer = gnn_depth(command, *SMALL, "--ckpt_path", str(folder / "checkpoints/last.ckpt"), *asked)
+    assert answer.code == 2
+    assert difference in answer.err
+    assert len(answer.err.splitlines()) == 2
+
+
+def test_a_checkpoint_of_other_data_is_refused(fit: Callable, gnn_depth: Callable):
+    _, folder = fit()
+    answer = gnn_depth(
+        "test", *SMALL, "--data.num_features", "17", "--ckpt_path", str(folder / "checkpoints/best.ckpt")
+    )
+    assert answer.code == 2
+    assert "trained on data with in_channels 16, and this data has 17" in answer.err
+
+
+def test_a_run_goes_on_from_its_last_checkpoint_and_not_past_its_end(fit: Callable, gnn_depth: Callable):
+    _, folder = fit()
+    last = ["--ckpt_path", str(folder / "checkpoints/last.ckpt")]
+    answer = gnn_depth("fit", *SHORT, *last, "--trainer.max_epochs", "4", "--run.name", "longer")
+    assert answer.code == 0, answer.err
+    assert "finished after 4 epochs" in answer.out
+    runs = set(Path("runs").glob("*/*"))
+    complete = gnn_depth("fit", *SHORT, *TWO, *last)
+    assert (complete.code, "already complete: 2 epochs" in complete.out) == (0, True)
+    assert set(Path("runs").glob("*/*")) == runs, "a run that does nothing left a folder"
+
+
+def test_a_run_cannot_go_on_from_weights_alone(fit: Callable, gnn_depth: Callable):
+    _, folder = fit()
+    answer = gnn_depth("fit", *SHORT, "--ckpt_path", str(folder / "checkpoints/best.ckpt"))
+    assert answer.code == 2
+    assert "resume from the run's last.ckpt" in answer.err
+
+
+def test_predictions_are_the_same_probabilities_in_every_format(fit: Callable, gnn_depth: Callable):
+    _, folder = fit()
+    for output in ("p.pt", "p.npz", "p.csv"):
+        words = ["--ckpt_path", str(folder / "checkpoints/best.ckpt"), "--output", output]
+        answer = gnn_depth("predict", *SMALL, *QUIET, *words)
+        assert answer.code == 0, answer.err
+        assert f"60 nodes: {output}" in answer.out
+    probabilities = torch.load("p.pt", weights_only=True)
+    assert probabilities.shape == (60, 3)
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(60))
+    np.testing.assert_array_equal(np.load("p.npz")["probabilities"], probabilities)
+    lines = Path("p.csv").read_text().splitlines()
+    assert lines[0] == "node,class_0,class_1,class_2"
+    table = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
+    np.testing.assert_array_equal(table[:, 0], np.arange(60))
+    np.testing.assert_array_equal(table[:, 1:].astype(np.float32), probabilities)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (None, "--output FILE"),
+        ("p.txt", "unknown suffix '.txt'. Available: .csv, .npz, .pt."),
+        ("there.csv", "the file exists"),
+        ("no/p.csv", "there is no folder 'no'"),
+    ],
+)
+def test_an_output_that_could_not_be_written_is_refused_before_any_work(
+    fit: Callable, gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch, output: str | None, message: str
+):
+    _, folder = fit()
+    Path("there.csv").write_text("mine")
+    monkeypatch.setattr("gnn_depth.cli.run.NodeDataModule.batch", property(lambda self: pytest.fail("data was read")))
+    words = ["--output", output] if output else []
+    answer = gnn_depth("predict", *SMALL, "--ckpt_path", str(folder / "checkpoints/best.ckpt"), *words)
+    assert answer.code == 2
+    assert message in answer.err
+    assert Path("there.csv").read_text() == "mine"
+
+
+def test_a_diverged_run_ends_with_one_line(fit: Callable):
+    answer, folder = fit("--model.optimizer.lr", "1e30", "--trainer.max_epochs", "20")
+    assert answer.code == 1
+    assert answer.err.splitlines()[-1].startswith("diverged: the loss became nan at step")
+    assert "Traceback" not in answer.err
+    assert json.loads((folder / "result.json").read_text())["status"] == "diverged"
+
+
+@pytest.mark.usefixtures("callbacks")
+def test_ctrl_c_ends_a_run_with_one_line_and_130_and_works_the_next_time(fit: Callable):
+    before = signal.getsignal(signal.SIGINT)
+    for _ in range(2):
+        answer, folder = fit("--trainer.callbacks", "plug_callbacks.Interrupt")
+        assert signal.getsignal(signal.SIGINT) is before, "a second Ctrl-C would not be heard"
+        assert answer.code == 130
+        assert answer.err.splitlines()[-1] == "interrupted."
+        assert json.loads((folder / "result.json").read_text())["status"] == "interrupted"
+
+
+@pytest.mark.usefixtures("callbacks")
+def test_an_error_in_the_middle_of_a_run_keeps_its_traceback(gnn_depth: Callable):
+    with pytest.raises(ValueError, match="a bug"):
+        gnn_depth("fit", *SHORT, "--trainer.callbacks", "plug_callbacks.Fail")
+
+
+def test_ctrl_c_before_the_run_is_answered_the_same_way(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gnn_depth.cli.run.CommandLineInterface", interrupt)
+    answer = gnn_depth("fit")
+    assert (answer.code, answer.err) == (130, "interrupted.\n")
+
+
+def test_version_and_usage_are_told_without_importing_torch():
+    script = "import sys; from gnn_depth.cli import main; print(main([sys.argv[1]]), 'torch' in sys.modules)"
+    for word, said in (("--version", f"gnn-depth {package.__version__}"), ("--help", "usage: gnn-depth COMMAND")):
+        done = subprocess.run([sys.executable, "-c", script, word], capture_output=True, text=True, check=True)
+        assert done.stdout.startswith(said)
+        assert done.stdout.splitlines()[-1] == "0 False"
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "gnn_depth", "fti"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Did you mean 'fit'?" in done.stderr
+
+
+def test_everything_that_the_package_promises_can_be_imported():
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert package.main is main
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        package.nothing  # noqa: B018

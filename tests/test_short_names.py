@@ -1,0 +1,187 @@
+"""Translating between short names and class paths."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gnn_depth.data
+import gnn_depth.nn  # noqa: F401  (registers the parts)
+from gnn_depth import registry
+from gnn_depth.data import MissingFeatures, Planetoid
+from gnn_depth.nn.base import Init
+from gnn_depth.nn.inits import Xavier
+from gnn_depth.nn.layers import GAT
+from gnn_depth.nn.norms import LipschitzNorm, PairNorm
+from gnn_depth.short_names import PartError, argument_kind, contract, expand, options
+
+PARTS = [(kind, name) for kind in registry.KINDS for name in registry.registered(kind)]
+NAMED = [(kind, name) for kind, name in PARTS if kind != "data"]
+
+
+def one(kind: str, value: Any) -> Any:
+    """Expand a part; a norm out of its list."""
+    expanded = expand(kind, value)
+    return expanded[0] if kind == "norm" else expanded
+
+
+class Wrapped(Init):
+    """An init around other inits.
+
+    Args:
+        base: The inner one.
+        more: Others.
+    """
+
+    def __init__(self, base: Init, more: list[Init] = [], name: str = "") -> None:  # noqa: B006
+        self.base = base
+
+    def __call__(self, stack: Any) -> None: ...
+
+
+@pytest.fixture
+def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._TABLE["init"], "wrapped", Wrapped)
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_every_part_is_named_and_has_all_its_defaults_written_out(kind: str, name: str):
+    cls = registry.get(kind, name)
+    expanded = one(kind, name)
+    assert expanded["class_path"] == registry.import_path(cls)
+    assert list(expanded["init_args"]) == list(options(kind, cls))
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS)
+def test_what_is_expanded_contracts_and_expands_to_itself(kind: str, name: str):
+    expanded = expand(kind, name)
+    assert expand(kind, contract(kind, expanded)) == expanded
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMED)
+def test_parts_contract_to_their_names(kind: str, name: str):
+    short = contract(kind, one(kind, name))
+    assert (short if isinstance(short, str) else short["name"]) == name
+
+
+@given(
+    scale=st.floats(0.1, 10),
+    form=st.sampled_from(["paper", "released"]),
+    others=st.lists(st.sampled_from(["pair", "layer", "batch"]), max_size=3),
+)
+def test_lists_of_norms_round_trip(scale: float, form: str, others: list[str]):
+    expanded = expand("norm", [{"name": "lipschitz", "scale": scale, "form": form}, *others])
+    assert expand("norm", contract("norm", expanded)) == expanded
+    assert expanded[0]["init_args"] == {"scale": scale, "form": form, "per_head": True}
+    assert len(expanded) == 1 + len(others)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "pair",
+        "PairNorm",
+        {"name": "pair"},
+        {"name": "pair", "scale": 1.0},
+        {"class_path": "pair"},
+        {"class_path": "PairNorm", "init_args": {"scale": 1.0}},
+        "gnn_depth.nn.norms.pair.PairNorm",
+        {"class_path": "gnn_depth.nn.norms.pair.PairNorm", "init_args": None},
+        ["pair"],
+    ],
+)
+def test_all_ways_to_write_a_norm_mean_the_same(written: Any):
+    assert expand("norm", written) == [{"class_path": registry.import_path(PairNorm), "init_args": {"scale": 1.0}}]
+
+
+def test_what_the_stack_gives_is_no_option():
+    assert list(options("norm", LipschitzNorm)) == ["scale", "form", "per_head"]
+    assert "in_channels" not in options("layer", GAT)
+    with pytest.raises(PartError, match="has no option 'heads'"):
+        expand("norm", {"name": "lipschitz", "heads": 2})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where", "message"),
+    [
+        ("norm", "lipshitz", (), "unknown norm 'lipshitz'. Did you mean 'lipschitz'?"),
+        ("norm", ["pair", "lipshitz"], (1,), "Did you mean 'lipschitz'?"),
+        ("norm", ["pair", {"name": "lipschitz", "froom": 1}], (1, "froom"), "Did you mean 'form'? Accepted: scale,"),
+        ("norm", [{"scale": 3}], (0,), "a norm needs its name: {name: NAME, scale: 3}."),
+        ("norm", None, (), "norm is null: name one of batch,"),
+        (
+            "layer",
+            {"class_path": "gcn", "init_args": {"heads": 1}},
+            ("init_args", "heads"),
+            "layer 'gcn' has no option",
+        ),
+        ("layer", {"class_path": "gcn", "heads": 1}, ("heads",), "'heads' stands beside class_path"),
+        ("layer", 3, (), "layer is given by name, not as 3."),
+        ("norm", [["pair"]], (0,), "norm is given by name, not as ['pair']."),
+        ("layer", {"name": 3}, (), "the name of a layer is text, not 3."),
+        ("layer", "gnn_depth.nn.layers.Gat", (), "cannot be imported"),
+        ("skip", "no.such.Skip", (), "cannot be imported"),
+        ("data", "Planetiod", (), "Did you mean 'Planetoid'?"),
+        ("data", {"class_path": "Planetoid", "init_args": {"nmae": 1}}, ("init_args", "nmae"), "Did you mean 'name'?"),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_place_near_miss_and_choices(
+    kind: str, value: Any, where: tuple, message: str
+):
+    with pytest.raises(PartError) as caught:
+        expand(kind, value)
+    assert message in str(caught.value)
+    assert caught.value.where == where
+
+
+def test_options_without_a_name_are_left_to_refine_what_is_named_elsewhere():
+    assert expand("layer", {"heads": 8}) == {"heads": 8}
+    assert expand("data", {"name": "Cora"}) == {"name": "Cora"}
+
+
+def test_a_data_set_keeps_its_own_argument_called_name():
+    expanded = expand("data", {"class_path": "Planetoid", "init_args": {"name": "Cora"}})
+    assert expanded["init_args"]["name"] == "Cora"
+    assert contract("data", expanded)["class_path"] == "Planetoid"
+    assert contract("data", expanded)["init_args"]["name"] == "Cora"
+
+
+def test_a_required_argument_without_a_value_is_written_as_missing():
+    assert expand("data", "Planetoid")["init_args"]["name"] is None
+
+
+@pytest.mark.usefixtures("wrapped")
+def test_parts_inside_parts_have_short_names_too():
+    written = {"name": "wrapped", "base": {"name": "xavier", "gain": 2.0}, "more": ["xavier", "default"]}
+    expanded = expand("init", written)
+    inner = expanded["init_args"]
+    assert inner["base"]["class_path"] == registry.import_path(Xavier)
+    assert inner["base"]["init_args"] == {"distribution": "normal", "gain": 2.0}
+    assert [spec["class_path"].rpartition(".")[2] for spec in inner["more"]] == ["Xavier", "DefaultInit"]
+    assert expand("init", contract("init", expanded)) == expanded
+    with pytest.raises(PartError, match="Did you mean 'xavier'") as caught:
+        expand("init", {"name": "wrapped", "base": "xaver"})
+    assert caught.value.where == ("base",)
+
+
+@pytest.mark.usefixtures("wrapped")
+def test_a_part_with_an_argument_called_name_is_printed_with_its_class_path():
+    expanded = expand("init", {"class_path": "wrapped", "init_args": {"base": "default", "name": "x"}})
+    contracted = contract("init", expanded)
+    assert contracted["class_path"] == registry.import_path(Wrapped)
+    assert contracted["init_args"]["base"] == "default"
+
+
+def test_arguments_that_take_parts_are_recognised_by_their_annotation():
+    assert argument_kind(Wrapped, "base") == "init"
+    assert argument_kind(Wrapped, "more") == "init"
+    assert argument_kind(Wrapped, "name") is None
+    assert argument_kind(MissingFeatures, "source") == "data"
+    assert argument_kind(Planetoid, "name") is None
+
+
+def test_a_class_that_is_not_registered_keeps_its_path():
+    path = f"{__name__}.Wrapped"
+    assert contract("init", {"class_path": path}) == {"class_path": path}
+    assert expand("init", path)["class_path"] == path
