@@ -9,7 +9,6 @@ from contextlib import contextmanager
 WARNINGS = {
     "The .* does not have many workers": "there is no DataLoader, the graph is in memory",
     "Checkpoint directory .* exists and is not empty": "every run has a folder of its own",
-    "Experiment logs directory .* exists and is not empty": "the run's config is written there first",
     r"\s*By default only one JsonargparseDeprecationWarning": "Lightning calls jsonargparse so",
     r"\s*\S+ (parameter )?was deprecated in v4": "Lightning calls jsonargparse so",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning calls PyTorch so",

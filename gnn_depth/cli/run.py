@@ -1,6 +1,5 @@
 """``gnn-depth fit | validate | test | predict``: parse, assemble, run."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.errors import RunError, UsageError
+from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.parser import Parser
 from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.words import CommandLine
@@ -22,7 +22,12 @@ from gnn_depth.training.recorder import RunRecorder, report
 
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
 LINKS = {"num_features": "in_channels", "num_classes": "num_classes", "task": "task"}
-TRAINER_DEFAULTS = {"max_epochs": 200, "log_every_n_steps": 1, "use_distributed_sampler": False}
+TRAINER_DEFAULTS = {
+    "max_epochs": 200,
+    "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch
+    "num_sanity_val_steps": 0,  # would be the same forward pass as the first epoch's validation
+    "use_distributed_sampler": False,  # it would shuffle, and pad the test set
+}
 CKPT_HELP = {
     "fit": "Checkpoint of an interrupted run to go on from: FOLDER/checkpoints/last.ckpt.",
     "validate": "Checkpoint to validate; without one the untrained model is validated.",
@@ -143,7 +148,7 @@ class CommandLineInterface(LightningCLI):
             return
         text, seed = self.parser.dump(self.config, skip_unset=False), self.config["seed_everything"]
         try:
-            loggers = self.recorder.open(text, flatten(self.config_dump), self._run_name(), seed)
+            loggers = self.recorder.open(text, hparams(self.config_dump), self._run_name(), seed)
         except ValueError as error:
             raise UsageError(str(error)) from error
         if config["logger"] is not False:
@@ -198,19 +203,6 @@ def finish(cli: CommandLineInterface, result: Any) -> None:
         print(f"class probabilities of {sum(len(batch) for batch in result)} nodes: {cli.config.output}")
     if cli.command == "fit" and cli.recorder.folder is not None:
         print(report(cli.recorder))
-
-
-def flatten(config: Any, key: str = "") -> dict[str, Any]:
-    """Dotted keys and plain values of a config, without what is null."""
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(config, dict):
-        items = config.items()
-    elif isinstance(config, list) and any(isinstance(item, dict) for item in config):
-        items = enumerate(config)
-    else:
-        plain = isinstance(config, bool | int | float | str)
-        return {} if config is None else {key: config if plain else str(config)}
-    return {k: v for name, value in items for k, v in flatten(value, f"{key}.{name}" if key else str(name)).items()}
 
 
 def _innermost(error: BaseException) -> BaseException:

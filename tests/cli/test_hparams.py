@@ -1,0 +1,29 @@
+from gnn_depth.cli.hparams import hparams
+
+
+def test_a_part_and_its_options_stand_at_the_key_of_the_part():
+    lipschitz = {"class_path": "gnn_depth.nn.norms.lipschitz.LipschitzNorm", "init_args": {"scale": 4.0}}
+    config = {
+        "seed_everything": 3,
+        "data": {"class_path": "gnn_depth.data.planetoid.Planetoid", "init_args": {"name": "Cora", "root": None}},
+        "model": {
+            "layer": {"class_path": "gnn_depth.nn.layers.gat.GAT", "init_args": {"heads": 8}},
+            "norm": [lipschitz],
+            "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.1, "betas": [0.9, 0.999]}},
+        },
+        "trainer": {"max_epochs": 5, "devices": "auto"},
+        "plugins": [],
+    }
+    assert hparams(config) == {
+        "seed_everything": 3,
+        "data": "Planetoid",
+        "data.name": "Cora",
+        "model.layer.name": "gat",
+        "model.layer.heads": 8,
+        "model.norm.0.name": "lipschitz",
+        "model.norm.0.scale": 4.0,
+        "model.optimizer": "torch.optim.Adam",
+        "model.optimizer.lr": 0.1,
+        "model.optimizer.betas": "[0.9, 0.999]",
+        "trainer.max_epochs": 5,
+    }
