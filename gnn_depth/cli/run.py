@@ -5,7 +5,7 @@ from typing import Any
 
 import lightning as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from gnn_depth.cli import checkpoints, predictions
@@ -18,6 +18,7 @@ from gnn_depth.data.base import NodeDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.short_names import contract
 from gnn_depth.training import Diverged, NodeClassifier
+from gnn_depth.training.progress import EpochProgress
 from gnn_depth.training.recorder import RunRecorder, report
 
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
@@ -129,9 +130,11 @@ class CommandLineInterface(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         config = self.config_init["trainer"]
+        callbacks = config["callbacks"] or []
+        callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
+        no_bar = config["enable_progress_bar"] is False or any(isinstance(c, ProgressBar) for c in callbacks)
+        kwargs["callbacks"] = callbacks if no_bar else [*callbacks, EpochProgress()]
         if config["enable_checkpointing"] is None:
-            callbacks = config["callbacks"] or []
-            callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
             kwargs["enable_checkpointing"] = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
         if config["logger"] is None:
             kwargs["logger"] = False  # the run's own loggers come with its folder
