@@ -24,11 +24,12 @@ class Graph:
             shape (nodes,), non-decreasing. All nodes are one graph where it is not given.
 
     Raises:
-        ValueError: An edge that names a node out of range (the first one is named).
+        ValueError: An edge that names a node out of range (the first one is named), or graphs out of order.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None = None) -> None:
         _check_edges(edge_index, num_nodes)
+        _check_graphs(node_to_graph, num_nodes)
         order = torch.argsort(edge_index[1] * num_nodes + edge_index[0], stable=True)
         self.num_nodes = num_nodes
         self.source = edge_index[0][order].contiguous()
@@ -79,7 +80,7 @@ class Graph:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
         """The graph on another device; itself where it is there already."""
-        device = torch.device(device)
+        device = torch.empty(0, device=device).device  # cuda is cuda:0
         if device == self.device:
             return self
         return self._once(("to", device), lambda: self._copy_to(device, non_blocking))
@@ -92,6 +93,10 @@ class Graph:
             setattr(copy, name, None if tensor is None else tensor.to(device, non_blocking=non_blocking))
         copy._derived = {}
         return copy
+
+    def __getstate__(self) -> dict[str, object]:
+        # What is derived costs twenty times the graph to pickle, and little to compute again.
+        return self.__dict__ | {"_derived": {}}
 
     def _once(self, key: object, make: Callable[[], T]) -> T:
         if key not in self._derived:
@@ -157,3 +162,12 @@ def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
         edge = int(bad[0])
         ends = tuple(edge_index[:, edge].tolist())
         raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}.")
+
+
+def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:
+    if node_to_graph is None:
+        return
+    if node_to_graph.shape != (num_nodes,) or num_nodes == 0 or node_to_graph[0] != 0 or (node_to_graph.diff() < 0).any():
+        raise ValueError(
+            f"node_to_graph must hold the graph of each of the {num_nodes} nodes, from 0 and never decreasing."
+        )

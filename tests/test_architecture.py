@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "short_names": {"registry"},
     "nn": {"nn", "registry", "graph"},
     "data": {"data", "registry", "graph"},
-    "training": {"training", "nn", "data.base"},
+    "training": {"training", "registry", "nn", "data.base"},
     "cli": {"cli", "short_names", "registry", "graph", "nn", "data", "training", "_version"},
     "__main__": {"cli"},
 }

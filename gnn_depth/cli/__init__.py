@@ -20,6 +20,7 @@ RUNS = {
 COMMANDS = RUNS | {"list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]..."}
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
+TERMINATED = 143  # 128 + SIGTERM
 
 
 def main(args: list[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(args: list[str] | None = None) -> int:
         args: The words after ``gnn-depth``; those of this process by default.
 
     Returns:
-        The exit code: 0 done, 1 diverged, 2 wrong usage, 130 interrupted. Errors that are not the user's are raised.
+        The exit code: 0 done, 1 diverged, 2 wrong usage, 130 interrupted, 143 terminated. Errors that are not the user's are raised.
     """
     words = list(sys.argv[1:] if args is None else args)
     try:
@@ -43,6 +44,8 @@ def main(args: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _say("interrupted.", INTERRUPTED)
     except SystemExit as stop:
+        if type(stop).__name__ == "SIGTERMException":  # Lightning's, once its callbacks have saved what they save
+            return _say("terminated.", TERMINATED)
         # Lightning answers Ctrl-C by exiting with 1 once its callbacks have saved what they save.
         if isinstance(stop.__context__, KeyboardInterrupt):
             return _say("interrupted.", INTERRUPTED)

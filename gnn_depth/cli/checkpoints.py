@@ -19,12 +19,14 @@ class Checkpoint:
     Attributes:
         path: The file.
         hparams: The model's options when it was made.
+        data: The data set that it was trained on, as a config names it; None where that is not known.
         epochs: How many epochs it has behind it.
         resumable: Whether it has the optimizer's state.
     """
 
     path: Path
     hparams: dict[str, Any]
+    data: dict[str, Any] | None
     epochs: int
     resumable: bool
 
@@ -67,32 +69,43 @@ def read(name: str) -> Checkpoint:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         hparams = {key: value for key, value in content["hyper_parameters"].items() if not key.startswith("_")}
+        data = content.get("datamodule_hyper_parameters", {}).get("data")
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
     except Exception as error:  # torch raises many kinds, some of which advise to load pickled code
         raise UsageError(f"{name!r} is no checkpoint of a run, or is damaged ({type(error).__name__}).") from error
     epochs = progress.get("current", {}).get("completed", 0)
-    return Checkpoint(path, hparams, epochs, resumable="optimizer_states" in content)
+    return Checkpoint(path, hparams, data, epochs, resumable="optimizer_states" in content)
 
 
-def parse(checkpoint: Checkpoint, parser: ArgumentParser, args: list[str]) -> Namespace:
-    """Parse a command line with a checkpoint's model in place of the defaults.
+def parse(checkpoint: Checkpoint, parser: ArgumentParser, args: list[str], same_data: bool) -> Namespace:
+    """Parse a command line with a checkpoint's model and data in place of the defaults.
+
+    Args:
+        checkpoint: What is asked of it.
+        parser: Knows the options.
+        args: The command line.
+        same_data: Whether other data than the checkpoint's is an error, as for a training that goes on.
 
     Raises:
-        UsageError: The command line or a config file asks for another model.
+        UsageError: The command line or a config file asks for another model, or for other data if that is an error.
     """
     kept = {name: value for name, value in checkpoint.hparams.items() if name not in GIVEN_BY_DATA}
-    base = parser.parse_object({"model": kept})
-    before = _model(parser, base)
+    base = parser.parse_object({"model": kept, **({"data": checkpoint.data} if checkpoint.data else {})})
+    before = _sections(parser, base)
     config = parser.parse_args(args, namespace=base)
-    changed = list(_differences(before, _model(parser, config), "model"))
+    after = _sections(parser, config)
+    changed = _differences(before["model"], after["model"], "model")
+    if same_data and checkpoint.data:
+        moved = "root"  # where the files lie is no part of what they are
+        changed += [row for row in _differences(before["data"], after["data"], "data") if not row[0].endswith(moved)]
     if changed:
         rows = "\n".join(f"  {key}: {old} in the checkpoint, {new} asked for" for key, old, new in changed)
         raise UsageError(f"{checkpoint.path} holds another model than the one asked for:\n{rows}")
     return config
 
 
-def _model(parser: ArgumentParser, config: Namespace) -> Any:
-    return yaml.safe_load(parser.dump(config, skip_unset=False, skip_validation=True))["model"]
+def _sections(parser: ArgumentParser, config: Namespace) -> Any:
+    return yaml.safe_load(parser.dump(config, skip_unset=False, skip_validation=True))
 
 
 def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:

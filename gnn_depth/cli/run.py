@@ -101,12 +101,12 @@ class CommandLineInterface(LightningCLI):
         parser.configs = self.line.configs
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Parse; with a checkpoint, its model stands in for the defaults, and a contradiction is an error."""
+        """Parse; with a checkpoint, its model and data stand in for the defaults, and a contradiction is an error."""
         if name := self.line.value_of("ckpt_path"):
             self.checkpoint = checkpoints.read(str(name))
             if self.command == "fit":
                 self.checkpoint.check_resumable()
-            self.config = checkpoints.parse(self.checkpoint, parser, args)
+            self.config = checkpoints.parse(self.checkpoint, parser, args, same_data=self.command == "fit")
         else:
             self.config = parser.parse_args(args)
             if self.command in ("test", "predict"):
@@ -120,6 +120,7 @@ class CommandLineInterface(LightningCLI):
     def instantiate_classes(self) -> None:
         try:
             super().instantiate_classes()
+            self.datamodule.save_hyperparameters({"data": self.config_dump["data"]}, logger=False)
             if self.checkpoint:
                 self.checkpoint.check_data(self.model.hparams)
         except (ValueError, MisconfigurationException) as error:
@@ -178,7 +179,7 @@ def run(command: str, line: CommandLine) -> int:
 
     Raises:
         UsageError: Something that was asked for does not exist or does not fit.
-        RunError: The training diverged.
+        RunError: The training diverged, or its files cannot be written.
     """
     with quiet():
         cli = CommandLineInterface(command, line)
@@ -190,8 +191,10 @@ def run(command: str, line: CommandLine) -> int:
         start = getattr(cli.trainer, command)
         try:
             result = start(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
-        except DataError as error:
+        except (DataError, MisconfigurationException) as error:
             raise UsageError(str(error)) from error
+        except OSError as error:  # a full disk, a folder that went away
+            raise RunError(f"stopped: {error}") from error
         except Diverged as error:
             raise RunError(f"diverged: {error}") from error
         if cli.trainer.is_global_zero:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -34,6 +34,7 @@ class NodeBatch:
     train_mask: Bool[Tensor, "nodes"]
     val_mask: Bool[Tensor, "nodes"]
     test_mask: Bool[Tensor, "nodes"]
+    _moved: "dict[torch.device, NodeBatch]" = field(default_factory=dict, init=False, repr=False)
 
     @property
     def masks(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,11 +42,15 @@ class NodeBatch:
         return self.train_mask, self.val_mask, self.test_mask
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
-        """The batch on another device; itself where it is there: the graph then keeps what it has derived."""
-        if self.x.device == torch.device(device):
+        """The batch on another device: itself where it is there, and moved once however often it is asked for."""
+        device = torch.empty(0, device=device).device  # cuda is cuda:0
+        if self.x.device == device:
             return self
-        moved = {f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
-        return replace(self, **moved)
+        if device not in self._moved:
+            parts = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+            moved = {name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()}
+            self._moved[device] = replace(self, **moved)
+        return self._moved[device]
 
 
 class FullBatch:

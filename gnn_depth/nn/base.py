@@ -49,6 +49,16 @@ class Layer(nn.Module, ABC):
         return f"{self.in_channels}, {self.out_channels}{heads}"
 
 
+def check_probability(name: str, value: float) -> None:
+    """Refuse what is no probability.
+
+    Raises:
+        ValueError: It is outside [0, 1].
+    """
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} is a probability, in [0, 1], not {value}.")
+
+
 @dataclass(frozen=True)
 class LinearScore:
     r"""What a linear attention score was made of: :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`."""

@@ -16,11 +16,12 @@ from gnn_depth.nn.base import (
     NormFactory,
     ScoreNorm,
     SkipFactory,
+    check_probability,
     part_class,
 )
 from gnn_depth.nn.functional import dropout
 from gnn_depth.nn.skips.none import NoSkip
-from gnn_depth.registry import registered
+from gnn_depth.registry import name_of, registered
 
 Activation = Literal[
     "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
@@ -89,6 +90,12 @@ class DeepGNN(nn.Module):
                 self.norms.append(feature_norms)
                 self.skips.append(joined)
                 widths.append(joined.width)
+        unplaced = [cls for cls in map(part_class, norms) if issubclass(cls, FeatureNorm)] if not self.norms else []
+        if unplaced:
+            raise ValueError(
+                f"norm {_name(unplaced[0])!r} acts between layers, and there is one layer, which gives the class "
+                "scores itself: take more layers or a decoder."
+            )
         self.keep_states = any(joined.reads_all for joined in self.skips)
         self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
 
@@ -151,21 +158,21 @@ def _place(norms: Sequence[NormFactory], layer: Layer, gives_output: bool) -> Fe
 def _no_place(norm: type, layer: Layer) -> str:
     with_scores = [name for name, cls in registered("layer").items() if issubclass(cls, AttentionLayer)]
     return (
-        f"norm {_name('norm', norm)!r} acts on attention scores, and layer {_name('layer', type(layer))!r} has none. "
+        f"norm {_name(norm)!r} acts on attention scores, and layer {_name(type(layer))!r} has none. "
         f"Layers with scores: {', '.join(with_scores)}."
     )
 
 
-def _name(kind: str, cls: type) -> str:
-    return next((name for name, c in registered(kind).items() if c is cls), cls.__name__)
+def _name(cls: type) -> str:
+    found = name_of(cls)
+    return found[1] if found else cls.__name__
 
 
 def _check(num_layers: int, hidden_channels: int, dropout: float) -> None:
     for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}.")
-    if not 0 <= dropout <= 1:
-        raise ValueError(f"dropout is a probability, in [0, 1], not {dropout}.")
+    check_probability("dropout", dropout)
 
 
 def _identity(x: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
 """The only LightningModule: trains a stack of parts to classify nodes."""
 
 import inspect
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import lightning as L
 import torch
 import torch.nn.functional as F
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, Task
@@ -15,8 +16,9 @@ from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
+from gnn_depth.registry import unknown
 from gnn_depth.training.divergence import Diverged, first_non_finite
-from gnn_depth.training.metrics import classification_metrics
+from gnn_depth.training.metrics import MONITORED, classification_metrics
 
 
 class NodeClassifier(L.LightningModule):
@@ -93,12 +95,19 @@ class NodeClassifier(L.LightningModule):
         """Class scores (logits) of every node, shape (nodes, classes)."""
         return self.stack(batch.x, batch.graph)
 
+    def setup(self, stage: str) -> None:
+        if self.trainer.precision == "16-true":
+            raise MisconfigurationException(
+                "precision 16-true has no room for deep stacks: take 16-mixed, bf16-mixed or bf16-true."
+            )
+
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
+        generator_state = torch.get_rng_state()
         scores, classes = self(batch)[batch.train_mask], batch.y[batch.train_mask]
         loss = F.cross_entropy(scores, classes)
         if not loss.isfinite():
-            where = first_non_finite(self.stack, batch)
-            raise Diverged(f"the loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
+            torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
+            self._diverged("training", loss, batch)
         self.train_metrics.update(scores.detach(), classes)
         self._log({"train/loss": loss.detach(), "train/lr": self._learning_rate()}, len(classes))
         self._log(self.train_metrics, len(classes))
@@ -123,6 +132,8 @@ class NodeClassifier(L.LightningModule):
         scheduler = self.scheduler(optimizer)
         config: dict[str, Any] = {"scheduler": scheduler}
         if isinstance(scheduler, ReduceLROnPlateau):
+            if scheduler.monitor not in MONITORED:
+                raise MisconfigurationException(unknown("metric to monitor", scheduler.monitor, MONITORED))
             config["monitor"] = scheduler.monitor
         return {"optimizer": optimizer, "lr_scheduler": config}
 
@@ -132,10 +143,18 @@ class NodeClassifier(L.LightningModule):
         if len(classes) == 0:
             return
         metrics = self.val_metrics if stage == "val" else self.test_metrics
-        metrics.update(scores.softmax(-1), classes)
+        # In float64 the probabilities of confident models still differ, and ROC AUC can rank them.
+        metrics.update(scores.double().softmax(-1), classes)
         self._log(metrics, len(classes))
         if stage == "val":
-            self._log({"val/loss": F.cross_entropy(scores, classes)}, len(classes))
+            loss = F.cross_entropy(scores, classes)
+            if self.trainer.training and not loss.isfinite():
+                self._diverged("validation", loss, batch)
+            self._log({"val/loss": loss}, len(classes))
+
+    def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:
+        where = first_non_finite(self.stack, batch)
+        raise Diverged(f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
 
     def _log(self, values: Any, batch_size: int) -> None:
         # One point an epoch: on_step would add a second tag of each name.
@@ -150,7 +169,22 @@ class NodeClassifier(L.LightningModule):
         """Keep what a checkpoint can hold as plain data: all of a config; of a call in Python, what is no object."""
         frame = inspect.currentframe()
         self.save_hyperparameters(frame=frame and frame.f_back)
-        self.remove_ignored_hparams([name for name, value in self.hparams.items() if not _plain(value)])
+        defaults = inspect.signature(type(self).__init__).parameters
+        objects = [name for name, value in self.hparams.items() if not _plain(value)]
+        self._given_as_objects = [name for name in objects if self.hparams[name] is not defaults[name].default]
+        self.remove_ignored_hparams(objects)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["given_as_objects"] = self._given_as_objects
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse to stand defaults in for parts that the checkpoint cannot hold."""
+        missing = set(checkpoint.get("given_as_objects", ())) - set(self._given_as_objects)
+        if missing:
+            raise ValueError(
+                f"this model was built in Python, and its checkpoint does not hold {', '.join(sorted(missing))}: "
+                "give the same to load_from_checkpoint."
+            )
 
 
 def _plain(value: Any) -> bool:

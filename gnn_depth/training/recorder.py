@@ -1,7 +1,6 @@
 """The callback that records a run."""
 
 import datetime as dt
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,6 @@ from gnn_depth.training.best import BestEpoch
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.metrics import selection_metric
 from gnn_depth.training.runs import digest, environment, new_run_folder, write_atomically, write_result
-
-# Processes that a distributed strategy starts afresh must find the folder that the first one made.
-FOLDER_VARIABLE = "GNN_DEPTH_RUN_FOLDER"
 
 
 class RunRecorder(L.Callback):
@@ -39,6 +35,7 @@ class RunRecorder(L.Callback):
         self.folder: Path | None = None
         self.best = BestEpoch()
         self.result: dict[str, Any] = {}
+        self._last: dict[str, float] = {}
         self._hparams: dict[str, Any] = {}
 
     def open(self, config_text: str, hparams: dict[str, Any], name: str, seed: int | None) -> list[Logger]:
@@ -55,7 +52,9 @@ class RunRecorder(L.Callback):
         """
         self._started = time.perf_counter()
         self._hparams = hparams
-        self.folder = self._shared_folder(self.name or name)
+        # Only the first process makes a folder; the others are told which in setup.
+        first = getattr(rank_zero_only, "rank", 0) == 0
+        self.folder = new_run_folder(self.root, self.name or name) if first else Path(self.root)
         self.result = {
             "status": "running",
             "name": self.name or name,
@@ -68,11 +67,6 @@ class RunRecorder(L.Callback):
         self._write_config(config_text)
         self._write()
         return loggers
-
-    def _shared_folder(self, name: str) -> Path:
-        if getattr(rank_zero_only, "rank", 0) == 0:
-            os.environ[FOLDER_VARIABLE] = str(new_run_folder(self.root, name))
-        return Path(os.environ[FOLDER_VARIABLE])
 
     @rank_zero_only
     def _write_config(self, text: str) -> None:
@@ -92,6 +86,7 @@ class RunRecorder(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self.folder is None:
             return
+        self.folder = Path(trainer.strategy.broadcast(str(self.folder)))
         data = trainer.datamodule  # type: ignore[attr-defined]
         self.best.monitor = selection_metric(getattr(data, "task", "multiclass"))
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
@@ -100,14 +95,18 @@ class RunRecorder(L.Callback):
             self._write_mask(missing)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.best.on_validation_end(trainer, pl_module)
+        if not trainer.sanity_checking:
+            self._last = _numbers(trainer)
+            self.best.see(trainer.current_epoch, self._last, pl_module)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.best.on_train_epoch_end(trainer, pl_module)
+        self._last = _numbers(trainer)
+        self.best.complete(trainer.current_epoch, self._last)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
-            self._close(trainer, "interrupted" if trainer.interrupted else "finished")
+            self._close(trainer, "finished")
+            self._save_checkpoints(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         if self.folder is None or not self.result:
@@ -119,6 +118,9 @@ class RunRecorder(L.Callback):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
         self._close(trainer, status)
+        # Saving waits for all processes, and after an exception in one the others may never come.
+        if status != "failed" and trainer.world_size == 1:
+            self._save_checkpoints(trainer)
 
     def _close(self, trainer: L.Trainer, status: str) -> None:
         assert self.folder is not None
@@ -128,18 +130,15 @@ class RunRecorder(L.Callback):
             "epochs": trainer.current_epoch,
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
-            "metrics": self._metrics(trainer),
+            "metrics": self._metrics(),
         }
         self._write()
         self._log_hparams(trainer)
-        if status in ("finished", "interrupted"):
-            self._save_checkpoints(trainer)
 
-    def _metrics(self, trainer: L.Trainer) -> dict[str, float]:
+    def _metrics(self) -> dict[str, float]:
         """Metrics of the last epoch, and as ``X_at_best_val`` those of the best validation epoch."""
-        last = {name: value.item() for name, value in trainer.callback_metrics.items()}
         best = {f"{name}_at_best_val".replace("/", "_"): value for name, value in self.best.metrics.items()}
-        return last | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
+        return self._last | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
         assert self.folder is not None
@@ -158,6 +157,10 @@ class RunRecorder(L.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best.load_state_dict(state_dict)
+
+
+def _numbers(trainer: L.Trainer) -> dict[str, float]:
+    return {name: value.item() for name, value in trainer.callback_metrics.items()}
 
 
 def _loggers(folder: Path) -> list[Logger]:

@@ -112,7 +112,7 @@ def test_a_checkpoint_loads_as_plain_data_and_gives_the_same_scores(tiny, make_t
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_in_its_first_step(make_trainer, model):
-    with pytest.raises(Diverged, match=r"the loss became nan at step 0; first non-finite: output of the encoder"):
+    with pytest.raises(Diverged, match=r"the training loss became nan at step 0; first non-finite: output of the encoder"):
         make_trainer().fit(model, datamodule=Tiny(x=torch.full((20, 4), 3e38)))
 
 

@@ -2,7 +2,7 @@
 
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
-from gnn_depth.nn.functional.segments import graph_mean, segment_max, segment_softmax, segment_sum
+from gnn_depth.nn.functional.segments import graph_mean, segment_max, segment_softmax, segment_sum, widen
 
 __all__ = [
     "aggregate",
@@ -13,4 +13,5 @@ __all__ = [
     "segment_max",
     "segment_softmax",
     "segment_sum",
+    "widen",
 ]

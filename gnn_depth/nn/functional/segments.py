@@ -27,6 +27,11 @@ def segment_softmax(scores: Float[Tensor, "edges heads"], graph: Graph) -> Float
     return weights / segment_sum(weights, graph).index_select(0, graph.target)
 
 
+def widen(x: Tensor) -> Tensor:
+    """Float32 at least: squares leave the range of 16 bits soon, and small ones vanish."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def graph_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "#nodes channels"]:
     """Mean over the nodes of each graph, repeated for its nodes (one row where there is one graph)."""
     if graph.node_to_graph is None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, LinearScore, WeightChain
+from gnn_depth.nn.base import AttentionLayer, LinearScore, WeightChain, check_probability
 from gnn_depth.nn.functional import aggregate, dropout, segment_softmax
 from gnn_depth.registry import register
 
@@ -45,6 +45,7 @@ class GAT(AttentionLayer):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, heads)
+        check_probability("dropout", dropout)
         self.negative_slope = negative_slope
         self.dropout = dropout
         self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)

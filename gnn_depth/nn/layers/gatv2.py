@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AdditiveScore, AttentionLayer, WeightChain
+from gnn_depth.nn.base import AdditiveScore, AttentionLayer, WeightChain, check_probability
 from gnn_depth.nn.functional import aggregate, dropout, edge_additive, segment_softmax
 from gnn_depth.registry import register
 
@@ -46,6 +46,7 @@ class GATv2(AttentionLayer):
         share_weights: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, heads)
+        check_probability("dropout", dropout)
         self.negative_slope = negative_slope
         self.dropout = dropout
         self.share_weights = share_weights

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import AdditiveScore, LinearScore, Score, ScoreNorm
-from gnn_depth.nn.functional import segment_max
+from gnn_depth.nn.functional import segment_max, widen
 from gnn_depth.registry import register
 
 # Rows of h underflow to exact zero in deep stacks, and the root's derivative is infinite there. Below this
-# squared norm the root is held constant: its gradient is then zero and 1 / root stays far inside float32.
+# squared norm the root is held constant: its own gradient is then zero, and 1 / root stays far inside float32.
 TINY = 1e-20
 EPS = 1e-12
 
@@ -53,7 +53,7 @@ class LipschitzNorm(ScoreNorm):
         self.per_head = per_head
 
     def forward(self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph) -> Float[Tensor, "edges heads"]:
-        att, x_dst, x_src = _linear_form(score)
+        att, x_dst, x_src = (widen(part) for part in _linear_form(score))
         norm_att = torch.linalg.vector_norm(att, dim=-1 if self.per_head else None)
         square_src = x_src.square().sum(-1)
         largest = segment_max(square_src.index_select(0, graph.source), graph)
@@ -63,7 +63,7 @@ class LipschitzNorm(ScoreNorm):
             misread = largest.flatten().index_select(0, graph.target)[:, None]
             square = misread + square_src.index_select(0, graph.source)
         divisor = self.scale * norm_att * square.clamp_min(TINY).sqrt()
-        return scores / divisor.clamp_min(EPS)
+        return (scores / divisor.clamp_min(EPS)).to(scores.dtype)
 
     def extra_repr(self) -> str:
         return f"scale={self.scale}, form={self.form}, per_head={self.per_head}"

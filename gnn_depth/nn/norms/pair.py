@@ -5,17 +5,19 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import FeatureNorm
-from gnn_depth.nn.functional import graph_mean
+from gnn_depth.nn.functional import graph_mean, widen
 from gnn_depth.registry import register
 
-TINY = 1e-20  # of a mean square: rows this small are zero for float32
+# As PyTorch Geometric has it: identical nodes stay identical, with gradients below scale / sqrt(EPS).
+EPS = 1e-5
 
 
 @register("norm", "pair")
 class PairNorm(FeatureNorm):
     r"""Centre the nodes, then hold their total pairwise distance constant.
 
-    .. math:: \tilde x_i = s \, x^c_i / \sqrt{\tfrac1N \sum_j \|x^c_j\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
+    .. math::
+        \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \tfrac1N \sum_j \|x^c_j\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
 
     over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020.
 
@@ -29,6 +31,7 @@ class PairNorm(FeatureNorm):
         self.scale = scale
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        centred = x - graph_mean(x, graph)
+        wide = widen(x)
+        centred = wide - graph_mean(wide, graph)
         mean_square = graph_mean(centred.square().sum(-1, keepdim=True), graph)
-        return self.scale * centred / mean_square.clamp_min(TINY).sqrt()
+        return (self.scale * centred / (mean_square + EPS).sqrt()).to(x.dtype)
