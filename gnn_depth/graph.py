@@ -167,7 +167,8 @@ def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:
     if node_to_graph is None:
         return
-    if node_to_graph.shape != (num_nodes,) or num_nodes == 0 or node_to_graph[0] != 0 or (node_to_graph.diff() < 0).any():
+    fits = node_to_graph.shape == (num_nodes,) and num_nodes > 0
+    if not fits or node_to_graph[0] != 0 or (node_to_graph.diff() < 0).any():
         raise ValueError(
             f"node_to_graph must hold the graph of each of the {num_nodes} nodes, from 0 and never decreasing."
         )

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 import torch
 from hypothesis import given
@@ -76,6 +78,20 @@ def test_another_device_gets_its_own_derived_tensors(graph):
 def test_the_first_edge_out_of_range_is_named(bad):
     with pytest.raises(ValueError, match=r"edge 1 is .* nodes run from 0 to 2"):
         Graph(torch.tensor([[0, 1], bad, [5, 5]]).t(), 3)
+
+
+@pytest.mark.parametrize("graphs", [[0, 1, 0], [1, 1, 1], [0, 0]])
+def test_graphs_out_of_order_or_of_another_number_are_refused(graphs):
+    with pytest.raises(ValueError, match="node_to_graph must hold the graph of each of the 3 nodes"):
+        Graph(torch.zeros(2, 0, dtype=torch.long), 3, torch.tensor(graphs))
+
+
+def test_a_pickled_graph_leaves_behind_what_it_derived(graph):
+    graph.with_self_loops().rows(8)
+    again = pickle.loads(pickle.dumps(graph))
+    assert not again._derived
+    assert torch.equal(again.edge_index, graph.edge_index)
+    assert graph._derived
 
 
 def test_edges_of_another_shape_or_type_are_refused():

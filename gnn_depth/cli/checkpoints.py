@@ -1,5 +1,6 @@
 """Checkpoints that a command line names: what they hold, and whether that agrees with what else was asked for."""
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,10 @@ def read(name: str) -> Checkpoint:
     if not path.is_file():
         raise UsageError(f"checkpoint {name!r} does not exist (looked in {Path.cwd()}).")
     try:
+        with zipfile.ZipFile(path) as archive:  # torch.load does not look at the checksums
+            damaged = archive.testzip()
+        if damaged:
+            raise ValueError(damaged)
         content = torch.load(path, map_location="cpu", weights_only=True)
         hparams = {key: value for key, value in content["hyper_parameters"].items() if not key.startswith("_")}
         data = content.get("datamodule_hyper_parameters", {}).get("data")

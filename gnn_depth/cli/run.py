@@ -21,12 +21,14 @@ from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.progress import EpochProgress
 from gnn_depth.training.recorder import RunRecorder, report
 
+MAX_SEED = 2**32 - 1  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
 LINKS = {"num_features": "in_channels", "num_classes": "num_classes", "task": "task"}
 TRAINER_DEFAULTS = {
     "max_epochs": 200,
     "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch
     "num_sanity_val_steps": 0,  # would be the same forward pass as the first epoch's validation
+    "enable_model_summary": False,  # of one stack and three empty metrics; the report has the number of parameters
     "use_distributed_sampler": False,  # it would shuffle, and pad the test set
 }
 CKPT_HELP = {
@@ -114,6 +116,8 @@ class CommandLineInterface(LightningCLI):
                     f"{self.command} needs a trained model: name one with --ckpt_path FILE. "
                     "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
                 )
+        if not 0 <= self.config.seed_everything <= MAX_SEED:
+            raise UsageError(f"seed_everything is from 0 to {MAX_SEED}, not {self.config.seed_everything}.")
         if self.command == "predict":
             predictions.check(self.config.output)
 
@@ -183,20 +187,25 @@ def run(command: str, line: CommandLine) -> int:
     """
     with quiet():
         cli = CommandLineInterface(command, line)
-        if command == "fit":
-            if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer.max_epochs):
-                print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
-                return 0
-            cli.open_run()
-        start = getattr(cli.trainer, command)
+        if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer.max_epochs):
+            print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
+            return 0
         try:
+            if command == "fit":
+                cli.model.configure_optimizers()  # what is wrong with it is said before there is a folder
+                cli.open_run()
+            start = getattr(cli.trainer, command)
             result = start(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
         except (DataError, MisconfigurationException) as error:
             raise UsageError(str(error)) from error
-        except OSError as error:  # a full disk, a folder that went away
-            raise RunError(f"stopped: {error}") from error
         except Diverged as error:
             raise RunError(f"diverged: {error}") from error
+        except RuntimeError as error:
+            if "conditioned on metric" not in str(error):  # EarlyStopping's words for a metric that nobody logs
+                raise
+            raise UsageError(str(error)) from error
+        except OSError as error:  # a full disk, a folder that went away
+            raise RunError(f"stopped: {error}") from error
         if cli.trainer.is_global_zero:
             finish(cli, result)
     return 0

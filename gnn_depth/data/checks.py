@@ -72,6 +72,8 @@ def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Ten
         raise DataError("the graph has no nodes.")
     if x.dim() != 2 or not x.is_floating_point():
         raise DataError(f"x must be floats of shape (nodes, features), not {x.dtype} {tuple(x.shape)}.")
+    if x.shape[1] == 0:
+        raise DataError("x has no columns: give every node at least one feature, a constant 1 if need be.")
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
     for name, value, kind in (("y", y, torch.long), *((n, m, torch.bool) for n, m in zip(MASKS, masks, strict=True))):

@@ -115,8 +115,10 @@ def _read_npz(path: Path) -> dict[str, Tensor]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
     except Exception as error:
+        # NumPy's own words advise to unpickle what cannot be read, which runs what the file says.
+        reason = "it is no archive of plain arrays" if "pickle" in str(error) else error
         raise DataError(
-            f"graph file {str(path)!r} cannot be read as npz: {error}\nTo save one of plain arrays: {NPZ_HINT}"
+            f"graph file {str(path)!r} cannot be read as npz: {reason}.\nTo save one of plain arrays: {NPZ_HINT}"
         ) from None
 
 

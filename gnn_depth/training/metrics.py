@@ -6,7 +6,7 @@ from torchmetrics import Metric, MetricCollection
 from gnn_depth.data.base import Task
 
 # What a schedule can watch; lower or higher is better as its mode says.
-MONITORED = tuple(f"{stage}/{name}" for stage in ("train", "val") for name in ("loss", "acc", "f1")) + ("val/auroc",)
+MONITORED = ("train/loss", "train/acc", "train/f1", "val/loss", "val/acc", "val/f1", "val/auroc")
 
 
 def classification_metrics(task: Task, num_classes: int) -> MetricCollection:

@@ -6,8 +6,9 @@ from typing import Any, Literal, NoReturn
 import lightning as L
 import torch
 import torch.nn.functional as F
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, Task
@@ -126,7 +127,10 @@ class NodeClassifier(L.LightningModule):
         return self(batch).softmax(-1)
 
     def configure_optimizers(self) -> Any:
-        optimizer = self.optimizer(self.parameters())
+        try:
+            optimizer = self.optimizer(self.parameters())
+        except ValueError as error:
+            raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
         if self.scheduler is None:
             return optimizer
         scheduler = self.scheduler(optimizer)
@@ -148,7 +152,7 @@ class NodeClassifier(L.LightningModule):
         self._log(metrics, len(classes))
         if stage == "val":
             loss = F.cross_entropy(scores, classes)
-            if self.trainer.training and not loss.isfinite():
+            if self.trainer.state.fn == TrainerFn.FITTING and not loss.isfinite():
                 self._diverged("validation", loss, batch)
             self._log({"val/loss": loss}, len(classes))
 

@@ -182,7 +182,11 @@ def report(recorder: RunRecorder) -> str:
     metrics = result.get("metrics", {})
     rows = [f"  {name:<24}{value:>9.4f}" for name, value in sorted(metrics.items()) if name != "train/lr"]
     head = f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s"
-    best = f" (best validation epoch: {result['best_epoch']})" if result["best_epoch"] is not None else ""
-    return "\n".join(
-        [head + best, *rows, f"run folder: {recorder.folder}", f"curves:     tensorboard --logdir {recorder.root}"]
-    )
+    known = result["best_epoch"] is not None
+    best = f"best validation in epoch {result['best_epoch'] + 1}" if known else "no validation, so no best epoch"
+    last = [
+        f"parameters: {result['num_parameters']:,}",
+        f"run folder: {recorder.folder}",
+        f"curves:     tensorboard --logdir {recorder.root}",
+    ]
+    return "\n".join([f"{head}, {best}", *rows, *last])

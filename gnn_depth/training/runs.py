@@ -19,9 +19,11 @@ def new_run_folder(root: str | Path, name: str) -> Path:
     """Make ``root/name/DATE_TIME``; a run that starts in the same second gets ``_2`` after it.
 
     Raises:
-        ValueError: The folder cannot be made or written.
+        ValueError: The folder cannot be made or written, or the name leads out of the root.
     """
     parent = Path(root) / name
+    if not parent.resolve().is_relative_to(Path(root).resolve()):
+        raise ValueError(f"the run's name {name!r} leads out of {str(root)!r}; choose the folder with --run.root.")
     stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -214,7 +214,7 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
 def test_a_diverged_run_ends_with_one_line(fit: Callable):
     answer, folder = fit("--model.optimizer.lr", "1e30", "--trainer.max_epochs", "20")
     assert answer.code == 1
-    assert answer.err.splitlines()[-1].startswith("diverged: the training loss became nan at step")
+    assert answer.err.splitlines()[-1].startswith("diverged: the validation loss became nan at step 1")
     assert "Traceback" not in answer.err
     assert json.loads((folder / "result.json").read_text())["status"] == "diverged"
 

@@ -69,6 +69,11 @@ def test_a_norm_without_a_place_says_which_layers_have_one():
         DeepGNN(6, 3, GCN, norms=[LipschitzNorm])
 
 
+def test_a_feature_norm_that_no_layer_has_room_for_is_refused():
+    with pytest.raises(ValueError, match=r"norm 'pair' acts between layers, and there is one layer"):
+        DeepGNN(6, 3, GAT, num_layers=1, norms=[LipschitzNorm, PairNorm], decoder="none")
+
+
 def test_a_class_that_is_no_norm_is_refused():
     with pytest.raises(ValueError, match="Linear is no norm"):
         DeepGNN(6, 3, GCN, norms=[torch.nn.Linear])

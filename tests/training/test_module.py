@@ -5,10 +5,12 @@ import torch
 import torch.nn.functional as F
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.cli import ReduceLROnPlateau
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torchmetrics.functional.classification import binary_auroc, multiclass_f1_score
 
 from gnn_depth.nn.layers import GAT
-from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.nn.norms import LipschitzNorm, PairNorm
+from gnn_depth.nn.skips import Residual
 from gnn_depth.training import Diverged, NodeClassifier
 from tests.training.conftest import Tiny
 
@@ -112,7 +114,7 @@ def test_a_checkpoint_loads_as_plain_data_and_gives_the_same_scores(tiny, make_t
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_in_its_first_step(make_trainer, model):
-    with pytest.raises(Diverged, match=r"the training loss became nan at step 0; first non-finite: output of the encoder"):
+    with pytest.raises(Diverged, match=r"training loss became nan at step 0; first non-finite: output of the encoder"):
         make_trainer().fit(model, datamodule=Tiny(x=torch.full((20, 4), 3e38)))
 
 
@@ -138,3 +140,66 @@ def test_other_precisions_train(tiny, make_trainer, precision):
     trainer = make_trainer(2, precision=precision)
     trainer.fit(model, datamodule=tiny)
     assert trainer.callback_metrics["train/loss"].isfinite()
+
+
+def test_confident_scores_are_still_ranked(make_trainer):
+    data = Tiny("binary")
+    model = NodeClassifier(4, 2, hidden_channels=8, task="binary")
+    trainer = make_trainer(1)
+    classes = data.batch.y
+    # Differences of logits around 20 and 30: as float32 probabilities all of them are 1.
+    margin = 20.0 + 10 * classes + torch.arange(20) / 50
+    model.forward = lambda batch: torch.stack([torch.zeros(20), margin], 1)
+    trainer.test(model, datamodule=data, verbose=False)
+    assert trainer.callback_metrics["test/auroc"].item() == 1.0
+
+
+def test_a_last_step_that_breaks_the_model_is_found_by_its_validation(tiny, make_trainer):
+    model = NodeClassifier(4, 2, hidden_channels=8, optimizer=partial(torch.optim.SGD, lr=1e30))
+    with pytest.raises(Diverged, match=r"the validation loss became \w+ at step 1"):
+        make_trainer(1).fit(model, datamodule=tiny)
+
+
+def test_the_first_bad_layer_is_sought_under_the_same_dropout(tiny, make_trainer):
+    said = []
+    for seed in range(20):
+        torch.manual_seed(seed)
+        model = NodeClassifier(4, 2, num_layers=2, hidden_channels=8, dropout=0.8, decoder="none", encoder="none")
+        with torch.no_grad():  # overflows only where the dropout keeps large features
+            model.stack.layers[0].lin.weight[0, 0] = torch.finfo(torch.float32).max
+        try:
+            make_trainer(1).fit(model, datamodule=tiny)
+        except Diverged as error:
+            said.append(str(error))
+    in_training = [message for message in said if "training loss" in message]
+    assert len(in_training) > 3
+    assert all("output of layer 0" in message for message in in_training)
+
+
+def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(tiny, make_trainer, tmp_path):
+    parts = {"norm": [PairNorm], "skip": Residual}
+    model = NodeClassifier(4, 2, hidden_channels=8, **parts)
+    trainer = make_trainer(1)
+    trainer.fit(model, datamodule=tiny)
+    trainer.save_checkpoint(tmp_path / "model.ckpt", weights_only=True)
+    with pytest.raises(ValueError, match=r"does not hold norm, skip: give the same"):
+        NodeClassifier.load_from_checkpoint(tmp_path / "model.ckpt", weights_only=True)
+    loaded = NodeClassifier.load_from_checkpoint(tmp_path / "model.ckpt", weights_only=True, **parts)
+    torch.testing.assert_close(loaded(tiny.batch), model(tiny.batch))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scheduler": partial(ReduceLROnPlateau, monitor="val/los")}, "Did you mean 'val/loss'"),
+        ({"optimizer": partial(torch.optim.SGD, lr=-1.0)}, "the optimizer refuses .* learning rate: -1"),
+    ],
+)
+def test_an_optimizer_or_schedule_that_cannot_work_is_refused_before_training(options, message):
+    with pytest.raises(MisconfigurationException, match=message):
+        NodeClassifier(4, 2, **options).configure_optimizers()
+
+
+def test_true_half_precision_is_refused_at_the_start(tiny, make_trainer, model):
+    with pytest.raises(MisconfigurationException, match="16-true has no room for deep stacks"):
+        make_trainer(1, precision="16-true").fit(model, datamodule=tiny)

@@ -142,6 +142,20 @@ def test_a_diverged_run_is_a_result_with_its_reason(fit, recorder):
     assert "at step 0" in result["reason"]
 
 
+def test_a_run_that_diverges_late_keeps_its_best_epoch(fit, recorder, model):
+    class Break(Callback):
+        def on_train_epoch_start(self, trainer, pl_module):
+            if trainer.current_epoch == 3:
+                with torch.no_grad():
+                    pl_module.stack.encoder.weight.fill_(torch.nan)
+
+    with pytest.raises(Diverged):
+        fit(epochs=6, callbacks=[Break()])
+    assert result_of(recorder)["metrics"]["test_acc_at_best_val"] >= 0
+    best = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
+    assert all(value.isfinite().all() for value in best.values())
+
+
 @pytest.mark.parametrize(
     ("error", "raised", "status"),
     [(KeyboardInterrupt, SystemExit, "interrupted"), (RuntimeError, RuntimeError, "failed")],
@@ -168,6 +182,7 @@ def test_a_run_is_marked_running_before_it_trains(recorder):
 def test_the_report_names_metrics_folder_and_tensorboard(fit, recorder):
     fit()
     text = report(recorder)
+    assert f"best validation in epoch {recorder.best.epoch + 1}" in text
     assert "test_acc_at_best_val" in text
     assert str(recorder.folder) in text
     assert f"tensorboard --logdir {recorder.root}" in text

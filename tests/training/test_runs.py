@@ -25,6 +25,12 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_option(tmp_path
         new_run_folder(tmp_path / "file", "run")
 
 
+def test_a_name_does_not_lead_out_of_the_root(tmp_path):
+    with pytest.raises(ValueError, match="leads out of"):
+        new_run_folder(tmp_path / "runs", "../elsewhere")
+    assert new_run_folder(tmp_path / "runs", "group/one").is_dir()
+
+
 def test_writing_leaves_the_whole_file_and_nothing_else(tmp_path):
     write_atomically(tmp_path / "a.txt", "old")
     write_atomically(tmp_path / "a.txt", "new")

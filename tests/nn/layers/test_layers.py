@@ -85,7 +85,17 @@ def test_a_width_below_one_is_refused(name):
         LAYERS[name](5, 0)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)])
+ATTENTION = [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)]
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("p", [-0.5, 1.5])
+def test_a_dropout_that_is_no_probability_is_refused(name, p):
+    with pytest.raises(ValueError, match=r"dropout is a probability, in \[0, 1\], not"):
+        LAYERS[name](5, 3, dropout=p)
+
+
+@pytest.mark.parametrize("name", ATTENTION)
 def test_attention_dropout_drops_in_training_only(name, graph):
     layer = LAYERS[name](5, 3, heads=2, dropout=0.5)
     x = torch.randn(9, 5)

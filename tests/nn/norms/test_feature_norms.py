@@ -25,7 +25,7 @@ def test_zero_rows_and_equal_rows_give_finite_outputs_and_gradients(name, graph)
     for x in (torch.zeros(9, 4), torch.ones(9, 4), torch.randn(9, 4)):
         x.requires_grad_()
         out = NORMS[name](4)(x, graph)
-        out.square().sum().backward()
+        (out * torch.randn(9, 4)).sum().backward()
         assert out.isfinite().all()
         assert x.grad.isfinite().all()
 
@@ -33,6 +33,15 @@ def test_zero_rows_and_equal_rows_give_finite_outputs_and_gradients(name, graph)
 @every_norm
 def test_the_shape_is_kept(name, graph):
     assert NORMS[name](4)(torch.randn(9, 4), graph).shape == (9, 4)
+
+
+@every_norm
+def test_a_single_node_trains(name):
+    x = torch.randn(1, 4, requires_grad=True)
+    out = NORMS[name](4)(x, Graph(torch.zeros(2, 0, dtype=torch.long), 1))
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert x.grad.isfinite().all()
 
 
 def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_and_variance_one(graph):

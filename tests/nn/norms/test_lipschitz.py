@@ -109,11 +109,21 @@ def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(grap
     assert (stack.layers[0](stack.encoder(x), graph).square() == 0).any()
 
 
-def test_the_unguarded_root_of_a_zero_row_has_no_finite_gradient():
-    # Why the guard is there: this is the authors' formula at h = 0.
-    h = torch.zeros(2, requires_grad=True)
-    (h.sum() / (4 * h.square().sum().sqrt() + 1e-12)).backward()
-    assert h.grad.isnan().any()
+def test_without_its_guard_the_norm_has_no_finite_gradient_there(graph, monkeypatch):
+    monkeypatch.setattr("gnn_depth.nn.norms.lipschitz.TINY", 0.0)
+    layer = GAT(2, 3)
+    layer.place(LipschitzNorm(1))
+    x = torch.zeros(9, 2, requires_grad=True)
+    layer(x, graph).sum().backward()
+    assert not x.grad.isfinite().all()
+
+
+def test_zero_rows_of_half_precision_stay_finite(graph):
+    layer = GAT(2, 3).half()
+    layer.place(LipschitzNorm(1))
+    x = torch.zeros(9, 2, dtype=torch.float16, requires_grad=True)
+    layer(x, graph).sum().backward()
+    assert x.grad.isfinite().all()
 
 
 def test_a_scale_that_is_not_positive_is_refused():
