@@ -104,7 +104,9 @@ def load_entry_points() -> None:
             entry.load()
         except Exception as error:
             owner = f" of {entry.dist.name}" if entry.dist else ""
-            raise RegistryError(f"plugin {entry.name!r}{owner} ({entry.value}) does not load: {error!r}") from error
+            raise RegistryError(
+                f"plugin {entry.name!r}{owner} ({entry.value}) does not load: {_reason(error)}"
+            ) from error
 
 
 def load_plugin(source: str) -> None:
@@ -114,31 +116,45 @@ def load_plugin(source: str) -> None:
         RegistryError: There is no such file or module, or it does not import.
     """
     path = Path(source)
+    is_file = path.suffix == ".py"
+    if is_file and _is_imported(path):
+        return
     try:
-        if path.suffix == ".py":
+        if is_file:
             _import_file(path)
         else:
             importlib.import_module(source)
-    except RegistryError:
-        raise
     except Exception as error:
-        raise RegistryError(f"plugin {source!r} does not load: {error!r}") from error
+        raise RegistryError(f"plugin {source!r} does not load: {_reason(error)}") from error
 
 
-def _import_file(path: Path) -> None:
+def _reason(error: Exception) -> str:
+    if isinstance(error, RegistryError):  # of its @register
+        return str(error)
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {error.msg}."
+    return repr(error)
+
+
+def _is_imported(path: Path) -> bool:
+    """Whether a file has been imported already; it is refused if it is missing, or a module has its name."""
     if not path.is_file():
         looked = "" if path.is_absolute() else f" (looked in {Path.cwd()})"
         raise RegistryError(f"plugin file {str(path)!r} does not exist{looked}.")
-    # The module is importable by its stem afterwards, so class paths of the run's saved config resolve.
-    if path.stem in sys.modules:
-        known = getattr(sys.modules[path.stem], "__file__", None)
-        if known and Path(known).resolve() == path.resolve():
-            return
-        raise RegistryError(f"plugin file {str(path)!r} hides the module {path.stem!r}: rename the file.")
+    if path.stem not in sys.modules:
+        return False
+    known = getattr(sys.modules[path.stem], "__file__", None)
+    if known and Path(known).resolve() == path.resolve():
+        return True
+    raise RegistryError(f"plugin file {str(path)!r} hides the module {path.stem!r}: rename the file.")
+
+
+def _import_file(path: Path) -> None:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # The module is importable by its stem afterwards, so class paths of the run's saved config resolve.
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)

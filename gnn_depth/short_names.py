@@ -70,8 +70,8 @@ def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False) 
     if "name" in value and kind != "data":
         return _spec(kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where)
     if in_list:
-        example = ", ".join(f"{key}: {item}" for key, item in value.items())
-        raise PartError(f"a {kind} needs its name: {{name: NAME, {example}}}.", where)
+        example = "".join(f", {key}: {item}" for key, item in value.items())
+        raise PartError(f"a {kind} needs its name: {{name: NAME{example}}}.", where)
     return value  # options of the part that is named elsewhere
 
 
@@ -92,6 +92,9 @@ def _spec(kind: str, name: Any, arguments: Any, where: Where, *below: str) -> di
     cls = load_class(path)
     if not isinstance(cls, type) or not isinstance(arguments, dict):
         return {"class_path": path, "init_args": arguments}  # the parser says what is wrong with it
+    if inspect.isabstract(cls):
+        missing = sorted(getattr(cls, "__abstractmethods__", ()))
+        raise PartError(f"{kind} {name!r} has no {', '.join(missing)}.", where)
     where, accepted = (*where, *below), options(kind, cls)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
     for key in arguments:

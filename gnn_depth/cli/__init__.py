@@ -30,7 +30,8 @@ def main(args: list[str] | None = None) -> int:
         args: The words after ``gnn-depth``; those of this process by default.
 
     Returns:
-        The exit code: 0 done, 1 diverged, 2 wrong usage, 130 interrupted, 143 terminated. Errors that are not the user's are raised.
+        The exit code: 0 done, 1 diverged, 2 wrong usage, 130 interrupted, 143 terminated. Errors that are not the
+        user's are raised.
     """
     words = list(sys.argv[1:] if args is None else args)
     try:

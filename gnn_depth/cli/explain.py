@@ -14,7 +14,7 @@ from typing import Any
 
 from gnn_depth.cli.files import Config
 from gnn_depth.cli.sections import GIVEN_BY_DATA, SECTIONS
-from gnn_depth.registry import nearest
+from gnn_depth.registry import name_of, nearest
 from gnn_depth.short_names import load_class, no_option, parameters
 
 TYPES = {
@@ -70,24 +70,32 @@ def _unknown_key(message: str, parser: argparse.ArgumentParser) -> Said | None:
     alone = re.fullmatch(r"Option '([\w.]+)' is not accepted", message)
     if not (group or alone):
         return None
+    section, key = (group[1], group[2]) if group else ("", alone[1] if alone else "")
+    return unknown_key(tuple(filter(None, section.split("."))), key.split(".")[0], parser)
+
+
+def unknown_key(section: tuple[str, ...], key: str, parser: argparse.ArgumentParser) -> Said | None:
+    """What there is to say of a key that a section does not have; None if it has it."""
+    start = "".join(f"{word}." for word in section)
     keys = [action.dest for action in parser._actions if action.dest not in NO_KEYS]
-    section, key = (group[1] + ".", group[2]) if group else ("", alone[1] if alone else "")
-    key = key.split(".")[0]
-    within = {name.removeprefix(section).split(".")[0] for name in keys if name.startswith(section)}
-    what = f"unknown key {key!r} in {section[:-1]!r}" if section else f"unknown key {key!r}"
-    return Said(f"{what}.{_hint(key, within)}", section + key)
+    within = {name.removeprefix(start).split(".")[0] for name in keys if name.startswith(start)}
+    if key in within:
+        return None
+    what = f"unknown key {key!r} in {start[:-1]!r}" if section else f"unknown key {key!r}"
+    return Said(f"{what}.{_hint(key, within)}", start + key)
 
 
 def _unknown_option_of_class(message: str, parser: argparse.ArgumentParser) -> Said | None:
     option = re.search(r"Option '([\w.]+)' is not accepted", message)
-    path = re.search(CLASS_PATH, message)
+    path = re.search(CLASS_PATH, _innermost(message))
     if not (option and path):
         return None
     key, name = _key(message), option[1].removeprefix("init_args.")
     cls = load_class(path[1])
     if not isinstance(cls, type):
         return None
-    if kind := SECTIONS.get(key):
+    registered = name_of(cls)
+    if kind := SECTIONS.get(key) or (registered and registered[0]):
         return Said(no_option(kind, cls, name), f"{key}.{name}")
     accepted = [word for word in parameters(cls, 0) if word not in ("params", "optimizer")]
     return Said(f"{cls.__name__} has no option {name!r}.{_hint(name, accepted)}", f"{key}.{name}")
@@ -132,6 +140,9 @@ def _unknown_class(message: str, parser: argparse.ArgumentParser) -> Said | None
     known = getattr(action, "extra_help", str)().partition("known subclasses: ")[2]
     names = sorted({path.rpartition(".")[2] for path in known.split(", ") if path})
     value = _value(message) or match[1]
+    if value.startswith(("{", "[", "Namespace(")):
+        inside = re.findall(r"class_path'?(?:=|: )'([\w.]+)'", value)
+        value = next((path for path in inside if match[1] in path), match[1])
     if "." in value:
         fix = "Is it in a plugin? Name that with --plugins FILE."
         return Said(f"{key}: {value!r} cannot be imported. {fix}", key, value)
@@ -140,7 +151,7 @@ def _unknown_class(message: str, parser: argparse.ArgumentParser) -> Said | None
 
 def _required(message: str, parser: argparse.ArgumentParser) -> Said | None:
     match = re.search(r"the following arguments are required: (\w+(?:, \w+)*)", message)
-    path = re.search(CLASS_PATH, message)
+    path = re.search(CLASS_PATH, _innermost(message))
     if not match:
         return None
     key = _key(message)
@@ -161,7 +172,15 @@ def _wrong_class(message: str, parser: argparse.ArgumentParser) -> Said | None:
     return Said(f"{_key(message)}: {match[1]} is no {match[2]}.", _key(message)) if match else None
 
 
+def _no_section(message: str, parser: argparse.ArgumentParser) -> Said | None:
+    match = re.search(r'Parser key "([\w.]+)": Unable to load config "(.*)"', message)
+    if not match:
+        return None
+    return Said(f"{match[1]} is made of keys with values, and {match[2]!r} is no file of such.", match[1], match[2])
+
+
 RULES: list[Rule] = [
+    _no_section,
     _unknown_word,
     _no_value,
     _unknown_key,

@@ -12,7 +12,7 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.short_names import Where
 
 # Keys that stand between a part and its options in files, but not in what the parser says of them.
-SILENT = ("init_args", "dict_kwargs")
+SILENT = ("class_path", "init_args", "dict_kwargs")
 INLINE = "--config"  # the source of a config that is written on the command line itself
 
 

@@ -8,9 +8,10 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 from gnn_depth import registry
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.explain import explain
+from gnn_depth.cli.explain import explain, unknown_key
 from gnn_depth.cli.files import Config, load
-from gnn_depth.cli.sections import SECTIONS, contract_config, expand_config
+from gnn_depth.cli.sections import SECTIONS, check_given, contract_config, expand_config, keys_of
+from gnn_depth.short_names import PartError
 
 MODE = "gnn_depth"  # the parser's name for YAML with short names
 
@@ -34,6 +35,22 @@ class Parser(LightningArgumentParser):
         if not self.exit_on_error:  # a parser inside the parser, for the options of one class
             super().error(message, ex)
         raise UsageError(explain(message, self, self.configs)) from ex
+
+    def parse_args(self, *args: Any, **kwargs: Any) -> Any:
+        self._check_keys()
+        config = super().parse_args(*args, **kwargs)
+        try:
+            check_given(config.as_dict())
+        except PartError as error:
+            raise UsageError(str(error)) from None
+        return config
+
+    def _check_keys(self) -> None:
+        """Refuse unknown keys whatever they hold: super passes over those that hold nothing."""
+        for config in self.configs:
+            for section, key in keys_of(config.data):
+                if said := unknown_key(section, key, self):
+                    raise UsageError(f"{config.at((*section, key))}: {said.text}")
 
     def name_parts_in_help(self) -> None:
         """Add to the help of each part the names that it can have."""

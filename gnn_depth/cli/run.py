@@ -13,6 +13,7 @@ from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.parser import Parser
 from gnn_depth.cli.quiet import quiet
+from gnn_depth.cli.sections import full_paths
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.base import NodeDataModule
 from gnn_depth.data.checks import DataError
@@ -116,15 +117,16 @@ class CommandLineInterface(LightningCLI):
                     f"{self.command} needs a trained model: name one with --ckpt_path FILE. "
                     "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
                 )
-        if not 0 <= self.config.seed_everything <= MAX_SEED:
-            raise UsageError(f"seed_everything is from 0 to {MAX_SEED}, not {self.config.seed_everything}.")
+        seed = self.config.seed_everything
+        if seed is not None and not 0 <= seed <= MAX_SEED:
+            raise UsageError(f"seed_everything is from 0 to {MAX_SEED}, not {seed}.")
         if self.command == "predict":
             predictions.check(self.config.output)
 
     def instantiate_classes(self) -> None:
         try:
             super().instantiate_classes()
-            self.datamodule.save_hyperparameters({"data": self.config_dump["data"]}, logger=False)
+            self.datamodule.save_hyperparameters({"data": full_paths(self.config_dump["data"])}, logger=False)
             if self.checkpoint:
                 self.checkpoint.check_data(self.model.hparams)
         except (ValueError, MisconfigurationException) as error:

@@ -1,23 +1,28 @@
 """Whole configs: the parts under ``model`` and ``data``, and the classes of other libraries among them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from gnn_depth.short_names import (
     GIVEN_BY_STACK,
     PartError,
     Where,
+    argument_kind,
     check_keys,
     contract,
     defaults,
     expand,
     load_class,
+    options,
     parameters,
 )
 
 SECTIONS = {f"model.{kind}": kind for kind in GIVEN_BY_STACK if kind != "data"} | {"data": "data"}
 # Options of the model that a data set answers.
 GIVEN_BY_DATA = ("in_channels", "num_classes", "task")
+# Arguments of data sets that say where files lie.
+PATHS = ("path", "root")
 LIBRARIES = {
     # Lightning's ReduceLROnPlateau comes first: it takes the metric to watch, torch's does not.
     "scheduler": ("lightning.pytorch.cli", "torch.optim.lr_scheduler"),
@@ -47,8 +52,20 @@ def expand_config(config: Any) -> Any:
 
 
 def contract_config(config: Any) -> Any:
-    """The inverse of :func:`expand_config`, defaults apart."""
-    return _at_parts(config, lambda kind, value, _: contract(kind, value))
+    """The inverse of :func:`expand_config`, defaults apart; paths of data become full, for use from any folder."""
+    return _at_parts(config, lambda kind, value, _: contract(kind, full_paths(value) if kind == "data" else value))
+
+
+def full_paths(value: Any) -> Any:
+    """A data set's class path and arguments with full paths."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: str(Path(item).expanduser().absolute())
+        if key in PATHS and item and isinstance(item, str)
+        else full_paths(item)
+        for key, item in value.items()
+    }
 
 
 def _at_parts(config: Any, change: Callable[[str, Any, Where], Any]) -> Any:
@@ -69,11 +86,15 @@ def expand_library(key: str, value: Any) -> Any:
     """Write out the defaults of an optimizer or schedule that is named, by class name or import path.
 
     Raises:
-        PartError: Something stands beside class_path and init_args.
+        PartError: Something stands beside class_path and init_args, or it is named as a part of this package is.
     """
     name = value.get("class_path") if isinstance(value, dict) else value
     if isinstance(value, dict) and name is not None:
         check_keys(value, ("model", key))
+    if isinstance(value, dict) and name is None and "name" in value:
+        given = ", ".join(f"{option}: {item}" for option, item in value.items() if option != "name")
+        form = f"class_path: {value['name']}" + (f", init_args: {{{given}}}" if given else "")
+        raise PartError(f"a class of a library is named by class_path: {key}: {{{form}}}.", ("model", key, "name"))
     if not isinstance(name, str):
         return value
     paths = [name] if "." in name else [f"{module}.{name}" for module in LIBRARIES[key]]
@@ -101,3 +122,37 @@ def check_sections(config: dict[str, Any]) -> None:
     for key in GIVEN_BY_DATA:
         if isinstance(model, dict) and key in model:
             raise PartError(f"{key!r} is taken from the data, and cannot be chosen.", ("model", key))
+
+
+def keys_of(config: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The keys of a config and of those sections that are no parts, each with what leads to it."""
+    for key, value in config.items():
+        yield (), key
+        if key in ("model", "trainer", "run") and isinstance(value, dict):
+            yield from (((key,), inner) for inner in value)
+
+
+def check_given(config: dict[str, Any]) -> None:
+    """Refuse null where a part's argument has neither a default nor a type: the parser takes it for any value.
+
+    Raises:
+        PartError: An argument of a part is not given.
+    """
+    model = {f"model.{key}": value for key, value in (config.get("model") or {}).items()}
+    for key, value in {**model, "data": config.get("data")}.items():
+        if kind := SECTIONS.get(key):
+            _check_part(key, kind, value)
+
+
+def _check_part(key: str, kind: str, value: Any) -> None:
+    for part in value if isinstance(value, list) else [value]:
+        cls = load_class(part["class_path"]) if isinstance(part, dict) and "class_path" in part else None
+        if not isinstance(cls, type):
+            continue
+        arguments = part.get("init_args") or {}
+        for name, parameter in options(kind, cls).items():
+            untyped = parameter.annotation is parameter.default is parameter.empty
+            if untyped and arguments.get(name) is None:
+                raise PartError(f"{cls.__name__} needs {name}: --{key}.{name} VALUE.", tuple(key.split(".")))
+            if inner := argument_kind(cls, name):
+                _check_part(f"{key}.{name}", inner, arguments.get(name))

@@ -175,6 +175,8 @@ def expand_words(words: list[str]) -> list[str]:
                 continue
             text = words[position]
             position += 1
+        if not text:
+            raise PartError(f"{flag} needs a value.", ())
         value = change(_value(text))
         out.append(f"{flag}={value if isinstance(value, str) else json.dumps(value)}")
     return out

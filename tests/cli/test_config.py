@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gnn_depth import registry
 from gnn_depth.short_names import options
+from tests.cli.conftest import QUIET, SHORT
 
 FILE = """\
 seed_everything: 3
@@ -209,3 +211,24 @@ def test_list_shows_every_part_of_a_kind_with_its_summary(gnn_depth: Callable, k
 def test_list_shows_all_kinds(gnn_depth: Callable):
     shown = gnn_depth("list").out
     assert [line for line in shown.splitlines() if line and not line.startswith(" ")] == list(registry.KINDS)
+
+
+def test_a_run_on_a_file_goes_on_from_another_folder(
+    gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ring = np.stack([np.arange(10), (np.arange(10) + 1) % 10])
+    np.savez("graph.npz", x=np.eye(10, dtype=np.float32), y=np.arange(10) % 2, edge_index=ring)
+    words = ["fit", *QUIET, "--trainer.accelerator", "cpu", "--trainer.max_epochs"]
+    assert gnn_depth(*words, "1", "--data", "UserGraph", "--data.path", "graph.npz").code == 0
+    (folder,) = tmp_path.glob("runs/*/*")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for source in (["--config", folder / "config.yaml"], ["--ckpt_path", folder / "checkpoints/last.ckpt"]):
+        answer = gnn_depth(*words, "2", *map(str, source))
+        assert answer.code == 0, answer.err
+
+
+def test_a_seed_that_a_file_leaves_open_is_no_error(gnn_depth: Callable):
+    Path("run.yaml").write_text("seed_everything:\nmodel: {num_layers: 2}\n")
+    answer = gnn_depth("fit", "--config", "run.yaml", *SHORT, "--trainer.fast_dev_run", "true")
+    assert answer.code == 0, answer.err

@@ -1,11 +1,13 @@
 """Wrong usage: one message that says what, where, the near miss and the choices; exit code 2; no traceback."""
 
+from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gnn_depth.cli import main
+from gnn_depth.cli.explain import explain
 from tests.cli.conftest import SMALL
 
 
@@ -49,6 +51,15 @@ from tests.cli.conftest import SMALL
         ("--data HeterophilousGraphs --data.name chameleom", ["Did you mean 'chameleon'?"]),
         ("--model.norm lipschitz", ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"]),
         ("--model.dropout 2", ["dropout is a probability, in [0, 1], not 2.0."]),
+        (
+            "--data MissingFeatures --data.source Planetoid --data.source.nam Cora --data.rate .5",
+            ["data 'Planetoid' has no option 'nam'. Did you mean 'name'? Accepted: name, split,"],
+        ),
+        ("--data MissingFeatures --data.source Planetoid --data.rate .5", ["Planetoid needs name: --data.source.name"]),
+        ("--model.layer=", ["--model.layer needs a value."]),
+        ("--seed_everything -4", ["seed_everything is from 0 to 4294967295, not -4."]),
+        ("--seed_everything 4294967296", ["seed_everything is from 0 to 4294967295, not 4294967296."]),
+        ("--trainer no_such_file.yaml", ["trainer is made of keys with values, and 'no_such_file.yaml' is no file"]),
         ("--config missing.yaml", ["config file 'missing.yaml' does not exist"]),
         ("--config .", ["config file '.' is a folder."]),
         ("--config", ["--config needs a value"]),
@@ -76,6 +87,7 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model:\n  norm:\n  - pair\n  - lipshitz\n", 4, "Did you mean 'lipschitz'?"),
         ("model:\n  norm:\n  - name: lipschitz\n    froom: paper\n", 4, "Did you mean 'form'?"),
         ("model:\n  norm:\n    name: pair\n    scale: big\n", 4, "model.norm.scale is a number, not 'big'."),
+        ("model:\n  norm: {}\n", 2, "a norm needs its name: {name: NAME}."),
         ("model:\n  norm: {scale: 3}\n", 2, "a norm needs its name: {name: NAME, scale: 3}."),
         ("model:\n  skip:\n", 2, "skip is null: name one of"),
         ("model:\n  layer:\n    class_path: gcn\n    init_args:\n      heads: 3\n", 5, "layer 'gcn' has no option"),
@@ -84,6 +96,21 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model:\n  task: binary\n", 2, "'task' is taken from the data"),
         ("data: Planetiod\n", 1, "Did you mean 'Planetoid'?"),
         ("data:\n  class_path: SyntheticCitation\n  init_args:\n    num_nodes: many\n", 4, "data.num_nodes is a whole"),
+        ("\nfoo: {}\n", 2, "unknown key 'foo'. Available: ckpt_path, data, model,"),
+        ("\nmodle:\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
+        ("foo: {bar: {}}\n", 1, "unknown key 'foo'."),
+        ("fit: {model: {}}\n", 1, "unknown key 'fit'."),
+        ("trainer:\n  max_epoch: {}\n", 2, "unknown key 'max_epoch' in 'trainer'. Did you mean 'max_epochs'?"),
+        ("model:\n  layr: {}\n", 2, "unknown key 'layr' in 'model'. Did you mean 'layer'?"),
+        ("run:\n  foo: {}\n", 2, "unknown key 'foo' in 'run'."),
+        ("model:\n  scheduler: {name: StepLR}\n", 2, "named by class_path: scheduler: {class_path: StepLR}."),
+        ("model:\n  optimizer:\n    name: SGD\n    lr: 3\n", 3, "{class_path: SGD, init_args: {lr: 3}}."),
+        ("\nmodel: gat\n", 2, "model is made of keys with values, and 'gat' is no file of such."),
+        ("\nrun: x\n", 2, "run is made of keys with values, and 'x' is no file of such."),
+        ("trainer:\n  callbacks:\n  - class_path: EarlyStoping\n", 3, "Did you mean 'EarlyStopping'?"),
+        ("model:\n  scheduler:\n    class_path: StepLRR\n", 3, "'StepLRR'. Did you mean 'StepLR'?"),
+        ("model:\n  optimizer: {class_path: Adm}\n", 2, "'Adm'. Did you mean 'Adam'?"),
+        ("model:\n  scheduler: {class_path: no.such.Thing}\n", 2, "'no.such.Thing' cannot be imported."),
         ("model: [\n", 2, "this is no YAML"),
         ("model:\n\tlayer: gcn\n", 2, "this is no YAML"),
         ("- model\n", 1, "a config is made of keys with values"),
@@ -129,6 +156,16 @@ def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Call
     assert "checkpoints/best.ckpt" in answer
 
 
+@pytest.mark.parametrize("option", ["--model.norm", "--data", "--model.optimizer"])
+def test_an_empty_value_of_a_part_is_no_value(refused: Callable, option: str):
+    assert refused("fit", option, "") == f"{option} needs a value."
+
+
+def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callable):
+    Path("run.yaml").write_text("data: {class_path: MissingFeatures, init_args: {source: Planetoid, rate: 0.5}}\n")
+    assert refused("fit", "--config", "run.yaml") == "Planetoid needs name: --data.source.name VALUE."
+
+
 def test_abbreviations_are_refused(refused: Callable):
     assert "unknown option '--see'" in refused("fit", "--see", "3")
 
@@ -140,8 +177,8 @@ def test_a_file_that_is_no_checkpoint_is_named_without_bad_advice(refused: Calla
     assert "weights_only" not in answer
 
 
-def test_a_message_that_no_rule_knows_is_shown_as_it_is(refused: Callable):
-    assert "no_such_file.yaml" in refused("fit", "--trainer", "no_such_file.yaml")
+def test_a_message_that_no_rule_knows_is_shown_as_it_is():
+    assert explain("Something else.", ArgumentParser(), []) == "Something else."
 
 
 def test_tracebacks_of_usage_errors_can_be_asked_for(monkeypatch: pytest.MonkeyPatch):

@@ -58,6 +58,17 @@ def test_a_plugin_file_brings_a_norm_that_trains(gnn_depth: Callable, plugin: Pa
     assert "name: shrink\n    by: 4.0" in saved.read_text()
 
 
+def test_a_checkpoint_without_its_plugin_is_answered_with_the_class_that_is_missing(gnn_depth: Callable, plugin: Path):
+    words = ["--plugins", str(plugin), "--model.norm", "shrink", "--trainer.max_epochs", "1"]
+    assert gnn_depth("fit", *SHORT, *words).code == 0
+    (checkpoint,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
+    del sys.modules["plug_shrink"]
+    answer = gnn_depth("test", "--ckpt_path", str(checkpoint))
+    assert answer.code == 2
+    assert "'plug_shrink.Shrink' cannot be imported. Is it in a plugin? Name that with --plugins FILE." in answer.err
+    assert "Namespace" not in answer.err
+
+
 def test_the_saved_config_runs_again_from_another_folder(
     gnn_depth: Callable,
     plugin: Path,
@@ -119,9 +130,10 @@ def test_help_explains_the_options_of_a_plugin(gnn_depth: Callable, plugin: Path
     ("source", "message"),
     [
         ("1 / 0\n", "does not load: ZeroDivisionError"),
-        ("def broken(\n", "does not load: SyntaxError"),
+        ("def broken(\n", "plug_shrink.py:1: '(' was never closed."),
         ("import no_such_module_here\n", "No module named 'no_such_module_here'"),
         (SOURCE.replace('"shrink"', '"pair"'), "norm 'pair' is already"),
+        (SOURCE.replace('"norm"', '"nrm"'), "unknown kind 'nrm'. Did you mean 'norm'?"),
     ],
 )
 def test_a_plugin_that_does_not_load_is_named(refused: Callable, plugin: Path, source: str, message: str):
@@ -130,6 +142,26 @@ def test_a_plugin_that_does_not_load_is_named(refused: Callable, plugin: Path, s
     assert message in answer
     assert "plug_shrink" in answer
     assert "plug_shrink" not in sys.modules
+
+
+@pytest.mark.parametrize("given", [[], ["--model.norm.by", "null"]])
+def test_an_argument_without_type_and_default_has_to_be_given(refused: Callable, plugin: Path, given: list[str]):
+    plugin.write_text(SOURCE.replace("by: float = 2.0", "by"))
+    answer = refused("fit", "--plugins", str(plugin), "--model.norm", "shrink", *given)
+    assert answer == "Shrink needs by: --model.norm.by VALUE."
+
+
+def test_an_argument_without_type_and_default_can_be_given_after_the_name(config: Callable, plugin: Path):
+    plugin.write_text(SOURCE.replace("by: float = 2.0", "by"))
+    resolved = config("--plugins", str(plugin), "--model.norm", "shrink", "--model.norm.by", "3")
+    assert resolved["model"]["norm"] == [{"name": "shrink", "by": 3}]
+
+
+def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused: Callable, plugin: Path):
+    plugin.write_text(SOURCE.replace("def forward", "def apply"))
+    Path("run.yaml").write_text("model:\n  norm: [pair, shrink]\n")
+    answer = refused("fit", "--plugins", str(plugin), "--config", "run.yaml")
+    assert answer == "run.yaml:2: norm 'shrink' has no forward."
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Expanding and contracting whole configs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,24 @@ def test_a_config_is_changed_under_model_and_data_only():
     assert expanded["model"]["norm"][0]["class_path"].endswith("PairNorm")
     assert config["model"] == {"norm": "pair", "num_layers": 2}, "the argument was changed"
     assert expand_config(contract_config(expanded)) == expanded
+
+
+@pytest.mark.parametrize(("given", "full"), [("data/x", "{here}/data/x"), ("/data", "/data"), ("~/x", "{home}/x")])
+@pytest.mark.parametrize("key", ["path", "root"])
+def test_paths_of_data_are_written_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, given: str, full: str
+):
+    monkeypatch.chdir(tmp_path)
+    inner = {"class_path": "gnn_depth.data.UserGraph", "init_args": {key: given}}
+    config = {"data": {"class_path": "gnn_depth.data.MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}}
+    written = contract_config(config)["data"]["init_args"]["source"]["init_args"][key]
+    assert written == full.format(here=tmp_path, home=Path.home())
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_a_path_of_data_that_is_not_given_stays_so(given: str | None):
+    config = {"data": {"class_path": "Planetoid", "init_args": {"name": "Cora", "root": given}}}
+    assert contract_config(config) == config
 
 
 @pytest.mark.parametrize("config", [{"model": None, "data": None}, {}])
