@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-WORDS = """
---data.num_nodes=120 --data.num_edges=240 --data.num_features=30 --data.num_train_per_class=4 --data.num_val=30
---data.num_test=30 --trainer.max_epochs=3 --trainer.accelerator=cpu
-""".split()
+WORDS = [
+    *("--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=4"),
+    *("--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=3", "--trainer.accelerator=cpu"),
+]
 
 
 def fit(root, *words):
