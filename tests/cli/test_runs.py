@@ -119,7 +119,7 @@ def test_a_trained_model_is_tested_without_saying_again_what_it_is(fit: Callable
     answer = gnn_depth("test", *SMALL, *QUIET, *checkpoint)
     assert answer.code == 0, answer.err
     metrics = json.loads((folder / "result.json").read_text())["metrics"]
-    shown = float(re.search(r"test/acc\s+│\s+([\d.]+)", answer.out)[1])  # type: ignore[index]
+    shown = float(re.search(r"test/acc[\s│]+([\d.]+)", answer.out)[1])  # type: ignore[index]
     assert shown == pytest.approx(metrics["test/acc"])
 
 
