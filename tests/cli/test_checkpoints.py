@@ -88,6 +88,8 @@ def test_a_signal_saves_and_ends_in_its_own_exit_code(tmp_path: Path, sent: sign
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        # A shell's background job ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         deadline = time.monotonic() + 100
@@ -99,6 +101,7 @@ def test_a_signal_saves_and_ends_in_its_own_exit_code(tmp_path: Path, sent: sign
         assert process.wait(60) == code
     finally:
         process.kill()
+        process.wait()
     (result,) = tmp_path.rglob("result.json")
     assert json.loads(result.read_text())["status"] == "interrupted"
     assert {path.name for path in tmp_path.rglob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
