@@ -6,6 +6,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
+
 T = TypeVar("T")
 
 
@@ -17,24 +19,36 @@ class Graph:
     transposed order) is computed at its first use and kept, so the L layers and the
     steps of a training share it. Repeated edges stay repeated.
 
+    A *block* of a larger graph has more sources than targets: the first ``num_nodes`` sources are the
+    targets themselves, and the others only send.
+
     Args:
-        edge_index: Sources and targets, shape (2, edges), integers in ``[0, num_nodes)``.
-        num_nodes: Number of nodes, isolated ones included.
+        edge_index: Sources and targets, shape (2, edges), integers from 0.
+        num_nodes: Number of nodes, isolated ones included; of a block, its targets.
         node_to_graph: For several graphs laid side by side, which one a node belongs to,
             shape (nodes,), non-decreasing. All nodes are one graph where it is not given.
+        num_sources: Number of nodes that messages may come from; by default the nodes themselves.
 
     Raises:
         ValueError: An edge that names a node out of range (the first one is named), or graphs out of order.
     """
 
-    def __init__(self, edge_index: Tensor, num_nodes: int, node_to_graph: Tensor | None = None) -> None:
-        _check_edges(edge_index, num_nodes)
+    def __init__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        node_to_graph: Tensor | None = None,
+        num_sources: int | None = None,
+    ) -> None:
+        num_sources = num_nodes if num_sources is None else num_sources
+        _check_edges(edge_index, num_nodes, num_sources)
         _check_graphs(node_to_graph, num_nodes)
-        order = torch.argsort(edge_index[1] * num_nodes + edge_index[0], stable=True)
+        order = torch.argsort(edge_index[1] * num_sources + edge_index[0], stable=True)
         self.num_nodes = num_nodes
+        self.num_sources = num_sources
         self.source = edge_index[0][order].contiguous()
         self.target = edge_index[1][order].contiguous()
-        self.ptr = _pointers(self.target, num_nodes)
+        self.ptr = pointers(self.target, num_nodes)
         self.node_to_graph = node_to_graph
         self.num_graphs = 1 if node_to_graph is None else int(node_to_graph[-1]) + 1
         self._derived: dict[object, object] = {}
@@ -64,10 +78,16 @@ class Graph:
     def _add_self_loops(self) -> "Graph":
         loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
         proper = self.edge_index[:, self.source != self.target]
-        return Graph(torch.cat([proper, loops], 1), self.num_nodes, self.node_to_graph)
+        return Graph(torch.cat([proper, loops], 1), self.num_nodes, self.node_to_graph, self.num_sources)
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
-        r"""Weight :math:`1 / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017."""
+        r"""Weight :math:`1 / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
+
+        Raises:
+            ValueError: The graph is a block, whose sources have neighbours outside it.
+        """
+        if self.num_sources != self.num_nodes:
+            raise ValueError("a block does not know the degrees of its sources; take the weights from the whole graph.")
         return self._once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
@@ -76,7 +96,29 @@ class Graph:
 
     def rows(self, heads: int) -> "EdgeRows":
         """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""
-        return self._once(("rows", heads), lambda: EdgeRows(self, heads))
+        shape = (self.num_nodes, self.num_sources)
+        return self._once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
+
+    def padded(self, transposed: bool = False) -> PaddedRows:
+        """The neighbour lists, of targets or of sources, in slices of equal length; see :class:`PaddedRows`."""
+        return self._once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
+
+    @property
+    def edge_ids(self) -> Tensor:
+        """0, 1, ..., edges - 1, of the type of the pointers of :meth:`rows`."""
+        return self._once("edge_ids", lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr))
+
+    @property
+    def reverse(self) -> Tensor | None:
+        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge has one."""
+        return self._once("reverse", self._reverse)
+
+    def _reverse(self) -> Tensor | None:
+        if self.num_sources != self.num_nodes:
+            return None
+        order = self.rows(1).transposed_order.long()
+        mirrored = torch.equal(self.source[order], self.target) and torch.equal(self.target[order], self.source)
+        return order if mirrored else None
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
         """The graph on another device; itself where it is there already."""
@@ -107,61 +149,20 @@ class Graph:
         return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
-class EdgeRows:
-    """Edges x heads flattened to the non-zeros of a sparse (nodes * heads) x (nodes * heads) matrix.
-
-    Row ``i * heads + h`` holds the edges into node i of head h, so that every head's
-    aggregation is one sparse product over rows of ``channels`` numbers. Two orders exist of
-    the same edges: the *rows* order (by target node, head, source), and the order of the
-    tensors that layers see, (edges, heads) flattened; ``order`` leads from the second to the
-    first. With one head the two agree.
-
-    Attributes:
-        ptr, source: CSR of the rows order; shapes (nodes * heads + 1,), (edges * heads,), int32.
-        order: Position in the flattened (edges, heads) tensor of each entry, or None for one head.
-        inverse: The inverse permutation of ``order``, or None for one head.
-        transposed_ptr, transposed_target: CSR of the transposed matrix (rows are sources), int32.
-        transposed_order: Position in the *flattened (edges, heads)* tensor of each transposed entry.
-    """
-
-    def __init__(self, graph: Graph, heads: int) -> None:
-        head = torch.arange(heads, device=graph.device)
-        target = (graph.target[:, None] * heads + head).flatten()
-        source = (graph.source[:, None] * heads + head).flatten()
-        self.num_rows = graph.num_nodes * heads
-        order = torch.argsort(target, stable=True)
-        self.order = None if heads == 1 else order
-        self.inverse = None if heads == 1 else torch.argsort(order)
-        self.ptr = _pointers(target, self.num_rows).int()
-        self.source = source[order].int()
-        self.transposed_order = torch.argsort(source, stable=True)
-        self.transposed_ptr = _pointers(source, self.num_rows).int()
-        self.transposed_target = target[self.transposed_order].int()
-
-    def csr(self, transposed: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Row pointers, neighbours, and the order of the non-zeros, of the matrix or its transpose."""
-        if transposed:
-            return self.transposed_ptr, self.transposed_target, self.transposed_order
-        return self.ptr, self.source, self.order
-
-
-def _pointers(index: Tensor, size: int) -> Tensor:
-    """CSR row pointers of the counts of ``index``."""
-    ptr = torch.zeros(size + 1, dtype=torch.long, device=index.device)
-    ptr[1:] = torch.bincount(index, minlength=size).cumsum(0)
-    return ptr
-
-
-def _check_edges(edge_index: Tensor, num_nodes: int) -> None:
+def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
+    if num_sources < num_nodes:
+        raise ValueError(f"the first sources of a block are its {num_nodes} targets, but num_sources is {num_sources}.")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.long:
         raise ValueError(
             f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} {tuple(edge_index.shape)}."
         )
-    bad = ((edge_index < 0) | (edge_index >= num_nodes)).any(0).nonzero()
+    sizes = torch.tensor([[num_sources], [num_nodes]], device=edge_index.device)
+    bad = ((edge_index < 0) | (edge_index >= sizes)).any(0).nonzero()
     if len(bad):
         edge = int(bad[0])
         ends = tuple(edge_index[:, edge].tolist())
-        raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}.")
+        block = "" if num_sources == num_nodes else f", sources to {num_sources - 1}"
+        raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}{block}.")
 
 
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:

@@ -10,9 +10,10 @@ PACKAGE = Path(__file__).parent.parent / "gnn_depth"
 MAY_IMPORT = {
     "_version": set(),
     "registry": set(),
-    "graph": set(),
+    "csr": set(),
+    "graph": {"csr"},
     "short_names": {"registry"},
-    "nn": {"nn", "registry", "graph"},
+    "nn": {"nn", "registry", "graph", "csr"},
     "data": {"data", "registry", "graph"},
     "training": {"training", "registry", "nn", "data.base"},
     "cli": {"cli", "short_names", "registry", "graph", "nn", "data", "training", "_version"},

@@ -52,9 +52,9 @@ def test_rows_hold_every_edge_of_every_head_once_in_both_orders(drawn, heads):
     rows = graph.rows(heads)
     flat = [(int(t) * heads + h, int(s) * heads + h) for t, s in zip(graph.target, graph.source) for h in range(heads)]
     order = range(len(flat)) if rows.order is None else rows.order.tolist()
-    target_of_row = torch.repeat_interleave(torch.arange(rows.num_rows), rows.ptr.diff().long()).tolist()
+    target_of_row = torch.repeat_interleave(torch.arange(rows.shape[0]), rows.ptr.diff().long()).tolist()
     assert [flat[k] for k in order] == list(zip(target_of_row, rows.source.tolist()))
-    source_of_row = torch.repeat_interleave(torch.arange(rows.num_rows), rows.transposed_ptr.diff().long()).tolist()
+    source_of_row = torch.repeat_interleave(torch.arange(rows.shape[1]), rows.transposed_ptr.diff().long()).tolist()
     transposed = [flat[k] for k in rows.transposed_order.tolist()]
     assert transposed == list(zip(rows.transposed_target.tolist(), source_of_row))
 

@@ -2,10 +2,12 @@
 
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
-from gnn_depth.nn.functional.segments import graph_mean, segment_max, segment_softmax, segment_sum, widen
+from gnn_depth.nn.functional.segments import at_source, at_target, graph_mean, segment_max, segment_softmax, segment_sum, widen
 
 __all__ = [
     "aggregate",
+    "at_source",
+    "at_target",
     "dropout",
     "edge_additive",
     "edge_dot",

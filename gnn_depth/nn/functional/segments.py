@@ -1,30 +1,135 @@
-"""Reductions over the edges into each node, of tensors as small as edges x heads."""
+"""Between nodes and edges, for tensors as small as edges x heads: spread, sum, maximum, softmax."""
+
+# N nodes, E edges, H heads
+
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd import Function
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
+
+
+def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
+    """The value of every edge's target."""
+    return _spread(values, graph, False)
+
+
+def at_source(values: Float[Tensor, "sources heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
+    """The value of every edge's source."""
+    return _spread(values, graph, True)
 
 
 def segment_sum(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "nodes heads"]:
     """Sum over incoming edges; zero for a node without any."""
-    return values.new_zeros(graph.num_nodes, values.shape[1]).index_add(0, graph.target, values)
+    return _collect(values, graph, False)
 
 
 def segment_max(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "nodes heads"]:
     """Maximum over incoming edges, -inf for a node without any; tied edges share the gradient evenly."""
-    lowest = values.new_full((graph.num_nodes, values.shape[1]), -torch.inf)
-    index = graph.target[:, None].expand_as(values)
-    return lowest.scatter_reduce(0, index, values, "amax", include_self=False)
+    return _max(values, graph)
 
 
 def segment_softmax(scores: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
     r"""Softmax over incoming edges, :math:`\alpha_{ij} = e^{s_{ij}} / \sum_{k \to i} e^{s_{ik}}`."""
-    # The shift cancels in the quotient, so it needs no gradient.
-    shift = segment_max(scores.detach(), graph)
-    weights = (scores - shift.index_select(0, graph.target)).exp()
-    return weights / segment_sum(weights, graph).index_select(0, graph.target)
+    return _softmax(scores, graph)
+
+
+class _Spread(Function):
+    """From nodes to the edges that end (or, from_source, start) there: the adjoint of _Collect."""
+
+    @staticmethod
+    def forward(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
+        return values_NH.index_select(0, graph.source if from_source else graph.target)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.graph, ctx.from_source = inputs
+        ctx.save_for_backward()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _collect(grads[0], ctx.graph, ctx.from_source), None, None
+
+
+class _Collect(Function):
+    """The sum over the edges that end (or, to_source, start) at each node."""
+
+    @staticmethod
+    def forward(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
+        rows = graph.rows(1)
+        if to_source:
+            return bag_sum(values_EH, rows.transposed_order, rows.transposed_ptr)
+        return bag_sum(values_EH, graph.edge_ids, rows.ptr)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.graph, ctx.to_source = inputs
+        ctx.save_for_backward()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _spread(grads[0], ctx.graph, ctx.to_source), None, None
+
+
+class _Max(Function):
+    @staticmethod
+    def forward(values_EH: Tensor, graph: Graph) -> Tensor:
+        return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        values_EH, ctx.graph = inputs
+        ctx.save_for_backward(values_EH.detach(), output.detach())
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        share_EH, graph = _share_of_maximum(*ctx.saved_tensors, ctx.graph), ctx.graph
+        return share_EH * _spread(grads[0], graph, False), None
+
+
+class _Softmax(Function):
+    @staticmethod
+    def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
+        shift_NH = torch.segment_reduce(scores_EH.contiguous(), "max", offsets=graph.ptr)
+        weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp()
+        return weights_EH / segment_sum(weights_EH, graph).index_select(0, graph.target)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.graph = inputs
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (alpha_EH,) = ctx.saved_tensors
+        return _softmax_derivative(alpha_EH, grads[0], ctx.graph), None
+
+
+def _share_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:
+    """1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere."""
+    # Not a comparison: compiled code stores booleans twenty times slower than floats.
+    tied_EH = 1 - torch.sign(largest_NH.index_select(0, graph.target) - values_EH)
+    return tied_EH / segment_sum(tied_EH, graph).index_select(0, graph.target)
+
+
+def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
+    r""":math:`\alpha (d - \sum \alpha d)`: the Jacobian of a softmax is symmetric, so this is both of its products."""
+    weighted_EH = alpha_EH * direction_EH
+    return weighted_EH - alpha_EH * at_target(segment_sum(weighted_EH, graph), graph)
+
+
+def _max_jvp(ctx: Any, values_t: Tensor, _: None) -> Tensor:
+    return segment_sum(_share_of_maximum(*ctx.saved_tensors, ctx.graph) * values_t, ctx.graph)
+
+
+_spread = with_jvp(_Spread, lambda ctx, values_t, *_: _spread(values_t, ctx.graph, ctx.from_source))
+_collect = with_jvp(_Collect, lambda ctx, values_t, *_: _collect(values_t, ctx.graph, ctx.to_source))
+_max = with_jvp(_Max, _max_jvp)
+_softmax = with_jvp(_Softmax, lambda ctx, scores_t, _: _softmax_derivative(*ctx.saved_tensors, scores_t, ctx.graph))
 
 
 def widen(x: Tensor) -> Tensor:

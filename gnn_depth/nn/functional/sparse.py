@@ -3,88 +3,94 @@
 The gradients of each are made of the other, so both differentiate to any order.
 """
 
-# N nodes, E edges, H heads, C channels; R = N * H rows, Z = E * H non-zeros in the (E, H) order of the layers
+# N nodes, E edges, H heads, C channels
 
 import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-from gnn_depth.graph import EdgeRows
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
 with warnings.catch_warnings():  # torch says once in a process that CSR is in beta; no user can act on that
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int), torch.zeros(0, dtype=torch.int), torch.zeros(0), (0, 0))
 
 
-def spmm(weights_Z: Tensor, x_RC: Tensor, rows: EdgeRows, transposed: bool = False) -> Tensor:
-    """Weighted sum over the edges into each row (out of it, if transposed)."""
-    return _SpMM.apply(weights_Z, x_RC, rows, transposed)  # type: ignore[no-untyped-call]
-
-
-def sddmm(query_RC: Tensor, key_RC: Tensor, rows: EdgeRows) -> Tensor:
-    """Dot product of the target's query and the source's key on each edge."""
-    return _SDDMM.apply(query_RC, key_RC, rows)  # type: ignore[no-untyped-call]
-
-
-class _SpMM(torch.autograd.Function):
+class _SpMM(Function):
     @staticmethod
-    def forward(weights_Z: Tensor, x_RC: Tensor, rows: EdgeRows, transposed: bool) -> Tensor:
-        ptr, neighbour, order = rows.csr(transposed)
-        weights_Z = weights_Z if order is None else weights_Z[order]
-        dtype = torch.promote_types(weights_Z.dtype, x_RC.dtype)
-        wide = _kernel_dtype(dtype)
-        x_RC, weights_Z = x_RC.to(wide).contiguous(), weights_Z.to(wide).contiguous()
-        return torch.embedding_bag(x_RC, neighbour, ptr, False, 0, False, weights_Z, True)[0].to(dtype)
+    def forward(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
+        heads, channels = x_NHC.shape[1:]
+        ptr, neighbour, order = graph.rows(heads).csr(transposed)
+        weights = weights_EH.flatten() if order is None else weights_EH.flatten()[order]
+        return bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights).view(-1, heads, channels)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weights_Z, x_RC, ctx.rows, ctx.transposed = inputs
-        ctx.save_for_backward(weights_Z, x_RC)
+        weights_EH, x_NHC, ctx.graph, ctx.transposed = inputs
+        ctx.save_for_backward(weights_EH, x_NHC)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad_RC,) = grads
-        weights_Z, x_RC = ctx.saved_tensors
+        (grad_NHC,) = grads
+        weights_EH, x_NHC = ctx.saved_tensors
         grad_weights = grad_x = None
         if ctx.needs_input_grad[0]:
-            query, key = (x_RC, grad_RC) if ctx.transposed else (grad_RC, x_RC)
-            grad_weights = sddmm(query, key, ctx.rows).to(weights_Z.dtype)
+            query, key = (x_NHC, grad_NHC) if ctx.transposed else (grad_NHC, x_NHC)
+            grad_weights = sddmm(query, key, ctx.graph).to(weights_EH.dtype)
         if ctx.needs_input_grad[1]:
-            grad_x = spmm(weights_Z, grad_RC, ctx.rows, not ctx.transposed).to(x_RC.dtype)
+            grad_x = spmm(weights_EH, grad_NHC, ctx.graph, not ctx.transposed).to(x_NHC.dtype)
         return grad_weights, grad_x, None, None
 
 
-class _SDDMM(torch.autograd.Function):
+class _SDDMM(Function):
     @staticmethod
-    def forward(query_RC: Tensor, key_RC: Tensor, rows: EdgeRows) -> Tensor:
-        dtype = torch.promote_types(query_RC.dtype, key_RC.dtype)
-        wide = _kernel_dtype(dtype)
-        query_RC, key_RC = query_RC.to(wide).contiguous(), key_RC.to(wide).contiguous()
-        pattern = torch.sparse_csr_tensor(
-            rows.ptr, rows.source, query_RC.new_zeros(rows.source.numel()), (rows.num_rows, rows.num_rows)
-        )
-        products_Z = torch.sparse.sampled_addmm(pattern, query_RC, key_RC.t(), beta=0.0).values().to(dtype)
-        return products_Z if rows.inverse is None else products_Z[rows.inverse]
+    def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
+        dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
+        if torch.compiler.is_compiling():  # one loop over edges, fused with what is done to the products
+            return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        query, key = query_NHC.flatten(0, 1).to(wide).contiguous(), key_NHC.flatten(0, 1).to(wide).contiguous()
+        rows = graph.rows(query_NHC.shape[1])
+        pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape)
+        products = torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0).values().to(dtype)
+        return (products if rows.inverse is None else products[rows.inverse]).view(-1, query_NHC.shape[1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        query_RC, key_RC, ctx.rows = inputs
-        ctx.save_for_backward(query_RC, key_RC)
+        query_NHC, key_NHC, ctx.graph = inputs
+        ctx.save_for_backward(query_NHC, key_NHC)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (grad_Z,) = grads
-        query_RC, key_RC = ctx.saved_tensors
+        (grad_EH,) = grads
+        query_NHC, key_NHC = ctx.saved_tensors
         grad_query = grad_key = None
         if ctx.needs_input_grad[0]:
-            grad_query = spmm(grad_Z, key_RC, ctx.rows).to(query_RC.dtype)
+            grad_query = spmm(grad_EH, key_NHC, ctx.graph, False).to(query_NHC.dtype)
         if ctx.needs_input_grad[1]:
-            grad_key = spmm(grad_Z, query_RC, ctx.rows, transposed=True).to(key_RC.dtype)
+            grad_key = spmm(grad_EH, query_NHC, ctx.graph, True).to(key_NHC.dtype)
         return grad_query, grad_key, None
 
 
-def _kernel_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The sparse kernels know float32 and float64; half precisions go through float32."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
+def _spmm_jvp(ctx: Any, weights_t: Tensor | None, x_t: Tensor | None, *_: None) -> Tensor:
+    weights_EH, x_NHC = ctx.saved_tensors
+    weights_t = torch.zeros_like(weights_EH) if weights_t is None else weights_t
+    x_t = torch.zeros_like(x_NHC) if x_t is None else x_t
+    return spmm(weights_t, x_NHC, ctx.graph, ctx.transposed) + spmm(weights_EH, x_t, ctx.graph, ctx.transposed)
+
+
+def _sddmm_jvp(ctx: Any, query_t: Tensor | None, key_t: Tensor | None, _: None) -> Tensor:
+    query_NHC, key_NHC = ctx.saved_tensors
+    query_t = torch.zeros_like(query_NHC) if query_t is None else query_t
+    key_t = torch.zeros_like(key_NHC) if key_t is None else key_t
+    return sddmm(query_t, key_NHC, ctx.graph) + sddmm(query_NHC, key_t, ctx.graph)
+
+
+#: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node (out of it, if transposed).
+spmm = with_jvp(_SpMM, _spmm_jvp)
+#: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each edge.
+sddmm = with_jvp(_SDDMM, _sddmm_jvp)

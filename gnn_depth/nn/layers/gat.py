@@ -8,7 +8,7 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import AttentionLayer, LinearScore, WeightChain, check_probability
-from gnn_depth.nn.functional import aggregate, dropout, segment_softmax
+from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, segment_softmax
 from gnn_depth.registry import register
 
 
@@ -66,7 +66,7 @@ class GAT(AttentionLayer):
         graph = graph.with_self_loops()
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         score_dst, score_src = (h * self.att_dst).sum(-1), (h * self.att_src).sum(-1)
-        scores = score_dst.index_select(0, graph.target) + score_src.index_select(0, graph.source)
+        scores = at_target(score_dst, graph) + at_source(score_src, graph)
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
         out = aggregate(dropout(alpha, self.dropout, self.training), h, graph).flatten(1)

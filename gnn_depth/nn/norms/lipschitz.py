@@ -8,11 +8,10 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import AdditiveScore, LinearScore, Score, ScoreNorm
-from gnn_depth.nn.functional import segment_max, widen
+from gnn_depth.nn.functional import at_source, at_target, segment_max, widen
 from gnn_depth.registry import register
 
-# Rows of h underflow to exact zero in deep stacks, and the root's derivative is infinite there. Below this
-# squared norm the root is held constant: its own gradient is then zero, and 1 / root stays far inside float32.
+# Rows of h underflow to exact zero in deep stacks, and the root's derivative is infinite there.
 TINY = 1e-20
 EPS = 1e-12
 
@@ -56,14 +55,15 @@ class LipschitzNorm(ScoreNorm):
         att, x_dst, x_src = (widen(part) for part in _linear_form(score))
         norm_att = torch.linalg.vector_norm(att, dim=-1 if self.per_head else None)
         square_src = x_src.square().sum(-1)
-        largest = segment_max(square_src.index_select(0, graph.source), graph)
+        largest = segment_max(at_source(square_src, graph), graph)
         if self.form == "paper":
-            square = (x_dst.square().sum(-1) + largest).index_select(0, graph.target)
+            square = x_dst.square().sum(-1) + largest  # the same for all edges into a node
         else:
             misread = largest.flatten().index_select(0, graph.target)[:, None]
-            square = misread + square_src.index_select(0, graph.source)
-        divisor = self.scale * norm_att * square.clamp_min(TINY).sqrt()
-        return (scores / divisor.clamp_min(EPS)).to(scores.dtype)
+            square = misread + at_source(square_src, graph)
+        divisor = self.scale * norm_att * (square + TINY).sqrt() + EPS
+        factor = at_target(1 / divisor, graph) if self.form == "paper" else 1 / divisor
+        return (scores * factor).to(scores.dtype)
 
     def extra_repr(self) -> str:
         return f"scale={self.scale}, form={self.form}, per_head={self.per_head}"

@@ -1,0 +1,131 @@
+r"""The additive attention score, :math:`s_{ij} = a \cdot \mathrm{LeakyReLU}(x_i + x_j)`.
+
+Its gradients are those of a sum over the edges of a node,
+
+.. math:: B_i = \sum_j g_{ij} \, \mathrm{LeakyReLU}'(x_i + x_j), \qquad
+    \partial x_i = a \circ B_i, \quad \partial a = \sum_i B_i \circ x_i + \sum_j B_j \circ x_j,
+
+once over the edges into each node and once over those out of it. On a graph whose edges all run both ways, with
+the same features at both ends, the two sums are one, of :math:`g_{ij} + g_{ji}`.
+"""
+
+# N nodes, S sources, E edges, H heads, C channels; V slices of K neighbours
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
+
+#: Numbers in a temporary tensor of edges x heads x channels, where there must be one: what fits in a core's cache.
+CHUNK = 2**18
+
+
+class _Additive(Function):
+    @staticmethod
+    def forward(x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
+        if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
+            return _score(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
+        chunks = zip(*(index.split(_chunk(att_HC)) for index in (graph.target, graph.source)), strict=True)
+        scores = [_score(x_dst_NHC, x_src_SHC, att_HC, target, source, slope) for target, source in chunks]
+        return torch.cat(scores) if scores else x_dst_NHC.new_zeros(0, att_HC.shape[0])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x_dst_NHC, x_src_SHC, att_HC, ctx.graph, ctx.slope = inputs
+        ctx.save_for_backward(x_dst_NHC, x_src_SHC, att_HC)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad_EH,), graph = grads, ctx.graph
+        x_dst_NHC, x_src_SHC, att_HC = ctx.saved_tensors
+        into_NHC = _slopes(grad_EH, x_dst_NHC, x_src_SHC, graph, False, ctx.slope)
+        out_SHC = _slopes(grad_EH, x_src_SHC, x_dst_NHC, graph, True, ctx.slope)
+        grad_att = (into_NHC * x_dst_NHC).sum(0) + (out_SHC * x_src_SHC).sum(0)
+        return into_NHC * att_HC, out_SHC * att_HC, grad_att, None, None
+
+
+class _SharedAdditive(Function):
+    """The same features at both ends, on a graph whose edges all run both ways."""
+
+    @staticmethod
+    def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
+        return _Additive.forward(x_NHC, x_NHC, att_HC, graph, slope)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x_NHC, att_HC, ctx.graph, ctx.slope = inputs
+        ctx.save_for_backward(x_NHC, att_HC)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad_EH,) = grads
+        x_NHC, att_HC = ctx.saved_tensors
+        both_EH = grad_EH + grad_EH[ctx.graph.reverse]
+        slopes_NHC = _slopes(both_EH, x_NHC, x_NHC, ctx.graph, False, ctx.slope)
+        return slopes_NHC * att_HC, (slopes_NHC * x_NHC).sum(0), None, None
+
+
+def _score(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:
+    return (F.leaky_relu(x_dst[target] + x_src[source], slope) * att).sum(-1)
+
+
+def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float) -> Tensor:
+    """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node (out of it, if transposed)."""
+    if torch.compiler.is_compiling():
+        return _slopes_in_slices(grad_EH, x_NHC, other, graph, transposed, slope)
+    here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
+    size = _chunk(x_NHC)
+    total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=torch.promote_types(x_NHC.dtype, grad_EH.dtype))
+    for grad, node, neighbour in zip(grad_EH.split(size), here.split(size), there.split(size), strict=True):
+        positive = (x_NHC[node] + other[neighbour] > 0).to(total_NHC.dtype)
+        # Not in place: a second derivative runs through here.
+        total_NHC = total_NHC.index_add(0, node, grad[..., None] * (positive * (1 - slope) + slope))
+    return total_NHC
+
+
+def _slopes_in_slices(
+    grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
+) -> Tensor:
+    padded = graph.padded(transposed)
+    grad_VKH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])[padded.edge]
+    pairs_VKHC = x_NHC[padded.node][:, None] + other[padded.neighbour]
+    slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH[..., None], slope * grad_VKH[..., None]).sum(1)
+    return bag_sum(slopes_VHC.flatten(1), padded.index, padded.ptr).view_as(x_NHC)
+
+
+def _chunk(features: Tensor) -> int:
+    return max(1, CHUNK // features[:1].numel())
+
+
+def _derivative(
+    x_dst: Tensor, x_src: Tensor, att: Tensor, tangents: tuple[Tensor | None, ...], graph: Graph, slope: float
+) -> Tensor:
+    """How the scores change along tangents of x_dst, x_src and att; None for what stands still."""
+    dst_t, src_t, att_t = tangents
+    pairs = x_dst[graph.target] + x_src[graph.source]
+    slopes = torch.where(pairs > 0, 1.0, slope).to(att.dtype)
+    moves = torch.zeros_like(pairs)
+    moves = moves if dst_t is None else moves + dst_t[graph.target]
+    moves = moves if src_t is None else moves + src_t[graph.source]
+    turns = torch.zeros_like(att) if att_t is None else att_t
+    return (slopes * (moves * att + pairs * turns)).sum(-1)
+
+
+def _additive_jvp(ctx: Any, dst_t: Tensor | None, src_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:
+    return _derivative(*ctx.saved_tensors, (dst_t, src_t, att_t), ctx.graph, ctx.slope)
+
+
+def _shared_jvp(ctx: Any, x_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:
+    x, att = ctx.saved_tensors
+    return _derivative(x, x, att, (x_t, x_t, att_t), ctx.graph, ctx.slope)
+
+
+#: additive(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
+additive = with_jvp(_Additive, _additive_jvp)
+#: shared_additive(x_NHC, att_HC, graph, slope)
+shared_additive = with_jvp(_SharedAdditive, _shared_jvp)

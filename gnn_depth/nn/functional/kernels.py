@@ -1,0 +1,48 @@
+"""What the fast functions are built on: a sum over bags of rows, and functions that know their forward derivative."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+
+def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
+    r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k x_{index_k}`.
+
+    The kernel behind ``torch.nn.functional.embedding_bag``, called without what that computes for a backward pass
+    of its own. It knows float32 and float64; half precisions go through float32.
+
+    Args:
+        x: Shape (rows, channels).
+        index, ptr: Of one integer type.
+        weights: One for each entry of index; 1 by default.
+    """
+    dtype = x.dtype if weights is None else torch.promote_types(x.dtype, weights.dtype)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    weights = None if weights is None else weights.to(wide).contiguous()
+    bags = torch.ops.aten._embedding_bag_forward_only(
+        x.to(wide).contiguous(), index, ptr, False, 0, False, weights, True
+    )
+    return bags[0].to(dtype)
+
+
+def with_jvp(function: type[Function], jvp: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
+
+    Compilation refuses functions that have such a rule, and needs none.
+    """
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        function.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*ctx.to_save)
+
+    rules = {"jvp": staticmethod(jvp), "setup_context": staticmethod(setup_context)}
+    forward_mode = type(function.__name__, (function,), rules)
+
+    def call(*args: Any) -> Tensor:
+        chosen = function if torch.compiler.is_compiling() else forward_mode
+        return chosen.apply(*args)
+
+    return call
