@@ -97,9 +97,9 @@ def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int
     entry = entry.where(real, 0)
     edge = entry if order is None else order[entry]
     return PaddedRows(
-        node=node,
-        neighbour=neighbour[entry].long().where(real, 0),
-        edge=edge.long().where(real, len(neighbour)),
+        node=node.to(ptr.dtype),
+        neighbour=neighbour[entry].where(real, 0),
+        edge=edge.to(ptr.dtype).where(real, len(neighbour)),
         ptr=first_slice.to(ptr.dtype),
         index=index.to(ptr.dtype),
     )

@@ -120,6 +120,11 @@ class Graph:
         mirrored = torch.equal(self.source[order], self.target) and torch.equal(self.target[order], self.source)
         return order if mirrored else None
 
+    def derive(self) -> None:
+        """Compute everything that compiled layers may ask for, of this graph and of those derived from it."""
+        for graph in (self, *(kept for kept in self._derived.values() if isinstance(kept, Graph))):
+            _ = graph.edge_ids, graph.reverse, graph.padded(), graph.padded(transposed=True)
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
         """The graph on another device; itself where it is there already."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0

@@ -3,15 +3,18 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.sparse_features import SparseFeatures
 
 if TYPE_CHECKING:
     from gnn_depth.nn.stack import DeepGNN
+
+Inputs: TypeAlias = Float[Tensor, "nodes inputs"] | SparseFeatures
 
 
 class Layer(nn.Module, ABC):
@@ -21,7 +24,13 @@ class Layer(nn.Module, ABC):
         in_channels: Width of the incoming features.
         out_channels: Width of one head of the outgoing features.
         heads: Heads whose outputs are concatenated.
+
+    Attributes:
+        takes_sparse: Whether the features that come in may be :class:`SparseFeatures`: it passes them to
+            :class:`gnn_depth.nn.linear.Linear` and nowhere else. Otherwise they are always a tensor.
     """
+
+    takes_sparse: ClassVar[bool] = False
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
         super().__init__()
@@ -38,7 +47,7 @@ class Layer(nn.Module, ABC):
         return self.heads * self.out_channels
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]: ...
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]: ...
 
     @abstractmethod
     def reset_parameters(self) -> None:
@@ -165,10 +174,11 @@ class Skip(nn.Module, ABC):
 
     Attributes:
         width: Width of what :meth:`forward` returns.
-        reads_all: Whether it reads states before the layer's input; the stack keeps those only if one does.
+        reads: Which states it reads: ``nothing``, the layer's ``input``, or ``all`` before the update. The stack
+            keeps no others.
     """
 
-    reads_all: ClassVar[bool] = False
+    reads: ClassVar[Literal["nothing", "input", "all"]] = "input"
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()
@@ -182,8 +192,7 @@ class Skip(nn.Module, ABC):
 
         Args:
             update: The layer's output, normed and activated.
-            states: The states before it, oldest first; the last one is the layer's input, and the only one
-                unless ``reads_all``.
+            states: The states that it reads, oldest first; the last one is the layer's input.
         """
 
 

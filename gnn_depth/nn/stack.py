@@ -1,8 +1,10 @@
 """DeepGNN: a stack of named parts."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,7 +21,10 @@ from gnn_depth.nn.base import (
     check_probability,
     part_class,
 )
-from gnn_depth.nn.functional import dropout
+from gnn_depth.nn.block import Features, Join, block
+from gnn_depth.nn.functional import SparseFeatures, sparse_features
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.regional import Compiled
 from gnn_depth.nn.skips.none import NoSkip
 from gnn_depth.registry import name_of, registered
 
@@ -77,7 +82,7 @@ class DeepGNN(nn.Module):
         self.dropout = dropout
         self.activation = _identity if activation == "identity" else getattr(F, activation)
         self.last_activation = last_activation
-        self.encoder = nn.Linear(in_channels, hidden_channels) if encoder == "linear" else nn.Identity()
+        self.encoder = Linear(in_channels, hidden_channels) if encoder == "linear" else nn.Identity()
         self.layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         widths = [hidden_channels if encoder == "linear" else in_channels]
         for position in range(num_layers):
@@ -96,21 +101,62 @@ class DeepGNN(nn.Module):
                 f"norm {_name(unplaced[0])!r} acts between layers, and there is one layer, which gives the class "
                 "scores itself: take more layers or a decoder."
             )
-        self.keep_states = any(joined.reads_all for joined in self.skips)
         self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
+        self._compiled: Compiled | None = None
 
     def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
         """Class scores (logits) of every node."""
-        states, last = [self.encoder(x)], len(self.layers) - 1
+        run = self._block_for(graph)
+        update, states, join = self._encode(x), [], None
         for position, layer in enumerate(self.layers):
-            h = layer(dropout(states[-1], self.dropout, self.training), graph)
-            if position < len(self.skips):
-                h = self.norms[position](h, graph)
-                if position < last or self.last_activation:
-                    h = self.activation(h)
-                h = self.skips[position](h, states)
-            states = [*states, h] if self.keep_states else [h]
-        return self.decoder(states[-1])
+            if join is not None and join.skip.reads == "all":  # more of them in every round, and no two rounds alike
+                update, join = join(update, states), None
+            skip = self.skips[position] if position < len(self.skips) else None
+            keep = skip is not None and skip.reads != "nothing"
+            norms = self.norms[position] if skip is not None else None
+            update, state = run(Features(update, states, join), layer, norms, graph, self.dropout, keep)
+            states = [] if not keep else [*states, state] if skip.reads == "all" else [state]
+            join = None if skip is None else Join(skip, self._activation(position))
+        return self.decoder(update if join is None else join(update, states))
+
+    def compile_layers(self) -> None:
+        """Compile the rounds of message passing: once for all of equal shape, at the next pass.
+
+        Takes some ten seconds where nothing is on disk yet. Rounds run uncompiled where they cannot be compiled
+        (one warning says why), and in any pass during which a module of theirs has hooks.
+        """
+        self._compiled = Compiled(block)
+
+    def _block_for(self, graph: Graph) -> Callable[..., tuple[Tensor, Tensor | None]]:
+        if self._compiled is None or self._compiled.failed or any(map(_has_hooks, self._inner_modules())):
+            return block
+        if graph not in self._compiled.graphs:
+            self._derive(graph)
+            self._compiled.graphs.add(graph)
+        return self._compiled
+
+    @torch.no_grad()
+    def _derive(self, graph: Graph) -> None:
+        """Make the graph compute and keep what layers and norms will ask it for: compiled code cannot."""
+        for layer in self.layers:
+            training = layer.training
+            weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
+            layer.eval()(weight.new_zeros(graph.num_sources, layer.in_channels), graph)
+            layer.train(training)
+        graph.derive()
+
+    def _inner_modules(self) -> Iterator[nn.Module]:
+        return itertools.chain(self.layers.modules(), self.norms.modules(), self.skips.modules())
+
+    def _encode(self, x: Tensor) -> Tensor | SparseFeatures:
+        if isinstance(self.encoder, nn.Identity):
+            takes_sparse = self.layers[0].takes_sparse and all(skip.reads == "nothing" for skip in self.skips[:1])
+        else:
+            takes_sparse = True
+        return self.encoder(sparse_features(x) if takes_sparse else x)
+
+    def _activation(self, position: int) -> Callable[[Tensor], Tensor]:
+        return self.activation if position < len(self.layers) - 1 or self.last_activation else _identity
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skips and the decoder."""
@@ -173,6 +219,13 @@ def _check(num_layers: int, hidden_channels: int, dropout: float) -> None:
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}.")
     check_probability("dropout", dropout)
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    # What compiled code does not call, or calls as it was when it was compiled.
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
 
 
 def _identity(x: Tensor) -> Tensor:

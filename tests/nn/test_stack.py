@@ -115,7 +115,7 @@ def test_the_structure_is_computed_once_for_all_layers_and_steps(graph, monkeypa
 class Oldest(Skip):
     """Adds the first state of all."""
 
-    reads_all = True
+    reads = "all"
 
     def forward(self, update, states):
         return update + states[0]

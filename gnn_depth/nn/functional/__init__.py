@@ -2,9 +2,19 @@
 
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
-from gnn_depth.nn.functional.segments import at_source, at_target, graph_mean, segment_max, segment_softmax, segment_sum, widen
+from gnn_depth.nn.functional.segments import (
+    at_source,
+    at_target,
+    graph_mean,
+    segment_max,
+    segment_softmax,
+    segment_sum,
+    widen,
+)
+from gnn_depth.nn.functional.sparse_features import SparseFeatures, sparse_features
 
 __all__ = [
+    "SparseFeatures",
     "aggregate",
     "at_source",
     "at_target",
@@ -15,5 +25,6 @@ __all__ = [
     "segment_max",
     "segment_softmax",
     "segment_sum",
+    "sparse_features",
     "widen",
 ]

@@ -28,8 +28,16 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
         return x
     if p == 1:
         return x * 0
-    seed = torch.randint(-(2**31), 2**31 - 1, (2,), dtype=torch.int32, device=x.device)
-    return _dropout(x, seed, p)
+    return _dropout(x, _seed(x), p)
+
+
+def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = True) -> Tensor:
+    """:func:`dropout` of a tensor, for the values at some of its positions only."""
+    if not training or p == 0:
+        return values
+    if p == 1:
+        return values * 0
+    return values * kept(positions, _seed(values), p).to(values.dtype) * (1 / (1 - p))
 
 
 def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
@@ -44,6 +52,10 @@ def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
     bits = ((bits ^ (bits >> SHIFT)) + seed[1]) * SECOND
     # The sign of a difference, because compiled code stores booleans twenty times slower than numbers.
     return 1 + (((bits >> 1) - _threshold(p)) >> 31)
+
+
+def _seed(x: Tensor) -> Tensor:
+    return torch.randint(-(2**31), 2**31 - 1, (2,), dtype=torch.int32, device=x.device)
 
 
 def _threshold(p: float) -> int:

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, LinearScore, WeightChain, check_probability
+from gnn_depth.nn.base import AttentionLayer, Inputs, LinearScore, WeightChain, check_probability
 from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, segment_softmax
+from gnn_depth.nn.linear import Linear
 from gnn_depth.registry import register
 
 
@@ -33,6 +34,7 @@ class GAT(AttentionLayer):
         bias: Whether to add b.
     """
 
+    takes_sparse = True
     score = LinearScore
 
     def __init__(
@@ -48,7 +50,7 @@ class GAT(AttentionLayer):
         check_probability("dropout", dropout)
         self.negative_slope = negative_slope
         self.dropout = dropout
-        self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.lin = Linear(in_channels, heads * out_channels, bias=False)
         self.att_dst = nn.Parameter(torch.empty(heads, out_channels))
         self.att_src = nn.Parameter(torch.empty(heads, out_channels))
         self.bias = nn.Parameter(torch.zeros(heads * out_channels)) if bias else None
@@ -62,7 +64,7 @@ class GAT(AttentionLayer):
     def weight_chain(self) -> WeightChain:
         return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src))
 
-    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         score_dst, score_src = (h * self.att_dst).sum(-1), (h * self.att_src).sum(-1)

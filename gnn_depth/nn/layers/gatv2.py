@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AdditiveScore, AttentionLayer, WeightChain, check_probability
+from gnn_depth.nn.base import AdditiveScore, AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.functional import aggregate, dropout, edge_additive, segment_softmax
+from gnn_depth.nn.linear import Linear
 from gnn_depth.registry import register
 
 
@@ -33,6 +34,7 @@ class GATv2(AttentionLayer):
         share_weights: Whether W_dst is W_src.
     """
 
+    takes_sparse = True
     score = AdditiveScore
 
     def __init__(
@@ -50,8 +52,8 @@ class GATv2(AttentionLayer):
         self.negative_slope = negative_slope
         self.dropout = dropout
         self.share_weights = share_weights
-        self.lin_src = nn.Linear(in_channels, heads * out_channels, bias=False)
-        self.lin_dst = None if share_weights else nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.lin_src = Linear(in_channels, heads * out_channels, bias=False)
+        self.lin_dst = None if share_weights else Linear(in_channels, heads * out_channels, bias=False)
         self.att = nn.Parameter(torch.empty(heads, out_channels))
         self.bias = nn.Parameter(torch.zeros(heads * out_channels)) if bias else None
         self.reset_parameters()
@@ -65,7 +67,7 @@ class GATv2(AttentionLayer):
         both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
         return WeightChain(incoming=both, outgoing=both, attention=(self.att,))
 
-    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]:
         graph = graph.with_self_loops()
         x_src = self.lin_src(x).view(-1, self.heads, self.out_channels)
         x_dst = x_src if self.lin_dst is None else self.lin_dst(x).view_as(x_src)

@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import Layer, WeightChain
+from gnn_depth.nn.base import Inputs, Layer, WeightChain
 from gnn_depth.nn.functional import aggregate
+from gnn_depth.nn.linear import Linear
 from gnn_depth.registry import register
 
 
@@ -26,9 +27,11 @@ class GCN(Layer):
         bias: Whether to add b.
     """
 
+    takes_sparse = True
+
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__(in_channels, out_channels)
-        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.lin = Linear(in_channels, out_channels, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
         self.reset_parameters()
 
@@ -39,7 +42,7 @@ class GCN(Layer):
     def weight_chain(self) -> WeightChain:
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
-    def forward(self, x: Float[Tensor, "nodes inputs"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x)
         out = aggregate(graph.gcn_weights(h.dtype)[:, None], h[:, None], graph)[:, 0]

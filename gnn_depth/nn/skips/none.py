@@ -18,6 +18,8 @@ class NoSkip(Skip):
         out_channels: Width of the layer's output.
     """
 
+    reads = "nothing"
+
     def forward(
         self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
     ) -> Float[Tensor, "nodes outputs"]:

@@ -1,0 +1,53 @@
+"""One round of message passing as a function: the unit that is compiled, once for all rounds of equal shape."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import Layer, Skip
+from gnn_depth.nn.functional import SparseFeatures, dropout
+
+
+class Join(NamedTuple):
+    """How the update of one round becomes the input of the next: activation, then skip connection."""
+
+    skip: Skip
+    activation: Callable[[Tensor], Tensor]
+
+    def __call__(self, update: Tensor, states: list[Tensor]) -> Tensor:
+        return self.skip(self.activation(update), states)
+
+
+class Features(NamedTuple):
+    """What a round begins with: the update of the round before it, and the states that its join reads."""
+
+    update: Tensor | SparseFeatures
+    states: list[Tensor]
+    join: Join | None
+
+
+def block(
+    before: Features, layer: Layer, norms: nn.Module | None, graph: Graph, p: float, keep: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Join what the last round gave, drop some of it, pass messages, normalise.
+
+    A round begins with the activation of the round before, so that a stack without skip connections keeps one
+    tensor of a round for the backward pass, its update, and computes activation and dropout again.
+
+    Args:
+        before: What the round begins with.
+        layer: Passes messages.
+        norms: Norms of the layer's output.
+        graph: The edges.
+        p: Probability of dropping an input of the layer, in training.
+        keep: Whether the input is returned too, for skip connections.
+
+    Returns:
+        The update, and the input or None.
+    """
+    x = before.update if before.join is None else before.join(before.update, before.states)
+    dropped = x.dropout(p, layer.training) if isinstance(x, SparseFeatures) else dropout(x, p, layer.training)
+    update = layer(dropped, graph)
+    return update if norms is None else norms(update, graph), x if keep else None

@@ -1,0 +1,36 @@
+"""What compiled layers compute again in the backward pass instead of keeping."""
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch.fx import Graph, Node
+from torch.utils.checkpoint import CheckpointPolicy
+
+
+class RecomputeBooleans(CustomGraphPass):
+    """Keep no booleans between the passes.
+
+    A boolean is the smallest thing to keep, so the partition between forward and backward chooses the masks of
+    activations and maxima. On CPUs they are stored and read twenty times slower than what they were computed from.
+    """
+
+    def __call__(self, graph: Graph) -> None:
+        in_backward = _depending_on_gradients(graph)
+        for node in graph.nodes:
+            if _is_boolean(node) and node not in in_backward and not in_backward.isdisjoint(node.users):
+                node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+
+    def uuid(self) -> str:
+        return "gnn_depth.RecomputeBooleans.1"
+
+
+def _depending_on_gradients(graph: Graph) -> set[Node]:
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if (node.op == "placeholder" and "tangents" in str(node.target)) or not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _is_boolean(node: Node) -> bool:
+    value = node.meta.get("val")
+    return node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype == torch.bool

@@ -1,0 +1,77 @@
+"""Compilation of one round of a stack, for all its rounds of equal shape."""
+
+import logging
+import os
+import types
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gnn_depth.graph import Graph
+
+log = logging.getLogger("gnn_depth")
+
+#: Shapes of round that one stack may have: first, middle and last, in training and evaluation, and room for more.
+MAX_VARIANTS = 32
+
+
+class Compiled:
+    """A function that runs compiled, or as it is from the moment that compiling it fails.
+
+    Args:
+        function: What is compiled.
+
+    Attributes:
+        failed: Why it runs as it is: no C++ compiler, code that cannot be compiled.
+        graphs: The graphs that have computed what the function reads of them.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        _keep_on_disk()
+        self.function = function
+        self.failed: str | None = None
+        self.graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+        # Compiled code is kept by code object: with one of its own, a stack neither finds another's nor fills its room.
+        own = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+        self._compiled = torch.compile(own, dynamic=False, recompile_limit=MAX_VARIANTS, options=_options())
+
+    def __call__(self, *args: Any) -> Any:
+        if self.failed is None:
+            try:
+                return self._compiled(*args)
+            except _compile_errors() as error:
+                self.failed = str(error).strip().splitlines()[0]
+                log.warning("layers run uncompiled from here on: %s", self.failed)
+        return self.function(*args)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
+        return Compiled(self.function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self.function,)
+
+
+def _options() -> dict[str, Any]:
+    from gnn_depth.nn.recompute import RecomputeBooleans  # imports the compiler
+
+    return {
+        # Random numbers as without compilation, so that a seed gives the same dropout masks.
+        "fallback_random": True,
+        "joint_custom_post_pass": RecomputeBooleans(),
+    }
+
+
+def _compile_errors() -> tuple[type[Exception], ...]:
+    from torch._dynamo.exc import TorchDynamoException
+    from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
+
+    return TorchDynamoException, CppCompileError, InvalidCxxCompiler
+
+
+def _keep_on_disk() -> None:
+    """Compiled code outlives the run; torch's own default folder is a temporary one."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gnn_depth" / "compiled"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
