@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 # A 30-layer GAT with LipschitzNorm on a generated citation graph: no download.
 demo: $(INSTALLED)
@@ -18,6 +18,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Times and memory against PyTorch Geometric: some minutes on an idle machine. GNN_DEPTH_DATA names the real data sets.
+bench: $(INSTALLED)
+	$(BIN)/python -m tools.bench $(BENCH_ARGS)
 
 $(INSTALLED): pyproject.toml constraints.txt gnn_depth/_version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

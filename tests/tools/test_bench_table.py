@@ -1,0 +1,98 @@
+"""The cases and the table of benchmarks."""
+
+import pytest
+
+from tools.bench.cases import CASES, SHORT, choose
+from tools.bench.scale import budget, counts, exponents
+from tools.bench.table import markdown, number, render, verdict
+
+PEAK = {"steps": 123456789, "first": 523456789, "reset": True}
+ROW = {
+    "case": "gatv2-40-squirrel",
+    "malloc": "default",
+    "origin": "generated",
+    "path": "compiled",
+    "rounds": 3,
+    "difference": 2.1e-7,
+    "peer": 28.162,
+    "ours": 0.325,
+    "ratio": 0.0115,
+    "low": 0.0110,
+    "high": 0.0121,
+    "noisy": False,
+    "floor": 0.160,
+    "floor_parts": {"products": 0.02, "nodes": 0.01, "edges": 0.13},
+    "first_step_s": 14.2,
+    "memory": {"peer": PEAK | {"steps": 12_900_000_000}, "ours": PEAK},
+}
+
+
+def test_names_choose_cases_and_no_name_the_short_set():
+    assert [case.name for case in choose([], long=False)] == list(SHORT)
+    assert [case.name for case in choose([], long=True)] == list(CASES)
+    assert [case.name for case in choose(["gcn-64-cora"], long=True)] == ["gcn-64-cora"]
+
+
+def test_an_unknown_case_is_an_error_that_names_the_nearest():
+    with pytest.raises(ValueError, match=r"no case 'gcn-64-coda'. Did you mean gcn-64-cora\?"):
+        choose(["gcn-64-coda"], long=False)
+
+
+def test_the_short_set_has_every_family_and_every_graph():
+    chosen = choose([], long=False)
+    for attribute in ("family", "data"):
+        assert {getattr(case, attribute) for case in chosen} == {getattr(case, attribute) for case in CASES.values()}
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.2, "0.2 met"), (0.19, "0.2 met"), (0.21, "0.2 not met")])
+def test_a_target_is_met_up_to_its_value(value, said):
+    assert verdict(value, 0.2) == said
+    assert verdict(value, None) == "-"
+
+
+def test_the_table_says_what_was_measured_and_fits_160_columns():
+    table = render([ROW])
+    for text in ("generated", "compiled", "28162", "325", "0.011 (.011-.012)", "0.02 met", "2.03 not met"):
+        assert text in table
+    for text in ("12.90 -> 0.12 ", "0.35 met", "0.52", "2e-07", "| 20.0        | 10.0     | 130      |"):
+        assert text in table
+    worst = ROW | {"malloc": "tuned", "noisy": True, "ratio": 0.4}
+    assert max(map(len, render([worst, ROW | {"peer": 99.0, "ours": 90.0}]).splitlines())) <= 160
+
+
+def test_noise_and_a_peak_that_could_not_be_reset_are_marked():
+    memory = ROW["memory"] | {"ours": PEAK | {"reset": False}}
+    assert "~0.011 (" in render([ROW | {"noisy": True}])
+    assert "12.90 -> 0.12+" in render([ROW | {"memory": memory}])
+
+
+def test_failures_are_said_below_the_table():
+    table = render([ROW | {"failure": "no compiler"}, {"case": "gcn-64-cora", "malloc": "tuned", "error": "no memory"}])
+    assert "FAILED gcn-64-cora (tuned malloc): no memory" in table
+    assert "gatv2-40-squirrel was not compiled: no compiler" in table
+
+
+def test_every_line_of_a_table_is_as_wide_as_the_others():
+    lines = markdown([("a", "long header"), ("wide cell", "b")]).splitlines()
+    assert lines[0] == "| a         | long header |"
+    assert len({len(line) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.234, "1.23"), (12.34, "12.3"), (123.4, "123"), (28162.1, "28162")])
+def test_numbers_have_three_digits_at_least(value, text):
+    assert number(value) == text
+
+
+def test_scaling_covers_three_decades_and_fits_the_upper_two():
+    sizes = counts(10_000_000)
+    assert (sizes[0], sizes[-1], len(sizes)) == (10_000, 10_000_000, 7)
+    rows = [{"edges": n, "build": 1e-7 * n, "step": 1e-3 + 1e-6 * n} for n in sizes]
+    overall, last = exponents(rows)["step"]
+    assert exponents(rows)["build"] == pytest.approx((1, 1))
+    assert overall < last == pytest.approx(1, abs=0.02)
+
+
+def test_the_memory_budget_is_judged_at_ten_million_edges_only():
+    assert budget({"edges": 10_000_000, "peak": 16e9}).endswith("met")
+    assert budget({"edges": 10_000_000, "peak": 17e9}).endswith("not met")
+    assert "(the budget is" in budget({"edges": 1_000_000, "peak": 1e9})

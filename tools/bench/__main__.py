@@ -1,0 +1,123 @@
+"""Measure cases against PyTorch Geometric and print a table."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tools.bench import children
+from tools.bench.cases import CASES, MALLOCS, SHORT, Case, choose
+from tools.bench.table import render
+
+MEASURE = "tools.bench.measure"
+BUDGET = {"short": 15.0, "long": 90.0}  # seconds of samples a case
+
+
+def main() -> int:
+    parser = _parser()
+    given = parser.parse_args()
+    if given.list:
+        print("\n".join(f"{name}{'  (short set)' if name in SHORT else ''}" for name in CASES))
+        return 0
+    try:
+        cases = choose(given.case, given.long)
+        check(given)
+    except ValueError as error:
+        parser.error(str(error))
+    rows: list[dict[str, Any]] = []
+    for case in cases:
+        rows += measure(case, given)
+    if given.json:
+        Path(given.json).write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    print(render(rows))
+    return int(any("error" in row for row in rows))
+
+
+def check(given: argparse.Namespace) -> None:
+    """Find out now what would end the run later.
+
+    Raises:
+        ValueError: A folder that is not there, or no rounds.
+    """
+    if given.rounds < 1:
+        raise ValueError(f"--rounds must be at least 1, not {given.rounds}.")
+    if given.data and not Path(given.data).expanduser().is_dir():
+        raise ValueError(
+            f"--data or $GNN_DEPTH_DATA: {given.data!r} is no folder. Leave it out to generate the graphs."
+        )
+    if given.json and not Path(given.json).absolute().parent.is_dir():
+        raise ValueError(f"--json: there is no folder {str(Path(given.json).parent)!r}.")
+
+
+def measure(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The rows of a case: one for each malloc setting. The times come first and warm the disk cache of compilation."""
+    mallocs = {None: case.mallocs, "both": MALLOCS}.get(given.malloc, (given.malloc,))
+    common = [case.name, "--compile", given.compile, *(["--data", given.data] if given.data else [])]
+    budget = BUDGET["long" if given.long else "short"]
+    rows = []
+    for malloc in mallocs:
+        tuned = ["--tuned"] if malloc == "tuned" else []
+        plan = ["--rounds", str(given.rounds), "--budget", str(budget)]
+        say(f"{case.name}: time, {malloc} malloc")
+        rows.append({"case": case.name, "malloc": malloc, **attempt("time", *common, *plan, *tuned, malloc=malloc)})
+    if not given.no_memory and not any("error" in row for row in rows):
+        say(f"{case.name}: memory")
+        peaks = {side: attempt(side, *common) for side in ("peer", "ours")}
+        broken = [peak["error"] for peak in peaks.values() if "error" in peak]
+        rows[0] |= {"error": f"memory: {broken[0]}"} if broken else {"memory": peaks}
+    return iter(rows)
+
+
+def attempt(*arguments: str, malloc: str = "default") -> dict[str, Any]:
+    """What the child measured, or its error."""
+    try:
+        return children.run(MEASURE, *arguments, malloc=malloc)
+    except children.ChildError as error:
+        return {"error": str(error)}
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on."""
+    from importlib.metadata import version
+
+    model = [line for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    return {
+        "cpu": model[0].partition(":")[2].strip() if model else "unknown",
+        "cores": os.cpu_count(),
+        "threads": int(children.THREADS),
+        **{name: version(name) for name in ("torch", "torch_geometric", "lightning", "gnn-depth")},
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).is_file() else []
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m tools.bench", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--case", nargs="+", default=[], metavar="NAME", help="these cases; by default the short set")
+    parser.add_argument("--long", action="store_true", help="all cases, with more time for each")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds at most; slow cases take fewer (9)")
+    parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
+    parser.add_argument("--malloc", choices=[*MALLOCS, "both"], help="by default: default on Cora, else both")
+    parser.add_argument("--no-memory", action="store_true", help="times only")
+    parser.add_argument("--compile", choices=["auto", "on", "off"], default="auto", help="compiled layers on our side")
+    parser.add_argument(
+        "--data",
+        default=os.environ.get("GNN_DEPTH_DATA"),
+        metavar="ROOT",
+        help="folder of the real data sets ($GNN_DEPTH_DATA); what is not there is generated",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

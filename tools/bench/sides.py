@@ -1,0 +1,136 @@
+"""The two sides of a case, ours and the peer, as full training steps of the same model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gnn_depth import DeepGNN
+from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.norms.lipschitz import LipschitzNorm
+from gnn_depth.nn.skips import Residual
+from tools.bench import peers
+from tools.bench.cases import WIDTH, Case
+from tools.bench.graphs import Data
+
+Compile = Literal["auto", "on", "off"]
+# So small that the weights stay where both sides began: one side takes more steps than the other, and numbers that
+# vanish or grow on the way would be timed too.
+LEARNING_RATE = 1e-6
+TOLERANCE = 1e-4
+
+
+@dataclass
+class Side:
+    """A model, what it reads, and its optimizer; a call is one training step."""
+
+    model: nn.Module
+    inputs: tuple[Any, ...]
+    optimizer: torch.optim.Optimizer
+    train: Tensor
+    classes: Tensor
+
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        F.cross_entropy(self.model(*self.inputs)[self.train], self.classes).backward()
+        self.optimizer.step()
+
+    @property
+    def path(self) -> str:
+        """``compiled`` or ``eager``; which of them is known once a step has run."""
+        compiled = getattr(self.model, "_compiled", None)
+        return "eager" if compiled is None or compiled.failed else "compiled"
+
+    @property
+    def failure(self) -> str | None:
+        """Why layers that were to be compiled run as they are."""
+        return getattr(getattr(self.model, "_compiled", None), "failed", None)
+
+    @torch.no_grad()
+    def scores(self) -> Tensor:
+        """Class scores of all nodes in evaluation mode."""
+        self.model.eval()
+        scores = self.model(*self.inputs)
+        self.model.train()
+        return scores
+
+
+def ours(case: Case, data: Data, compiling: Compile = "auto") -> Side:
+    """The case in this package, with the optimizer its training uses on CPU."""
+    model = DeepGNN(data.x.shape[1], data.classes, **_parts(case))
+    if compiles(compiling):
+        model.compile_layers()
+    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
+    return Side(model, (data.x, data.graph), optimizer, data.train, data.y[data.train])
+
+
+def compiles(compiling: Compile) -> bool:
+    """Whether our side is to be compiled.
+
+    Raises:
+        ValueError: It must be, and the package cannot.
+    """
+    able = hasattr(DeepGNN, "compile_layers")
+    if compiling == "on" and not able:
+        raise ValueError("--compile on: DeepGNN has no compile_layers here. Use --compile auto or off.")
+    return able and compiling != "off"
+
+
+def peer(case: Case, data: Data, edge_index: Tensor) -> Side:
+    """The case in PyTorch Geometric, with torch's default Adam."""
+    model = _peer(case, data.x.shape[1], data.classes)
+    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
+    return Side(model, (data.x, edge_index), optimizer, data.train, data.y[data.train])
+
+
+def _parts(case: Case) -> dict[str, Any]:
+    common = {"num_layers": case.layers, "hidden_channels": WIDTH}
+    if case.family == "gat-lip":
+        layer = partial(GAT, heads=case.heads, dropout=0.3)
+        return common | {"layer": layer, "norms": [LipschitzNorm], "activation": "elu", "dropout": 0.6}
+    if case.family == "gatv2":
+        layer = partial(GATv2, share_weights=True, bias=False)
+        return common | {"layer": layer, "encoder": "none", "decoder": "none"}
+    return common | {"layer": GCN, "skip": Residual}
+
+
+def _peer(case: Case, features: int, classes: int) -> nn.Module:
+    make: dict[str, Callable[..., nn.Module]] = {
+        "gat-lip": partial(peers.GATLip, heads=case.heads),
+        "gatv2": peers.GATv2,
+        "gcn": peers.ResidualGCN,
+    }
+    return make[case.family](features, classes, case.layers, WIDTH)
+
+
+@torch.no_grad()
+def share_weights(source: nn.Module, target: nn.Module) -> None:
+    """Copy our parameters into the peer; PyTorch Geometric keeps a leading 1 on those of the attention.
+
+    Raises:
+        ValueError: A parameter of one side has no counterpart.
+    """
+    given = dict(source.named_parameters())
+    for name, parameter in target.named_parameters():
+        found = given.pop(name.replace(".lin_l.", ".lin_src."), None)
+        if found is None or found.numel() != parameter.numel():
+            raise ValueError(f"the peer's {name} {tuple(parameter.shape)} has no counterpart in ours.")
+        parameter.copy_(found.view_as(parameter))
+    if given:
+        raise ValueError(f"the peer has no counterpart of {', '.join(given)}.")
+
+
+def check_equal(first: Tensor, second: Tensor) -> float:
+    """The largest difference of two sides' scores, in units of the largest score.
+
+    Raises:
+        ValueError: They differ, so the two are not the same model.
+    """
+    difference = float((first - second).abs().max() / first.abs().max().clamp_min(1e-30))
+    if not difference <= TOLERANCE:
+        raise ValueError(f"the sides differ by {difference:.1e} of the largest score, more than {TOLERANCE:.0e}.")
+    return difference

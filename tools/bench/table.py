@@ -1,0 +1,119 @@
+"""The measurements as a Markdown table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tools.bench.cases import CASES, FLOOR_TARGET
+
+HEADER = (
+    "case",
+    "data, malloc",
+    "path",
+    "peer ms",
+    "ours ms",
+    "ours/peer",
+    "target",
+    "floor",
+    "ours/floor",
+    "GB",
+    "target",
+)
+DETAILS = (
+    "case",
+    "malloc",
+    "rounds",
+    "first step s",
+    "GB with it",
+    "difference",
+    "products ms",
+    "nodes ms",
+    "edges ms",
+)
+LEGEND = f"""\
+One training step (zero_grad, forward, cross-entropy, backward, Adam), float32, 2 threads, full batch; peer: PyTorch
+Geometric with torch's default Adam, ours with its fused one, as trained by default. ours/peer: median over interleaved
+rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. tuned: glibc
+keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. floor, ms: dense products at the rate of the faster library,
+tensors at the rate of copying (tools/bench/floors.py); aimed at is {FLOOR_TARGET:g} times that. GB: peer -> ours, the
+peak above imports and data over 3 warm steps, default malloc, fresh processes; + where it has to include the first one.
+first step: ours, with compiling. difference: of both sides' scores, over the largest score. ms: parts of the floor."""
+
+Row = dict[str, Any]
+
+
+def render(rows: Sequence[Row]) -> str:
+    """Table, details, failures and legend."""
+    measured = [row for row in rows if "error" not in row]
+    failed = [f"FAILED {row['case']} ({row['malloc']} malloc): {row['error']}" for row in rows if "error" in row]
+    failed += [f"{row['case']} was not compiled: {row['failure']}" for row in measured if row.get("failure")]
+    tables = [markdown([HEADER, *map(cells, measured)]), markdown([DETAILS, *map(details, measured)])]
+    return "\n\n".join([*(tables if measured else []), *failed, LEGEND])
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """One line of the table."""
+    case = CASES[row["case"]]
+    return (
+        row["case"],
+        f"{row['origin']}{' tuned' if row['malloc'] == 'tuned' else ''}",
+        row["path"],
+        number(row["peer"] * 1e3),
+        number(row["ours"] * 1e3),
+        f"{'~' if row['noisy'] else ''}{row['ratio']:.3f} ({_short(row['low'])}-{_short(row['high'])})",
+        verdict(row["ratio"], case.ratio.get(row["malloc"])),
+        number(row["floor"] * 1e3),
+        f"{row['ours'] / row['floor']:.2f} {met(row['ours'] / row['floor'], FLOOR_TARGET)}",
+        *memory_cells(row.get("memory"), case.gigabytes),
+    )
+
+
+def details(row: Row) -> tuple[str, ...]:
+    """What explains a line of the table."""
+    memory, parts = row.get("memory"), row["floor_parts"]
+    return (
+        row["case"],
+        row["malloc"],
+        str(row["rounds"]),
+        f"{row['first_step_s']:.1f}",
+        f"{memory['ours']['first'] / 1e9:.2f}" if memory else "-",
+        f"{row['difference']:.0e}",
+        *(number(parts[part] * 1e3) for part in ("products", "nodes", "edges")),
+    )
+
+
+def memory_cells(memory: Row | None, target: float | None) -> tuple[str, str]:
+    """Peak memory of both sides, and whether ours is what was aimed at."""
+    if memory is None:
+        return "-", "-"
+    peer, ours = (memory[side]["steps"] / 1e9 for side in ("peer", "ours"))
+    mark = "" if memory["ours"]["reset"] and memory["peer"]["reset"] else "+"
+    return f"{peer:.2f} -> {ours:.2f}{mark}", verdict(ours, target)
+
+
+def verdict(value: float, target: float | None) -> str:
+    """The target, and whether it is met."""
+    if target is None:
+        return "-"
+    return f"{target:g} {met(value, target)}"
+
+
+def met(value: float, target: float) -> str:
+    return "met" if value <= target else "not met"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f}"
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells, the first of which is the header, padded to equal widths."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([padded[0], rule, *padded[1:]])
