@@ -1,7 +1,7 @@
 """One round of message passing as a function: the unit that is compiled, once for all rounds of equal shape."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -16,8 +16,9 @@ class Join(NamedTuple):
     skip: Skip
     activation: Callable[[Tensor], Tensor]
 
-    def __call__(self, update: Tensor, states: list[Tensor]) -> Tensor:
-        return self.skip(self.activation(update), states)
+    def __call__(self, update: Any, states: list[Tensor]) -> Tensor:
+        joined: Tensor = self.skip(self.activation(update), states)
+        return joined
 
 
 class Features(NamedTuple):
@@ -47,7 +48,7 @@ def block(
     Returns:
         The update, and the input or None.
     """
-    x = before.update if before.join is None else before.join(before.update, before.states)
+    x: Any = before.update if before.join is None else before.join(before.update, before.states)
     dropped = x.dropout(p, layer.training) if isinstance(x, SparseFeatures) else dropout(x, p, layer.training)
     update = layer(dropped, graph)
     return update if norms is None else norms(update, graph), x if keep else None

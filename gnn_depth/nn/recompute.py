@@ -5,7 +5,6 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-
 GATHERS = (torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default)
 
 

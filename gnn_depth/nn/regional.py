@@ -36,8 +36,10 @@ class Compiled:
         self.failed: str | None = None
         self.graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
         # Compiled code is kept by code object: with one of its own, a stack neither finds another's nor fills its room.
-        own = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-        self._compiled = torch.compile(own, dynamic=False, recompile_limit=MAX_VARIANTS, options=_options())
+        code, closure = function.__code__.replace(), function.__closure__
+        own = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+        compile_as: Any = torch.compile  # its stubs lack the limit
+        self._compiled = compile_as(own, dynamic=False, recompile_limit=MAX_VARIANTS, options=_options())
 
     def __call__(self, *args: Any) -> Any:
         if self.failed is None:

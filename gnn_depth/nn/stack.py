@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from gnn_depth.nn.base import (
     LayerFactory,
     NormFactory,
     ScoreNorm,
+    Skip,
     SkipFactory,
     check_probability,
     part_class,
@@ -107,17 +108,23 @@ class DeepGNN(nn.Module):
     def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
         """Class scores (logits) of every node."""
         run = self._block_for(graph)
-        update, states, join = self._encode(x), [], None
+        update: Any = self._encode(x)
+        states: list[Tensor] = []
+        join: Join | None = None
         for position, layer in enumerate(self.layers):
             if join is not None and join.skip.reads == "all":  # more of them in every round, and no two rounds alike
                 update, join = join(update, states), None
-            skip = self.skips[position] if position < len(self.skips) else None
-            keep = skip is not None and skip.reads != "nothing"
-            norms = self.norms[position] if skip is not None else None
-            update, state = run(Features(update, states, join), layer, norms, graph, self.dropout, keep)
-            states = [] if not keep else [*states, state] if skip.reads == "all" else [state]
-            join = None if skip is None else Join(skip, self._activation(position))
+            skip = self._skip(position)
+            norms = self.norms[position] if skip else None
+            before = Features(update, states, join)
+            update, state = run(before, layer, norms, graph, self.dropout, skip is not None and skip.reads != "nothing")
+            states = [*(states if skip and skip.reads == "all" else []), *([] if state is None else [state])]
+            join = Join(skip, self._activation(position)) if skip else None
         return self.decoder(update if join is None else join(update, states))
+
+    def _skip(self, position: int) -> Skip | None:
+        """The skip connection after a layer; the last one has none where there is no decoder."""
+        return self.skips[position] if position < len(self.skips) else None  # type: ignore[return-value]
 
     def compile_layers(self) -> None:
         """Compile the rounds of message passing: once for all of equal shape, at the next pass.
@@ -140,8 +147,9 @@ class DeepGNN(nn.Module):
         """Make the graph compute and keep what layers and norms will ask it for: compiled code cannot."""
         for layer in self.layers:
             training = layer.training
+            assert isinstance(layer, Layer)
             weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
-            layer.eval()(weight.new_zeros(graph.num_sources, layer.in_channels), graph)
+            layer.eval()(weight.new_zeros((graph.num_sources, layer.in_channels)), graph)
             layer.train(training)
         graph.derive()
 

@@ -1,6 +1,7 @@
 """The best epoch of a run."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,21 @@ class BestEpoch:
         self.metrics: dict[str, float] = {}
         self.weights: dict[str, Tensor] = {}
 
-    def see(self, epoch: int, metrics: dict[str, float], module: L.LightningModule) -> None:
-        """Look at an epoch that has just been validated."""
-        if self.monitor not in metrics or not math.isfinite(metrics.get("val/loss", 0.0)):
+    def see(self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule) -> None:
+        """Look at an epoch that has just been validated; of its metrics one is read, and the rest if it is better."""
+        if self.monitor not in metrics:
             return
-        if self.epoch is None or metrics[self.monitor] > self.metrics[self.monitor]:
-            self.epoch, self.metrics = epoch, dict(metrics)
+        value = float(metrics[self.monitor])
+        if self.epoch is not None and not value > self.metrics[self.monitor]:
+            return
+        if math.isfinite(metrics.get("val/loss", 0.0)):
+            self.epoch, self.metrics = epoch, numbers(metrics)
             self.weights = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
 
-    def complete(self, epoch: int, metrics: dict[str, float]) -> None:
-        """Add the training metrics, which are known after the epoch's validation only."""
+    def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
+        """Add the metrics that were not known yet when the epoch was validated."""
         if self.epoch == epoch:
-            self.metrics = self.metrics | metrics
+            self.metrics = self.metrics | numbers(metrics)
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
         """Write the best epoch's weights as a checkpoint, without the optimizer's state."""
@@ -59,3 +63,8 @@ class BestEpoch:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of :meth:`state_dict`."""
         self.epoch, self.metrics, self.weights = state["epoch"], state["metrics"], state["weights"]
+
+
+def numbers(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
+    """Metrics as numbers, wherever they are now."""
+    return {name: float(value) for name, value in metrics.items()}

@@ -1,6 +1,6 @@
 """The only LightningModule: trains a stack of parts to classify nodes."""
 
-import inspect
+import math
 from typing import Any, Literal, NoReturn
 
 import lightning as L
@@ -18,11 +18,17 @@ from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
 from gnn_depth.registry import unknown
+from gnn_depth.training.compiling import Compile, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
-from gnn_depth.training.metrics import MONITORED, classification_metrics
+from gnn_depth.training.epoch_log import EpochLog, means
+from gnn_depth.training.hparams import PlainHyperparameters
+from gnn_depth.training.measured import Sets
+from gnn_depth.training.metrics import MONITORED, classification_metrics, update
+from gnn_depth.training.optimizers import fused
+from gnn_depth.training.validation import OneBatchValidation
 
 
-class NodeClassifier(L.LightningModule):
+class NodeClassifier(PlainHyperparameters):
     """Assemble a deep GNN from named parts and train it with cross-entropy.
 
     Every epoch is one full-batch step. One forward pass in evaluation mode serves the validation and the
@@ -45,6 +51,8 @@ class NodeClassifier(L.LightningModule):
         optimizer: Optimizer of all parameters.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: ``multiclass`` or ``binary`` (adds ROC AUC), taken from the data.
+        compile: Whether layers are compiled when training starts: ``on``, ``off``, or ``auto``, where it saves more
+            time than it takes.
 
     Raises:
         ValueError: A part has no place in this model, or a number is out of its range.
@@ -69,6 +77,7 @@ class NodeClassifier(L.LightningModule):
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
         scheduler: LRSchedulerCallable | None = None,
         task: Task = "multiclass",
+        compile: Compile = "auto",
     ) -> None:
         super().__init__()
         self._save_plain_hyperparameters()
@@ -88,6 +97,9 @@ class NodeClassifier(L.LightningModule):
         )
         init(self.stack)
         self.optimizer, self.scheduler = optimizer, scheduler
+        self.num_classes, self.task, self.compiling = num_classes, task, compile
+        self.epoch_log = EpochLog()
+        self._sets: Sets | None = None
         self.train_metrics = classification_metrics("multiclass", num_classes).clone(prefix="train/")
         self.val_metrics = classification_metrics(task, num_classes).clone(prefix="val/")
         self.test_metrics = classification_metrics(task, num_classes).clone(prefix="test/")
@@ -101,23 +113,39 @@ class NodeClassifier(L.LightningModule):
             raise MisconfigurationException(
                 "precision 16-true has no room for deep stacks: take 16-mixed, bf16-mixed or bf16-true."
             )
+        if stage == "fit":
+            OneBatchValidation.replace(self.trainer)
+
+    def on_train_start(self) -> None:
+        compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
         generator_state = torch.get_rng_state()
-        scores, classes = self(batch)[batch.train_mask], batch.y[batch.train_mask]
-        loss = F.cross_entropy(scores, classes)
-        if not loss.isfinite():
+        self._sets = Sets.of(batch, self.num_classes, self._sets)
+        train = self._sets.train
+        scores = self(batch).index_select(0, train.nodes)
+        loss = F.cross_entropy(scores, train.classes)
+        if not math.isfinite(loss.item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", loss, batch)
-        self.train_metrics.update(scores.detach(), classes)
-        self._log({"train/loss": loss.detach(), "train/lr": self._learning_rate()}, len(classes))
-        self._log(self.train_metrics, len(classes))
+        rate = {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"])}
+        if self.trainer.num_training_batches == 1:
+            self.epoch_log.open(self.trainer)
+            mean, counts = means(self.trainer, loss.detach(), train.counts(scores.detach()))
+            self.epoch_log.put(self.trainer, {"train/loss": mean, **train.metrics(counts), **rate})
+        else:
+            update(self.train_metrics, scores.detach(), train.classes)
+            self._log({"train/loss": loss.detach(), **rate}, len(train.classes))
+            self._log(self.train_metrics, len(train.classes))
         return loss
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
         scores = self(batch)
-        self._evaluate("val", scores, batch)
-        self._evaluate("test", scores, batch)
+        if self._is_one_batch_an_epoch():
+            self._evaluate_epoch(scores, batch)
+        else:
+            self._evaluate("val", scores, batch)
+            self._evaluate("test", scores, batch)
 
     def test_step(self, batch: NodeBatch, batch_idx: int) -> None:
         self._evaluate("test", self(batch), batch)
@@ -126,9 +154,26 @@ class NodeClassifier(L.LightningModule):
         """Class probabilities of every node, shape (nodes, classes)."""
         return self(batch).softmax(-1)
 
+    def configure_callbacks(self) -> list[L.Callback]:
+        here = self.epoch_log in self.trainer.callbacks  # type: ignore[attr-defined]
+        return [] if here else [self.epoch_log]
+
+    def on_validation_model_zero_grad(self) -> None:
+        # The optimizer has a list of the parameters; super walks all modules.
+        for group in self._optimizer().param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Lightning notes here, sixty times an epoch, which hook it is in. For nn.Module it might be a parameter.
+        if name == "_current_fx_name":
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
     def configure_optimizers(self) -> Any:
         try:
-            optimizer = self.optimizer(self.parameters())
+            optimizer = fused(self.optimizer(self.parameters()), self._trainer)
         except ValueError as error:
             raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
         if self.scheduler is None:
@@ -147,14 +192,37 @@ class NodeClassifier(L.LightningModule):
         if len(classes) == 0:
             return
         metrics = self.val_metrics if stage == "val" else self.test_metrics
-        # In float64 the probabilities of confident models still differ, and ROC AUC can rank them.
-        metrics.update(scores.double().softmax(-1), classes)
+        update(metrics, scores, classes)
         self._log(metrics, len(classes))
         if stage == "val":
             loss = F.cross_entropy(scores, classes)
-            if self.trainer.state.fn == TrainerFn.FITTING and not loss.isfinite():
+            if self.trainer.state.fn == TrainerFn.FITTING and not math.isfinite(loss.item()):
                 self._diverged("validation", loss, batch)
             self._log({"val/loss": loss}, len(classes))
+
+    def _evaluate_epoch(self, scores: Tensor, batch: NodeBatch) -> None:
+        """Put the evaluation of an epoch of one batch beside its training."""
+        self._sets = Sets.of(batch, self.num_classes, self._sets)
+        evaluated = self._sets.evaluated
+        if not evaluated.names:
+            return
+        scores = scores.index_select(0, evaluated.nodes)
+        values = evaluated.losses(scores)
+        if values and not math.isfinite(values["val/loss"].item()):
+            self._diverged("validation", values["val/loss"], batch)
+        values |= evaluated.metrics(evaluated.counts(scores))
+        if self.task == "binary":
+            values |= evaluated.areas(scores)
+        self.epoch_log.put(self.trainer, dict(zip(values, means(self.trainer, *values.values()), strict=True)))
+
+    def _is_one_batch_an_epoch(self) -> bool:
+        trainer = self.trainer
+        return (
+            trainer.state.fn == TrainerFn.FITTING
+            and not trainer.sanity_checking
+            and trainer.num_training_batches == 1
+            and trainer.num_val_batches == [1]
+        )
 
     def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:
         where = first_non_finite(self.stack, batch)
@@ -164,36 +232,7 @@ class NodeClassifier(L.LightningModule):
         # One point an epoch: on_step would add a second tag of each name.
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=batch_size, sync_dist=True)
 
-    def _learning_rate(self) -> float:
+    def _optimizer(self) -> torch.optim.Optimizer:
         optimizer = self.optimizers(use_pl_optimizer=False)
         assert isinstance(optimizer, torch.optim.Optimizer)
-        return optimizer.param_groups[0]["lr"]
-
-    def _save_plain_hyperparameters(self) -> None:
-        """Keep what a checkpoint can hold as plain data: all of a config; of a call in Python, what is no object."""
-        frame = inspect.currentframe()
-        self.save_hyperparameters(frame=frame and frame.f_back)
-        defaults = inspect.signature(type(self).__init__).parameters
-        objects = [name for name, value in self.hparams.items() if not _plain(value)]
-        self._given_as_objects = [name for name in objects if self.hparams[name] is not defaults[name].default]
-        self.remove_ignored_hparams(objects)
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["given_as_objects"] = self._given_as_objects
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to stand defaults in for parts that the checkpoint cannot hold."""
-        missing = set(checkpoint.get("given_as_objects", ())) - set(self._given_as_objects)
-        if missing:
-            raise ValueError(
-                f"this model was built in Python, and its checkpoint does not hold {', '.join(sorted(missing))}: "
-                "give the same to load_from_checkpoint."
-            )
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_plain(item) for item in value.values())
-    if isinstance(value, list):
-        return all(_plain(item) for item in value)
-    return value is None or isinstance(value, bool | int | float | str)
+        return optimizer

@@ -7,12 +7,13 @@ from typing import Any
 
 import lightning as L
 import numpy as np
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
-from gnn_depth.training.best import BestEpoch
+from gnn_depth.training.best import BestEpoch, numbers
 from gnn_depth.training.divergence import Diverged
+from gnn_depth.training.loggers import folder_loggers
 from gnn_depth.training.metrics import selection_metric
 from gnn_depth.training.runs import digest, environment, new_run_folder, write_atomically, write_result
 
@@ -35,7 +36,7 @@ class RunRecorder(L.Callback):
         self.folder: Path | None = None
         self.best = BestEpoch()
         self.result: dict[str, Any] = {}
-        self._last: dict[str, float] = {}
+        self._last: dict[str, Tensor] = {}
         self._hparams: dict[str, Any] = {}
 
     def open(self, config_text: str, hparams: dict[str, Any], name: str, seed: int | None) -> list[Logger]:
@@ -63,7 +64,7 @@ class RunRecorder(L.Callback):
             "started": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
             **environment(),
         }
-        loggers = _loggers(self.folder)
+        loggers = folder_loggers(self.folder)
         self._write_config(config_text)
         self._write()
         return loggers
@@ -96,11 +97,11 @@ class RunRecorder(L.Callback):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
-            self._last = _numbers(trainer)
+            self._last = dict(trainer.callback_metrics)
             self.best.see(trainer.current_epoch, self._last, pl_module)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._last = _numbers(trainer)
+        self._last = dict(trainer.callback_metrics)
         self.best.complete(trainer.current_epoch, self._last)
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -138,7 +139,7 @@ class RunRecorder(L.Callback):
     def _metrics(self) -> dict[str, float]:
         """Metrics of the last epoch, and as ``X_at_best_val`` those of the best validation epoch."""
         best = {f"{name}_at_best_val".replace("/", "_"): value for name, value in self.best.metrics.items()}
-        return self._last | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
+        return numbers(self._last) | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
         assert self.folder is not None
@@ -157,16 +158,6 @@ class RunRecorder(L.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best.load_state_dict(state_dict)
-
-
-def _numbers(trainer: L.Trainer) -> dict[str, float]:
-    return {name: value.item() for name, value in trainer.callback_metrics.items()}
-
-
-def _loggers(folder: Path) -> list[Logger]:
-    csv = CSVLogger(folder, name="", version="")
-    _ = csv.experiment  # opened while the folder is empty: it warns of any file that it finds there
-    return [TensorBoardLogger(folder, name="", version="", default_hp_metric=False), csv]
 
 
 def final_metrics(metrics: dict[str, float]) -> dict[str, float]:

@@ -34,6 +34,19 @@ class Tiny(NodeDataModule):
         return NodeBatch(x if self._x is None else self._x, y, graph, place < 3, (place >= 3) & (place < 6), place >= 6)
 
 
+class Several:
+    """A loader that is no full batch: the same graph several times."""
+
+    def __init__(self, data, count):
+        self.batch, self.count = data.batch, count
+
+    def __iter__(self):
+        return iter([self.batch] * self.count)
+
+    def __len__(self):
+        return self.count
+
+
 @pytest.fixture
 def tiny():
     return Tiny()

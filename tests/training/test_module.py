@@ -28,7 +28,7 @@ class Collect(Callback):
 def test_training_is_the_plain_loop_over_the_same_stack(tiny, make_trainer, model):
     twin = NodeClassifier(4, 2, hidden_channels=8)
     twin.load_state_dict(model.state_dict())
-    optimizer = torch.optim.Adam(twin.parameters(), lr=0.005, weight_decay=5e-4)
+    optimizer = torch.optim.Adam(twin.parameters(), lr=0.005, weight_decay=5e-4, fused=True)
     losses, batch = [], tiny.batch
     for _ in range(5):
         optimizer.zero_grad()

@@ -30,7 +30,7 @@ class _Additive(Function):
     def forward(x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
         if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
             return _score(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
-        chunks = zip(*(index.split(_chunk(att_HC)) for index in (graph.target, graph.source)), strict=True)
+        chunks = zip(*(torch.split(index, _chunk(att_HC)) for index in (graph.target, graph.source)), strict=True)
         scores = [_score(x_dst_NHC, x_src_SHC, att_HC, target, source, slope) for target, source in chunks]
         return torch.cat(scores) if scores else x_dst_NHC.new_zeros(0, att_HC.shape[0])
 
@@ -81,7 +81,7 @@ def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transpo
     here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
     size = _chunk(x_NHC)
     total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=torch.promote_types(x_NHC.dtype, grad_EH.dtype))
-    for grad, node, neighbour in zip(grad_EH.split(size), here.split(size), there.split(size), strict=True):
+    for grad, node, neighbour in zip(*(torch.split(part, size) for part in (grad_EH, here, there)), strict=True):
         positive = (x_NHC[node] + other[neighbour] > 0).to(total_NHC.dtype)
         # Not in place: a second derivative runs through here.
         total_NHC = total_NHC.index_add(0, node, grad[..., None] * (positive * (1 - slope) + slope))
@@ -117,7 +117,8 @@ def _derivative(
 
 
 def _additive_jvp(ctx: Any, dst_t: Tensor | None, src_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:
-    return _derivative(*ctx.saved_tensors, (dst_t, src_t, att_t), ctx.graph, ctx.slope)
+    x_dst, x_src, att = ctx.saved_tensors
+    return _derivative(x_dst, x_src, att, (dst_t, src_t, att_t), ctx.graph, ctx.slope)
 
 
 def _shared_jvp(ctx: Any, x_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:

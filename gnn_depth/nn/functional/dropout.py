@@ -1,5 +1,6 @@
 """Dropout that stores no mask: the mask is computed again from two random numbers and each element's position."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -94,4 +95,4 @@ def _positions(x: Tensor) -> Tensor:
     return (rows[:, None] * columns + column).view(x.shape)
 
 
-_dropout = with_jvp(_Dropout, lambda ctx, x_t, *_: _dropout(x_t, *ctx.saved_tensors, ctx.p))
+_dropout: Callable[..., Tensor] = with_jvp(_Dropout, lambda ctx, x_t, *_: _dropout(x_t, *ctx.saved_tensors, ctx.p))

@@ -42,7 +42,7 @@ def with_jvp(function: type[Function], jvp: Callable[..., Tensor]) -> Callable[.
     forward_mode = type(function.__name__, (function,), rules)
 
     def call(*args: Any) -> Tensor:
-        chosen = function if torch.compiler.is_compiling() else forward_mode
+        chosen: Any = function if torch.compiler.is_compiling() else forward_mode
         return chosen.apply(*args)
 
     return call

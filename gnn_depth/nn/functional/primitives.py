@@ -19,7 +19,7 @@ def edge_dot(
     query: Float[Tensor, "nodes heads channels"], key: Float[Tensor, "sources heads channels"], graph: Graph
 ) -> Float[Tensor, "edges heads"]:
     r"""Dot-product scores :math:`s_{ijh} = q_{ih} \cdot k_{jh}` of the edges :math:`j \to i`."""
-    return sddmm(query, key, graph)
+    return sddmm(*_two(query, key), graph)
 
 
 def edge_additive(
@@ -35,4 +35,9 @@ def edge_additive(
     """
     if x_dst is x_src and graph.reverse is not None:
         return shared_additive(x_src, att, graph, negative_slope)
-    return additive(x_dst, x_src, att, graph, negative_slope)
+    return additive(*_two(x_dst, x_src), att, graph, negative_slope)
+
+
+def _two(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Two tensors, where one stands at both ends: compilation does not follow a function that is given one twice."""
+    return (first.view_as(first) if first is second else first), second

@@ -2,6 +2,7 @@
 
 # N nodes, E edges, H heads
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -87,8 +88,8 @@ class _Max(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        share_EH, graph = _share_of_maximum(*ctx.saved_tensors, ctx.graph), ctx.graph
-        return share_EH * _spread(grads[0], graph, False), None
+        values_EH, largest_NH = ctx.saved_tensors
+        return _share_of_maximum(values_EH, largest_NH, ctx.graph) * at_target(grads[0], ctx.graph), None
 
 
 class _Softmax(Function):
@@ -123,13 +124,23 @@ def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) ->
 
 
 def _max_jvp(ctx: Any, values_t: Tensor, _: None) -> Tensor:
-    return segment_sum(_share_of_maximum(*ctx.saved_tensors, ctx.graph) * values_t, ctx.graph)
+    values_EH, largest_NH = ctx.saved_tensors
+    return segment_sum(_share_of_maximum(values_EH, largest_NH, ctx.graph) * values_t, ctx.graph)
 
 
-_spread = with_jvp(_Spread, lambda ctx, values_t, *_: _spread(values_t, ctx.graph, ctx.from_source))
-_collect = with_jvp(_Collect, lambda ctx, values_t, *_: _collect(values_t, ctx.graph, ctx.to_source))
-_max = with_jvp(_Max, _max_jvp)
-_softmax = with_jvp(_Softmax, lambda ctx, scores_t, _: _softmax_derivative(*ctx.saved_tensors, scores_t, ctx.graph))
+def _softmax_jvp(ctx: Any, scores_t: Tensor, _: None) -> Tensor:
+    (alpha_EH,) = ctx.saved_tensors
+    return _softmax_derivative(alpha_EH, scores_t, ctx.graph)
+
+
+_spread: Callable[..., Tensor] = with_jvp(
+    _Spread, lambda ctx, values_t, *_: _spread(values_t, ctx.graph, ctx.from_source)
+)
+_collect: Callable[..., Tensor] = with_jvp(
+    _Collect, lambda ctx, values_t, *_: _collect(values_t, ctx.graph, ctx.to_source)
+)
+_max: Callable[..., Tensor] = with_jvp(_Max, _max_jvp)
+_softmax: Callable[..., Tensor] = with_jvp(_Softmax, _softmax_jvp)
 
 
 def widen(x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Features that are mostly zero, such as bags of words, as rows of a sparse matrix."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,7 +56,7 @@ def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     """
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
         return x
-    version, sparse = _KNOWN.get(x, (None, None))
+    version, sparse = _KNOWN.get(x, (None, None))  # type: ignore[no-untyped-call]
     if version != x._version:
         sparse = _sparse(x) if torch.count_nonzero(x) < DENSEST * x.numel() else None
         _KNOWN[x] = x._version, sparse
@@ -68,7 +69,9 @@ _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 def _is_differentiated(x: Tensor) -> bool:
     if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
-    return torch.autograd.forward_ad._current_level >= 0 and torch.autograd.forward_ad.unpack_dual(x)[1] is not None
+    # Outside a forward-mode level nothing has a tangent, and unpacking fails.
+    in_level = torch.autograd.forward_ad._current_level >= 0
+    return in_level and torch.autograd.forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _sparse(x: Tensor) -> SparseFeatures:
@@ -118,5 +121,7 @@ class _LinearTransposed(Function):
         return _linear(grads[0], ctx.x), None
 
 
-_linear = with_jvp(_Linear, lambda ctx, weight_t, _: _linear(weight_t, ctx.x))
-_linear_transposed = with_jvp(_LinearTransposed, lambda ctx, grad_t, _: _linear_transposed(grad_t, ctx.x))
+_linear: Callable[..., Tensor] = with_jvp(_Linear, lambda ctx, weight_t, _: _linear(weight_t, ctx.x))
+_linear_transposed: Callable[..., Tensor] = with_jvp(
+    _LinearTransposed, lambda ctx, grad_t, _: _linear_transposed(grad_t, ctx.x)
+)

@@ -1,0 +1,69 @@
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.training import NodeClassifier, compiling
+from gnn_depth.training.compiling import decide, steps_of
+
+
+@pytest.fixture
+def stack():
+    return DeepGNN(8, 3, partial(GAT, heads=2), num_layers=30, hidden_channels=32)
+
+
+@pytest.fixture(autouse=True)
+def compiler(monkeypatch):
+    monkeypatch.setattr(compiling, "which", lambda name: f"/usr/bin/{name}")
+
+
+def test_a_long_training_is_compiled_and_a_short_one_is_not(stack):
+    assert decide("auto", stack, 2708, steps=10_000).compiled
+    assert not decide("auto", stack, 2708, steps=10).compiled
+    assert decide("auto", stack, 2708, steps=-1).compiled
+
+
+def test_on_and_off_are_obeyed_whatever_it_costs(stack):
+    assert decide("on", stack, 2708, steps=1).compiled
+    assert not decide("off", stack, 2708, steps=10**9).compiled
+
+
+def test_a_layer_without_attention_has_less_to_gain():
+    gcn = DeepGNN(8, 3, GCN, num_layers=30, hidden_channels=64)
+    gat = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64)
+    assert decide("auto", gat, 2708, 1000).compiled
+    assert not decide("auto", gcn, 2708, 1000).compiled
+
+
+def test_without_a_compiler_auto_says_so(stack, monkeypatch):
+    monkeypatch.setattr(compiling, "which", lambda name: None)
+    decision = decide("auto", stack, 2708, steps=10**6)
+    assert not decision.compiled
+    assert "no C++ compiler" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "expected"), [(7, -1, 7), (-1, 5, 5), (7, 5, 5), (-1, -1, -1)], ids=lambda value: str(value)
+)
+def test_the_steps_to_come_end_with_whatever_ends_first(epochs, steps, expected):
+    trainer = SimpleNamespace(max_epochs=epochs, max_steps=steps, num_training_batches=1)
+    assert steps_of(trainer) == expected
+
+
+def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
+    assert not decide("auto", stack, None, steps=10**9).compiled
+
+
+def test_a_compiled_training_ends_with_the_metrics_of_an_uncompiled_one(tiny, make_trainer):
+    ended = []
+    for choice in ("on", "off"):
+        torch.manual_seed(0)
+        model = NodeClassifier(4, 2, layer=GAT, num_layers=3, hidden_channels=8, dropout=0.3, compile=choice)
+        trainer = make_trainer(epochs=4)
+        trainer.fit(model, tiny)
+        assert (model.stack._compiled is not None) == (choice == "on")
+        ended.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+    assert ended[0] == pytest.approx(ended[1], rel=1e-4)
