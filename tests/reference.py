@@ -20,6 +20,38 @@ def aggregate(weights: Tensor, x: Tensor, graph: Graph) -> Tensor:
     return torch.stack(out)
 
 
+def edge_dot(query: Tensor, key: Tensor, graph: Graph) -> Tensor:
+    rows = []
+    for target, source in zip(graph.target.tolist(), graph.source.tolist()):
+        rows.append(torch.stack([query[target, head] @ key[source, head] for head in range(query.shape[1])]))
+    return torch.stack(rows) if rows else query.new_zeros(0, query.shape[1])
+
+
+def edge_additive(x_dst: Tensor, x_src: Tensor, att: Tensor, graph: Graph, slope: float) -> Tensor:
+    rows = []
+    for target, source in zip(graph.target.tolist(), graph.source.tolist()):
+        row = []
+        for head in range(att.shape[0]):
+            total = att.new_zeros(())
+            for dst, src, a in zip(x_dst[target, head], x_src[source, head], att[head]):
+                total = total + a * (dst + src) * (1 if dst + src > 0 else slope)
+            row.append(total)
+        rows.append(torch.stack(row))
+    return torch.stack(rows) if rows else att.new_zeros(0, len(att))
+
+
+def segment_sum(values: Tensor, graph: Graph) -> Tensor:
+    zero = torch.zeros_like(values[:0].sum(0))
+    return torch.stack([sum((values[edge] for edge in in_edges(graph, node)), zero) for node in range(graph.num_nodes)])
+
+
+def segment_max(values: Tensor, graph: Graph) -> Tensor:
+    """Of the nodes with edges."""
+    neighbourhoods = [in_edges(graph, node) for node in range(graph.num_nodes)]
+    rows = [torch.stack([values[edge] for edge in edges]).amax(0) for edges in neighbourhoods if edges]
+    return torch.stack(rows) if rows else values
+
+
 def softmax(scores: Tensor, graph: Graph) -> Tensor:
     rows: list[Tensor] = [torch.zeros(0)] * graph.num_edges
     for node in range(graph.num_nodes):

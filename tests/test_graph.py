@@ -99,3 +99,114 @@ def test_edges_of_another_shape_or_type_are_refused():
         Graph(torch.zeros(3, 2, dtype=torch.long), 3)
     with pytest.raises(ValueError, match="int64 tensor of shape"):
         Graph(torch.zeros(2, 3), 3)
+
+
+@given(edge_lists())
+def test_the_reverse_of_an_edge_swaps_its_ends_and_leads_back(drawn):
+    edge_index, num_nodes = drawn
+    graph = Graph(torch.cat([edge_index, edge_index.flip(0)], 1), num_nodes)
+    reverse = graph.reverse
+    assert torch.equal(graph.source[reverse], graph.target)
+    assert torch.equal(graph.target[reverse], graph.source)
+    assert torch.equal(reverse[reverse], torch.arange(graph.num_edges))
+
+
+@given(edge_lists())
+def test_a_reverse_exists_exactly_where_every_edge_runs_both_ways_equally_often(drawn):
+    edge_index, num_nodes = drawn
+    symmetric = as_multiset(edge_index) == as_multiset(edge_index.flip(0))
+    assert (Graph(edge_index, num_nodes).reverse is not None) == symmetric
+
+
+@pytest.mark.parametrize(
+    ("edges", "mirrored"),
+    [
+        ([(0, 1), (1, 0)], True),
+        ([(0, 1)], False),
+        ([(0, 1), (0, 1), (1, 0)], False),
+        ([(0, 1), (0, 1), (1, 0), (1, 0)], True),
+        ([(2, 2), (2, 2)], True),
+        ([(2, 2), (0, 2)], False),
+        ([(0, 1), (1, 2), (2, 0)], False),
+        ([], True),
+    ],
+)
+def test_repeated_edges_and_self_loops_are_mirrored_one_by_one(edges, mirrored):
+    graph = Graph(torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), 3)
+    assert (graph.reverse is not None) == mirrored
+    if mirrored:
+        assert torch.equal(graph.edge_index[:, graph.reverse], graph.edge_index.flip(0))
+
+
+@st.composite
+def blocks(draw):
+    num_nodes, others = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    edge = st.tuples(st.integers(0, num_nodes + others - 1), st.integers(0, num_nodes - 1))
+    edges = draw(st.lists(edge, max_size=15))
+    return torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), num_nodes, num_nodes + others
+
+
+@given(blocks(), st.integers(1, 3))
+def test_a_block_has_pointers_for_its_targets_and_rows_that_reach_all_its_sources(drawn, heads):
+    edge_index, num_nodes, num_sources = drawn
+    block = Graph(edge_index, num_nodes, num_sources=num_sources)
+    assert as_multiset(block.edge_index) == as_multiset(edge_index)
+    assert torch.equal(block.in_degree, torch.bincount(edge_index[1], minlength=num_nodes))
+    rows = block.rows(heads)
+    assert rows.shape == (num_nodes * heads, num_sources * heads)
+    assert (len(rows.ptr), len(rows.transposed_ptr)) == (num_nodes * heads + 1, num_sources * heads + 1)
+    dense = torch.zeros(num_nodes, num_sources).index_put_((edge_index[1], edge_index[0]), torch.ones(1), True)
+    assert torch.equal(pattern(rows.ptr, rows.source, rows.shape), torch.kron(dense, torch.eye(heads)))
+    transposed = pattern(rows.transposed_ptr, rows.transposed_target, rows.shape[::-1])
+    assert torch.equal(transposed, torch.kron(dense, torch.eye(heads)).t())
+
+
+def pattern(ptr, neighbour, shape):
+    row = torch.repeat_interleave(torch.arange(shape[0]), ptr.diff().long())
+    return torch.zeros(shape).index_put_((row, neighbour.long()), torch.ones(1), True)
+
+
+@given(blocks())
+def test_self_loops_of_a_block_are_those_of_its_targets(drawn):
+    edge_index, num_nodes, num_sources = drawn
+    looped = Graph(edge_index, num_nodes, num_sources=num_sources).with_self_loops()
+    assert (looped.num_nodes, looped.num_sources) == (num_nodes, num_sources)
+    proper = edge_index[:, edge_index[0] != edge_index[1]]
+    loops = torch.arange(num_nodes).expand(2, -1)
+    assert as_multiset(looped.edge_index) == as_multiset(torch.cat([proper, loops], 1))
+
+
+def test_a_block_names_the_first_edge_out_of_range_and_both_ranges():
+    Graph(torch.tensor([[4], [1]]), 2, num_sources=5)
+    with pytest.raises(ValueError, match=r"edge 1 is \(5, 0\), but nodes run from 0 to 1, sources to 4"):
+        Graph(torch.tensor([[4, 5], [1, 0]]), 2, num_sources=5)
+    with pytest.raises(ValueError, match=r"edge 0 is \(1, 4\), but nodes run from 0 to 1, sources to 4"):
+        Graph(torch.tensor([[1], [4]]), 2, num_sources=5)
+
+
+def test_a_block_with_fewer_sources_than_targets_is_refused():
+    with pytest.raises(ValueError, match="the first sources of a block are its 3 targets, but num_sources is 2"):
+        Graph(torch.zeros(2, 0, dtype=torch.long), 3, num_sources=2)
+
+
+def test_a_block_has_neither_gcn_weights_nor_reverse_edges():
+    block = Graph(torch.tensor([[0, 1], [1, 0]]), 2, num_sources=3)
+    assert block.reverse is None
+    with pytest.raises(ValueError, match="a block does not know the degrees of its sources"):
+        block.gcn_weights(torch.float32)
+
+
+def test_edge_ids_count_the_edges_in_the_type_of_the_pointers(graph):
+    assert graph.edge_ids.tolist() == list(range(graph.num_edges))
+    assert graph.edge_ids.dtype == graph.rows(1).ptr.dtype
+    assert graph.edge_ids is graph.edge_ids
+
+
+def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_those_made_of_it(graph):
+    looped = graph.with_self_loops()
+    graph.derive()
+    for structure in (graph, looped):
+        derived = dict(structure._derived)
+        _ = structure.edge_ids, structure.reverse, structure.padded(), structure.padded(transposed=True)
+        assert structure._derived == derived
+        assert {"edge_ids", "reverse", ("padded", False), ("padded", True)} <= derived.keys()

@@ -1,0 +1,213 @@
+"""A stack with compiled layers is the stack. Run by tests/nn/test_compiled.py, in a process of its own."""
+
+import copy
+import logging
+import os
+import pickle
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.base import FeatureNorm, ScoreNorm
+from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.norms import LipschitzNorm, PairNorm
+from gnn_depth.nn.skips import Residual
+from tests.nn.functional.cases import distance
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
+
+STACKS = {
+    "gat": partial(
+        DeepGNN,
+        layer=partial(GAT, heads=2, dropout=0.3),
+        norms=[LipschitzNorm],
+        activation="elu",
+        dropout=0.5,
+        encoder="none",
+        decoder="none",
+    ),
+    "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2, share_weights=True), norms=[PairNorm], dropout=0.6),
+    "gcn": partial(DeepGNN, layer=GCN, skip=Residual, dropout=0.5),
+}
+
+
+def two_of(kind, dtype=torch.float32, layers=3):
+    """A stack, and its copy with compiled layers."""
+    stack = STACKS[kind](6, 3, num_layers=layers, hidden_channels=4).to(dtype)
+    twin = copy.deepcopy(stack)
+    twin.compile_layers()
+    return stack, twin
+
+
+def step(stack, x, graph):
+    """Logits, loss and gradients of a training step."""
+    torch.manual_seed(7)
+    stack.zero_grad()
+    logits = stack(x, graph)
+    loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)) % 3)
+    loss.backward()
+    return [logits], [loss], [parameter.grad for parameter in stack.parameters()]
+
+
+def assert_ran_compiled(stack):
+    assert stack._compiled.failed is None
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    assert not torch._dynamo.utils.counters["graph_break"]
+
+
+def assert_same_step(stack, twin, x, graph, tolerance):
+    for wanted, got in zip(step(stack, x, graph), step(twin, x, graph)):
+        assert distance(got, wanted) <= tolerance
+
+
+def mirrored(graph):
+    return Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
+
+
+@pytest.mark.parametrize("kind", STACKS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_training_and_evaluation_are_those_of_the_stack(kind, dtype, tolerance, graph):
+    stack, twin = two_of(kind, dtype)
+    x, graph = X.to(dtype), mirrored(graph) if dtype == torch.float64 else graph
+    for _ in range(2):
+        assert_same_step(stack, twin, x, graph, tolerance)
+    if dtype == torch.float64:
+        with torch.no_grad():
+            assert distance([twin.eval()(x, graph)], [stack.eval()(x, graph)]) <= tolerance
+        assert_same_step(stack.train(), twin.train(), x, graph, tolerance)
+    assert_ran_compiled(twin)
+    for before, after in zip(stack.parameters(), twin.parameters()):
+        assert before.dtype == after.dtype == dtype
+    assert list(stack.state_dict()) == list(twin.state_dict())
+
+
+def test_several_graphs_one_after_the_other_each_get_their_own_numbers(graph):
+    stack, twin = two_of("gcn", layers=2)
+    other = Graph(torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 4, 4]]), 5)
+    for structure, x in ((graph, X), (mirrored(graph), X), (other, X[:5]), (graph, X)):
+        assert_same_step(stack, twin, x, structure, 1e-5)
+    assert_ran_compiled(twin)
+
+
+def test_a_pass_during_which_a_module_has_a_hook_calls_it_and_runs_uncompiled(graph):
+    stack, twin = two_of("gcn")
+    assert_same_step(stack, twin, X, graph, 1e-5)
+    seen = []
+    with torch.no_grad():
+        expected = stack.eval()(X, graph)
+        handle = twin.eval().layers[1].lin.register_forward_hook(lambda *args: seen.append(1))
+        assert torch.equal(twin(X, graph), expected)
+        assert seen == [1]
+        handle.remove()
+        assert distance([twin(X, graph)], [expected]) <= 1e-5
+    assert seen == [1]
+    assert_ran_compiled(twin)
+
+
+def test_copies_pickles_and_saved_states_of_a_compiled_stack_are_the_stack(graph):
+    stack, twin = two_of("gcn")
+    step(twin, X, graph)
+    for again in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
+        assert_same_step(stack, again, X, graph, 1e-5)
+        assert_ran_compiled(again)
+        assert all(p is not q for p, q in zip(again.parameters(), twin.parameters()))
+    assert all(torch.equal(value, twin.state_dict()[name]) for name, value in stack.state_dict().items())
+    fresh = STACKS["gcn"](6, 3, num_layers=3, hidden_channels=4)
+    fresh.load_state_dict(twin.state_dict())
+    assert_same_step(fresh, twin, X, graph, 1e-5)
+
+
+def test_weights_that_change_between_steps_are_seen(graph):
+    stack, twin = two_of("gcn")
+    optimizers = [torch.optim.Adam(model.parameters(), 0.1) for model in (stack, twin)]
+    for _ in range(3):
+        assert_same_step(stack, twin, X, graph, 1e-4)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+class Tempered(ScoreNorm):
+    """A plugin in plain PyTorch, with a parameter."""
+
+    def __init__(self, heads):
+        super().__init__(heads)
+        self.temperature = torch.nn.Parameter(torch.ones(heads))
+
+    def forward(self, scores, score, graph):
+        largest = torch.full((graph.num_nodes, self.heads), -1e9, dtype=scores.dtype)
+        index = graph.target[:, None].expand_as(scores)
+        largest = largest.scatter_reduce(0, index, scores, "amax", include_self=False)
+        return (scores - largest[graph.target]) * self.temperature.sigmoid()
+
+
+class Reader(FeatureNorm):
+    """A plugin that leaves PyTorch: no compiler can follow."""
+
+    def forward(self, x, graph):
+        return x / (1 + float(x.detach().numpy().max()) + x.detach().abs().max().item())
+
+
+@pytest.mark.parametrize("norm", [Tempered, Reader])
+def test_a_plugin_gives_its_numbers_whether_it_can_be_compiled_or_not(norm, graph):
+    stack = DeepGNN(6, 3, GAT if norm is Tempered else GCN, 2, 4, norms=[norm], dropout=0.5)
+    twin = copy.deepcopy(stack)
+    twin.compile_layers()
+    for _ in range(2):
+        assert_same_step(stack, twin, X, graph, 1e-5)
+    if norm is Tempered:
+        assert_ran_compiled(twin)
+
+
+def test_a_stack_whose_compilation_fails_runs_uncompiled_and_says_so_once(graph, caplog):
+    stack, twin = two_of("gcn")
+
+    def fail(*args):
+        raise torch._dynamo.exc.TorchDynamoException("no such luck\nand more of it")
+
+    twin._compiled._compiled = fail
+    with caplog.at_level(logging.WARNING, "gnn_depth"):
+        for _ in range(2):
+            assert_same_step(stack, twin, X, graph, 0)
+    assert [record.getMessage() for record in caplog.records if record.name == "gnn_depth"] == [
+        "layers run uncompiled from here on: no such luck"
+    ]
+
+
+WITHOUT_A_COMPILER = """
+import logging, torch
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GCN
+logging.basicConfig(format="%(name)s|%(message)s")
+stack = DeepGNN(6, 3, GCN, 2, 4, dropout=0.5)
+graph, x = Graph(torch.tensor([[0, 1], [1, 2]]), 3), torch.randn(3, 6)
+results = []
+for compiled in (False, True, True):
+    if compiled and stack._compiled is None:
+        stack.compile_layers()
+    torch.manual_seed(1)
+    stack.zero_grad()
+    out = stack(x, graph)
+    out.sum().backward()
+    results.append(torch.cat([out.flatten(), *(p.grad.flatten() for p in stack.parameters())]))
+assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+assert stack._compiled.failed
+"""
+
+
+def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(tmp_path):
+    environment = os.environ | {"PATH": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {name: value for name, value in environment.items() if name not in ("CXX", "CC")}
+    command = [sys.executable, "-c", WITHOUT_A_COMPILER]
+    child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    ours = [line for line in child.stderr.splitlines() if line.startswith("gnn_depth|")]
+    assert len(ours) == 1, child.stderr
+    assert ours[0].startswith("gnn_depth|layers run uncompiled from here on: ")

@@ -1,0 +1,18 @@
+"""Fixtures of the tests that compile."""
+
+import warnings
+
+import pytest
+import torch
+import torch._dynamo.utils
+
+
+@pytest.fixture
+def compiler():
+    """torch.compile, with nothing compiled before."""
+    torch.compiler.reset()
+    torch._dynamo.utils.counters.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of what it does itself
+        yield
+    torch.compiler.reset()

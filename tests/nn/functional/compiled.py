@@ -1,0 +1,123 @@
+"""What the fast functions do under compilation is what they do without it.
+
+Compiling takes seconds where nothing is on disk yet, so one function calls several of them.
+"""
+
+import pytest
+import torch
+
+from gnn_depth.nn.functional import (
+    aggregate,
+    at_source,
+    at_target,
+    dropout,
+    edge_additive,
+    edge_dot,
+    segment_max,
+    segment_softmax,
+)
+from tests.nn.functional.cases import distance, on_nodes, on_sources, randn
+from tests.nn.functional.graphs import GRAPHS
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+
+def compiled(function):
+    return torch.compile(function, dynamic=False, fullgraph=True, options={"fallback_random": True})
+
+
+def structure(kind, heads):
+    """A graph that has derived what compiled code cannot."""
+    graph = GRAPHS[kind]()
+    graph.derive()
+    graph.rows(heads)
+    return graph
+
+
+def passes(function, inputs):
+    """Values, and gradients along fixed directions."""
+    inputs = [value.detach().clone().requires_grad_() for value in inputs]
+    torch.manual_seed(7)
+    out = function(*inputs)
+    directions = torch.Generator().manual_seed(2)
+    out.backward(torch.randn(out.shape, dtype=out.dtype, generator=directions))
+    return [out.detach()], [value.grad for value in inputs]
+
+
+def assert_same(function, inputs):
+    eager, fast = passes(function, inputs), passes(compiled(function), inputs)
+    assert distance(fast[0], eager[0]) <= 1e-12
+    assert distance(fast[1], eager[1]) <= 1e-12
+
+
+@pytest.mark.parametrize("kind", ["repeated", "block"])
+def test_attention_by_dot_products(kind):
+    graph = structure(kind, 3)
+
+    def attend(query, key, x):
+        alpha = segment_softmax(edge_dot(query, key, graph), graph)
+        return aggregate(dropout(alpha, 0.3), x, graph)
+
+    assert_same(attend, (on_nodes(graph, 3), on_sources(graph, 3), on_sources(graph, 3)))
+
+
+@pytest.mark.parametrize("kind", ["directed", "block"])
+def test_attention_by_additive_scores_of_two_tensors(kind):
+    graph = structure(kind, 3)
+
+    def attend(x_dst, x_src, att):
+        scores = edge_additive(dropout(x_dst, 0.4), x_src, att, graph)
+        return aggregate(segment_softmax(scores, graph), x_src, graph)
+
+    assert_same(attend, (on_nodes(graph, 3), on_sources(graph, 3), randn(3, 3)))
+
+
+def test_attention_by_additive_scores_of_one_tensor_on_a_graph_that_runs_both_ways():
+    graph = structure("isolated_symmetric", 3)
+
+    def attend(x, att):
+        return aggregate(segment_softmax(edge_additive(x, x, att, graph), graph), dropout(x, 0.6), graph)
+
+    assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
+
+
+def test_one_tensor_at_both_ends_of_a_directed_graph():
+    graph = structure("directed", 3)
+
+    def attend(x, att):
+        scores = edge_additive(x, x, att, graph) + edge_dot(x, x, graph)
+        return aggregate(segment_softmax(scores, graph), x, graph)
+
+    assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
+
+
+def test_maxima_tied_ones_too():
+    graph = structure("symmetric", 1)
+
+    def spread(values, nodes):
+        largest = segment_max(values, graph)
+        return (at_target(largest, graph) - at_source(nodes, graph) - values).square()
+
+    values = randn(graph.num_edges, 2)
+    values[graph.ptr[0] : graph.ptr[1]] = 1.5
+    assert_same(spread, (values, randn(graph.num_nodes, 2)))
+
+
+def test_dropout_draws_the_same_masks_to_the_last_bit():
+    def drop(flat, matrix, cube, wide):
+        return [dropout(x, p) for x, p in ((flat, 0.1), (matrix, 0.5), (cube, 0.6), (wide, 0.3))]
+
+    inputs = [torch.rand(shape) + 1 for shape in ((7,), (300, 64), (4, 5, 6), (2, 2**14 + 3))]
+    fast = compiled(drop)
+    masks = []
+    for function in (drop, fast, drop, fast):
+        given = [x.clone().requires_grad_() for x in inputs]
+        torch.manual_seed(3)
+        outs = function(*given)
+        gradients = torch.autograd.grad([out.sum() for out in outs], given)
+        for out, gradient in zip(outs, gradients):
+            assert torch.equal(out == 0, gradient == 0)
+        masks.append(torch.cat([out.flatten() == 0 for out in outs]))
+        after = torch.rand(1)  # as many numbers were drawn
+        masks.append(after)
+    assert all(torch.equal(mask, other) for first in (0, 1) for mask in masks[first::2] for other in masks[first::2])

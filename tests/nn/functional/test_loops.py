@@ -1,0 +1,95 @@
+"""The fast functions are the loops over nodes and neighbours in tests/reference.py, with all their gradients."""
+
+import pytest
+import torch
+
+from gnn_depth.nn.functional import edge_additive
+from tests.nn.functional.cases import CASES, OF_GRAPHS, distance
+from tests.nn.functional.graphs import GRAPHS
+
+every_graph = pytest.mark.parametrize("kind", GRAPHS)
+HEADS = pytest.mark.parametrize("heads", [1, 3])
+
+
+def gradient_of(out, inputs):
+    """The gradients along a fixed random direction; zero for inputs that a loop over no edges never sees."""
+    if not out.requires_grad:
+        return tuple(torch.zeros_like(value) for value in inputs)
+    direction = torch.randn(out.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).to(out.dtype)
+    return torch.autograd.grad(out, inputs, direction, retain_graph=True, allow_unused=True, materialize_grads=True)
+
+
+@pytest.mark.parametrize("name", OF_GRAPHS)
+@every_graph
+@HEADS
+def test_values_and_gradients_are_those_of_a_loop(name, kind, heads):
+    case, graph = CASES[name], GRAPHS[kind]()
+    inputs = case.inputs(graph, heads)
+    ours, loop = case.ours(*inputs, graph), case.loop(*inputs, graph)
+    assert ours.requires_grad
+    assert distance([ours], [loop]) <= 1e-12
+    assert distance(gradient_of(ours, inputs), gradient_of(loop, inputs)) <= 1e-12
+
+
+@HEADS
+def test_the_product_with_sparse_features_is_that_with_the_dense_matrix(heads):
+    case = CASES["sparse_linear"]
+    inputs = case.inputs(None, heads)
+    ours, loop = case.ours(*inputs, None), case.loop(*inputs, None)
+    assert distance([ours], [loop]) <= 1e-12
+    assert distance(gradient_of(ours, inputs), gradient_of(loop, inputs)) <= 1e-12
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", ["directed", "repeated", "block"])
+@HEADS
+def test_float32_is_float64_to_its_own_rounding(name, kind, heads):
+    case, graph = CASES[name], GRAPHS[kind]()
+    wide = case.inputs(graph, heads)
+    narrow = tuple(value.detach().float().requires_grad_() for value in wide)
+    wide_out, narrow_out = case.ours(*wide, graph), case.ours(*narrow, graph)
+    assert narrow_out.dtype == torch.float32
+    assert distance([narrow_out], [wide_out]) <= 1e-5
+    assert distance(gradient_of(narrow_out, narrow), gradient_of(wide_out, wide)) <= 1e-5
+
+
+@pytest.mark.parametrize("chunk", [1, 17, 60])
+@pytest.mark.parametrize("name", ["edge_additive", "edge_additive_shared"])
+@every_graph
+@HEADS
+def test_additive_scores_are_the_same_in_many_chunks_as_in_one(chunk, name, kind, heads, monkeypatch):
+    case, graph = CASES[name], GRAPHS[kind]()
+    inputs = case.inputs(graph, heads)
+    whole = case.ours(*inputs, graph)
+    whole_gradient = gradient_of(whole, inputs)
+    monkeypatch.setattr("gnn_depth.nn.functional.additive.CHUNK", chunk)
+    parts = case.ours(*inputs, graph)
+    assert torch.equal(parts, whole)
+    assert distance(gradient_of(parts, inputs), whole_gradient) <= 1e-14
+
+
+@pytest.mark.parametrize("kind", ["directed", "symmetric", "repeated", "isolated_symmetric"])
+def test_one_tensor_at_both_ends_gives_what_two_equal_ones_give(kind):
+    graph = GRAPHS[kind]()
+    x, att = CASES["edge_additive_shared"].inputs(graph, 2)
+    other = x.detach().clone().requires_grad_()
+    one, two = edge_additive(x, x, att, graph), edge_additive(x, other, att, graph)
+    assert torch.equal(one, two)
+    grad_x, grad_att = gradient_of(one, (x, att))
+    grad_dst, grad_src, grad_att_of_two = gradient_of(two, (x, other, att))
+    assert distance((grad_x, grad_att), (grad_dst + grad_src, grad_att_of_two)) <= 1e-12
+
+
+@pytest.mark.parametrize("kind", ["directed", "symmetric"])
+def test_strided_and_expanded_tensors_give_what_contiguous_ones_give(kind):
+    graph = GRAPHS[kind]()
+    for name in OF_GRAPHS:
+        case = CASES[name]
+        inputs = case.inputs(graph, 3)
+        strided = tuple(value.detach().transpose(0, -1).contiguous().transpose(0, -1) for value in inputs)
+        strided = tuple(value.requires_grad_() for value in strided)
+        ours, wanted = case.ours(*strided, graph), case.ours(*inputs, graph)
+        assert distance([ours], [wanted]) <= 1e-14
+        assert distance(gradient_of(ours, strided), gradient_of(wanted, inputs)) <= 1e-14
+        gradients = [torch.autograd.grad(out.sum(), given) for out, given in ((ours, strided), (wanted, inputs))]
+        assert distance(*gradients) <= 1e-14  # the gradient of a sum is an expanded number

@@ -1,0 +1,192 @@
+import importlib
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.base import Layer
+from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
+from gnn_depth.nn.functional.sparse_features import DENSEST, SMALLEST, _sparse
+from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.skips import Residual
+from tests.nn.functional.cases import distance
+
+# The package has a function of the same name.
+MODULE = importlib.import_module("gnn_depth.nn.functional.sparse_features")
+
+
+def words(rows, columns, share=0.05, dtype=torch.float32):
+    dense = torch.randn(rows, columns, dtype=dtype) * (torch.rand(rows, columns) < share)
+    dense[rows // 2] = 0
+    return dense
+
+
+@pytest.fixture
+def large():
+    return words(256, 256)
+
+
+def assert_linear_is_dense(linear, sparse, dense):
+    direction = torch.randn(dense.shape[0], linear.out_features, dtype=dense.dtype)
+    for order in (1, 2):
+        results = []
+        for x in (sparse, dense):
+            out = linear(x)
+            gradients = torch.autograd.grad(out.pow(3), list(linear.parameters()), direction, create_graph=True)
+            if order == 2:
+                energy = sum(gradient.pow(3).sum() for gradient in gradients)
+                gradients = torch.autograd.grad(energy, list(linear.parameters()))
+            results.append([out, *gradients])
+        assert distance(*results) <= 1e-12
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_product_and_two_orders_of_its_gradients_are_those_of_the_dense_matrix(bias):
+    dense = words(30, 40, dtype=torch.float64)
+    assert_linear_is_dense(Linear(40, 5, bias=bias).double(), _sparse(dense), dense)
+
+
+def test_no_non_zeros_give_the_bias_and_no_gradient():
+    linear = Linear(6, 2)
+    out = linear(_sparse(torch.zeros(4, 6)))
+    assert torch.equal(out, linear.bias.expand(4, 2))
+    out.sum().backward()
+    assert (linear.weight.grad == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precisions_come_back_in_their_own_type(dtype):
+    dense = words(30, 40)
+    linear = Linear(40, 5).to(dtype)
+    out = linear(_sparse(dense.to(dtype)))
+    assert out.dtype == dtype
+    torch.testing.assert_close(out, linear(dense.to(dtype)), rtol=0.05, atol=0.05)
+
+
+def test_it_is_used_below_a_tenth_of_non_zeros_only():
+    assert (DENSEST, SMALLEST) == (0.1, 2**16)
+    x = torch.zeros(256, 256)
+    x.view(-1)[: 2**16 // 10] = 1  # 6553 of 6553.6
+    assert isinstance(sparse_features(x), SparseFeatures)
+    x.view(-1)[2**16 // 10] = 1
+    assert sparse_features(x) is x
+
+
+def test_it_is_used_for_large_float_matrices_only(large):
+    assert isinstance(sparse_features(large), SparseFeatures)
+    for other in (large[:-1], large.int(), large.view(-1), large.view(16, 16, 256)):
+        assert sparse_features(other) is other
+
+
+def test_it_is_made_once_for_a_tensor(large):
+    assert sparse_features(large) is sparse_features(large)
+
+
+def test_a_change_in_place_is_noticed(large):
+    before = sparse_features(large)
+    large[3, 5] = 7.0
+    after = sparse_features(large)
+    assert after is not before
+    linear = Linear(256, 3)
+    torch.testing.assert_close(linear(after), linear(large))
+    large.fill_(1.0)
+    assert sparse_features(large) is large
+
+
+def test_features_that_require_a_gradient_stay_dense_and_get_it(large):
+    x = large.requires_grad_()
+    assert sparse_features(x) is x
+    linear = Linear(256, 3)
+    linear(sparse_features(x)).sum().backward()
+    torch.testing.assert_close(x.grad, linear.weight.sum(0).expand(256, -1))
+
+
+def test_features_under_torch_func_stay_dense_and_are_differentiated(large):
+    linear = Linear(256, 3)
+    sparse_features(large)  # known already
+
+    def total(x):
+        assert sparse_features(x) is x
+        return linear(sparse_features(x)).sum()
+
+    expected = linear.weight.sum(0).expand(256, -1).detach()
+    torch.testing.assert_close(torch.func.grad(total)(large), expected)
+    tangent = torch.randn(256, 256)
+    _, moved = torch.func.jvp(total, (large,), (tangent,))
+    torch.testing.assert_close(moved, (tangent * expected).sum(), rtol=1e-4, atol=1e-3)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(large, tangent)
+        moved = torch.autograd.forward_ad.unpack_dual(total(dual)).tangent
+        torch.testing.assert_close(moved, (tangent * expected).sum(), rtol=1e-4, atol=1e-3)
+        assert isinstance(sparse_features(large.clone()), SparseFeatures)  # no part of that derivative
+
+
+@pytest.mark.parametrize("p", [0.0, 0.4, 0.6, 1.0])
+def test_dropout_of_the_sparse_form_is_that_of_the_matrix(p):
+    dense = words(30, 40)
+    torch.manual_seed(3)
+    expected = dropout(dense, p)
+    torch.manual_seed(3)
+    dropped = _sparse(dense).dropout(p)
+    everything = Linear(40, 40, bias=False)
+    with torch.no_grad():
+        everything.weight.copy_(torch.eye(40))
+    assert torch.equal(everything(dropped), expected)
+    assert torch.equal(_sparse(dense).dropout(p, training=False).values, _sparse(dense).values)
+
+
+STACKS = {
+    "gcn": partial(DeepGNN, layer=GCN, encoder="none"),
+    "gat": partial(DeepGNN, layer=partial(GAT, heads=2, dropout=0.3), encoder="none"),
+    "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2), encoder="none"),
+    "gatv2_shared": partial(DeepGNN, layer=partial(GATv2, share_weights=True), encoder="none"),
+    "residual": partial(DeepGNN, layer=GCN, encoder="none", skip=Residual),
+    "encoder": partial(DeepGNN, layer=GCN),
+}
+
+
+def logits_and_gradients(stack, x, graph):
+    torch.manual_seed(3)
+    stack.zero_grad()
+    out = stack(x, graph)
+    out.square().sum().backward()
+    return [out, *(parameter.grad for parameter in stack.parameters())]
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_a_stack_gives_the_same_logits_and_gradients_with_sparse_features_as_without(kind, graph, monkeypatch):
+    x = words(9, 200, dtype=torch.float64)
+    stack = STACKS[kind](200, 3, num_layers=2, hidden_channels=8, dropout=0.5).double()
+    seen = []
+    original = SparseFeatures.linear
+    monkeypatch.setattr(SparseFeatures, "linear", lambda *args: seen.append(1) or original(*args))
+    monkeypatch.setattr(MODULE, "SMALLEST", 1)
+    sparse = logits_and_gradients(stack, x, graph)
+    assert bool(seen) == (kind != "residual")  # whose skip reads the features themselves
+    seen.clear()
+    monkeypatch.setattr(MODULE, "SMALLEST", float("inf"))
+    assert distance(sparse, logits_and_gradients(stack, x, graph)) <= 1e-12
+    assert not seen
+
+
+class Plugin(Layer):
+    """Says nothing of sparse features."""
+
+    def __init__(self, in_channels, out_channels):
+        super().__init__(in_channels, out_channels)
+        self.lin = torch.nn.Linear(in_channels, out_channels)
+
+    def reset_parameters(self):
+        self.lin.reset_parameters()
+
+    def forward(self, x, graph):
+        assert isinstance(x, torch.Tensor)
+        return self.lin(x)
+
+
+def test_a_layer_that_does_not_say_that_it_takes_sparse_features_gets_a_tensor(graph, monkeypatch):
+    monkeypatch.setattr(MODULE, "SMALLEST", 1)
+    stack = DeepGNN(200, 3, Plugin, 2, 4, encoder="none")
+    assert stack(words(9, 200), graph).shape == (9, 3)

@@ -1,0 +1,18 @@
+"""Runs the tests of compiled code in a process of their own: torch cannot trace the shape checks of this one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("tests", ["functional/compiled.py", "compiled_stack.py"])
+def test_compiled_code_does_what_it_does_uncompiled(tests):
+    without_shape_checks = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-q", *without_shape_checks, "--durations=5", str(HERE / tests)]
+    child = subprocess.run(command, cwd=HERE.parent.parent, capture_output=True, text=True, check=False)
+    print(child.stdout, child.stderr, sep="\n")
+    assert child.returncode == 0, "\n".join(child.stdout.splitlines()[-40:])

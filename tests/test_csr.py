@@ -1,0 +1,87 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_depth import csr
+from gnn_depth.csr import padded_rows, pointers
+from gnn_depth.graph import Graph
+from tests.test_graph import edge_lists
+
+
+@given(edge_lists(), st.booleans())
+def test_padded_rows_hold_every_edge_once_at_its_node(drawn, transposed):
+    graph = Graph(*drawn)
+    padded = graph.padded(transposed)
+    here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
+    found = []
+    for node, neighbours, edges in zip(padded.node.tolist(), padded.neighbour.tolist(), padded.edge.tolist()):
+        for neighbour, edge in zip(neighbours, edges):
+            if edge == graph.num_edges:
+                assert neighbour == 0
+            else:
+                assert (node, neighbour) == (int(here[edge]), int(there[edge]))
+                found.append(edge)
+    assert sorted(found) == list(range(graph.num_edges))
+
+
+@given(edge_lists(), st.booleans())
+def test_the_slices_of_a_node_lie_together_and_pad_only_its_last_one(drawn, transposed):
+    graph = Graph(*drawn)
+    padded = graph.padded(transposed)
+    assert padded.index.tolist() == list(range(len(padded.node)))
+    assert len(padded.ptr) == graph.num_nodes + 1
+    assert padded.ptr[-1] == len(padded.node)
+    real = padded.edge < graph.num_edges
+    for node in range(graph.num_nodes):
+        own = slice(int(padded.ptr[node]), int(padded.ptr[node + 1]))
+        assert (padded.node[own] == node).all()
+        lengths = real[own].sum(1).tolist()
+        assert all(length == 4 for length in lengths[:-1])
+        assert all(length > 0 for length in lengths)
+
+
+@given(edge_lists(), st.integers(1, 7))
+def test_slices_of_another_width_hold_the_same_neighbours(drawn, width):
+    graph = Graph(*drawn)
+    padded = padded_rows(graph.ptr, graph.source, None, width)
+    assert padded.edge.shape[1] == width
+    assert padded.edge[padded.edge < graph.num_edges].tolist() == list(range(graph.num_edges))
+    assert torch.equal(padded.neighbour[padded.edge < graph.num_edges], graph.source)
+
+
+def test_pointers_of_nothing_are_zeros():
+    assert pointers(torch.zeros(0, dtype=torch.long), 3).tolist() == [0, 0, 0, 0]
+    assert pointers(torch.tensor([2, 0, 2]), 3).tolist() == [0, 1, 1, 3]
+
+
+def tensors_of(rows):
+    return {name: value for name, value in vars(rows).items() if isinstance(value, torch.Tensor)}
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_indices_are_int32_until_a_count_does_not_fit(graph, heads, monkeypatch):
+    narrow, padded = graph.rows(heads), graph.padded()
+    assert {value.dtype for value in [*tensors_of(narrow).values(), *tensors_of(padded).values()]} == {torch.int32}
+    assert graph.edge_ids.dtype == torch.int32
+    for longest in (graph.num_edges * heads, graph.num_edges * heads - 1):
+        monkeypatch.setattr(csr, "LONGEST_INT32", longest)
+        again = Graph(graph.edge_index, graph.num_nodes)
+        wide = tensors_of(again.rows(heads))
+        dtype = torch.int32 if longest == graph.num_edges * heads else torch.int64
+        assert {value.dtype for value in wide.values()} == {dtype}
+        assert all(torch.equal(wide[name].long(), value.long()) for name, value in tensors_of(narrow).items())
+        if heads == 1:
+            assert {value.dtype for value in (again.edge_ids, *tensors_of(again.padded()).values())} == {dtype}
+
+
+def test_int64_indices_give_the_same_sums(graph, monkeypatch):
+    from gnn_depth.nn.functional import aggregate, segment_sum
+
+    weights, x = torch.randn(graph.num_edges, 2), torch.randn(9, 2, 3)
+    expected = aggregate(weights, x, graph), segment_sum(weights, graph)
+    monkeypatch.setattr(csr, "LONGEST_INT32", 1)
+    wide = Graph(graph.edge_index, graph.num_nodes)
+    assert wide.rows(2).ptr.dtype == wide.edge_ids.dtype == torch.int64
+    assert torch.equal(aggregate(weights, x, wide), expected[0])
+    assert torch.equal(segment_sum(weights, wide), expected[1])
