@@ -11,7 +11,8 @@ from gnn_depth.data.base import FullBatch
 from gnn_depth.nn.base import AttentionLayer, Layer
 from gnn_depth.nn.stack import DeepGNN
 
-Compile: TypeAlias = Literal["auto", "on", "off"]
+# YAML reads an unquoted on or off as a boolean.
+Compile: TypeAlias = Literal["auto", "on", "off"] | bool
 
 #: Seconds to compile a stack with an empty cache: training and evaluation, the first round and the others.
 COST = 30.0
@@ -47,9 +48,9 @@ def decide(choice: Compile, stack: DeepGNN, num_nodes: int | None, steps: int) -
         num_nodes: Nodes of the graph, None where every batch is another graph.
         steps: Optimizer steps to come; -1 for no end.
     """
-    if choice == "off":
+    if choice in ("off", False):
         return Decision(False, "compile is off")
-    if choice == "on":
+    if choice in ("on", True):
         return Decision(True, "compile is on")
     if num_nodes is None:
         return Decision(False, "every batch is another graph, and would be compiled anew")
