@@ -24,7 +24,7 @@ class EdgeRows:
     tensors that layers see, (edges, heads) flattened; ``order`` leads from the second to the
     first. With one head the two agree.
 
-    Indices are int32, which the kernels read twice as fast as int64, wherever the counts allow it.
+    Indices are int32, half the memory of int64, wherever the counts allow it.
 
     Attributes:
         ptr, source: CSR of the rows order; shapes (nodes * heads + 1,), (edges * heads,).

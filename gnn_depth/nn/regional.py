@@ -2,7 +2,6 @@
 
 import logging
 import os
-import types
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -35,11 +34,11 @@ class Compiled:
         self.function = function
         self.failed: str | None = None
         self.graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
-        # Compiled code is kept by code object: with one of its own, a stack neither finds another's nor fills its room.
-        code, closure = function.__code__.replace(), function.__closure__
-        own = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
-        compile_as: Any = torch.compile  # its stubs lack the limit
-        self._compiled = compile_as(own, dynamic=False, recompile_limit=MAX_VARIANTS, options=_options())
+        compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
+        # Isolated: a stack neither finds another's compiled code nor fills its room.
+        self._compiled = compile_as(
+            function, dynamic=False, recompile_limit=MAX_VARIANTS, isolate_recompiles=True, options=_options()
+        )
 
     def __call__(self, *args: Any) -> Any:
         if self.failed is None:

@@ -1,7 +1,6 @@
 """DeepGNN: a stack of named parts."""
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -104,6 +103,7 @@ class DeepGNN(nn.Module):
             )
         self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
         self._compiled: Compiled | None = None
+        self._in_rounds: list[nn.Module] = []
 
     def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
         """Class scores (logits) of every node."""
@@ -115,10 +115,11 @@ class DeepGNN(nn.Module):
             if join is not None and join.skip.reads == "all":  # more of them in every round, and no two rounds alike
                 update, join = join(update, states), None
             skip = self._skip(position)
-            norms = self.norms[position] if skip else None
+            reads, norms = (skip.reads, self.norms[position]) if skip else ("nothing", None)
             before = Features(update, states, join)
-            update, state = run(before, layer, norms, graph, self.dropout, skip is not None and skip.reads != "nothing")
-            states = [*(states if skip and skip.reads == "all" else []), *([] if state is None else [state])]
+            update, state = run(before, layer, norms, graph, self.dropout, reads != "nothing")
+            if state is not None:
+                states = [*states, state] if reads == "all" else [state]
             join = Join(skip, self._activation(position)) if skip else None
         return self.decoder(update if join is None else join(update, states))
 
@@ -129,13 +130,15 @@ class DeepGNN(nn.Module):
     def compile_layers(self) -> None:
         """Compile the rounds of message passing: once for all of equal shape, at the next pass.
 
-        Takes some ten seconds where nothing is on disk yet. Rounds run uncompiled where they cannot be compiled
+        Takes some 25 s on two cores where nothing is on disk yet. Rounds run uncompiled where they cannot be compiled
         (one warning says why), and in any pass during which a module of theirs has hooks.
         """
         self._compiled = Compiled(block)
+        # Listed once: to walk the modules takes four times as long as to look at them, in every pass.
+        self._in_rounds = [*self.layers.modules(), *self.norms.modules(), *self.skips.modules()]
 
     def _block_for(self, graph: Graph) -> Callable[..., tuple[Tensor, Tensor | None]]:
-        if self._compiled is None or self._compiled.failed or any(map(_has_hooks, self._inner_modules())):
+        if self._compiled is None or self._compiled.failed or any(map(_has_hooks, self._in_rounds)):
             return block
         if graph not in self._compiled.graphs:
             self._derive(graph)
@@ -152,9 +155,6 @@ class DeepGNN(nn.Module):
             layer.eval()(weight.new_zeros((graph.num_sources, layer.in_channels)), graph)
             layer.train(training)
         graph.derive()
-
-    def _inner_modules(self) -> Iterator[nn.Module]:
-        return itertools.chain(self.layers.modules(), self.norms.modules(), self.skips.modules())
 
     def _encode(self, x: Tensor) -> Tensor | SparseFeatures:
         if isinstance(self.encoder, nn.Identity):

@@ -31,9 +31,9 @@ class Row:
 class EpochLog(L.Callback):
     """Keep the values of an epoch on their device, and hand them to the loggers in blocks.
 
-    To log a value costs a hundred times as much as to compute it: the host waits for the device, and each logger
-    writes to its file. A block is 50 epochs, or what came in 2 seconds; the last one is handed over when the training
-    ends, however it ends. ``trainer.callback_metrics`` has every value at once, for schedules and callbacks.
+    To log a value the host waits for the device, and each logger writes to its file. A block is 50 epochs, or what came
+    in 2 seconds; the last one is handed over when the training ends, however it ends. ``trainer.callback_metrics`` has
+    every value at once, for schedules and callbacks.
     """
 
     def __init__(self) -> None:

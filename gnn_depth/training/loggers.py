@@ -8,7 +8,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 
 class EventLogger(TensorBoardLogger):
-    """TensorBoard's logger, with the values of a step in one record: one for each costs ten times as much."""
+    """TensorBoard's logger, with the values of a step in one record: one for each costs eight times as much."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

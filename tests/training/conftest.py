@@ -47,6 +47,15 @@ class Several:
         return self.count
 
 
+class BreakWeights(L.Callback):
+    """Make a weight NaN before the fourth epoch."""
+
+    def on_train_epoch_start(self, trainer, pl_module):
+        if trainer.current_epoch == 3:
+            with torch.no_grad():
+                pl_module.stack.encoder.weight.fill_(torch.nan)
+
+
 @pytest.fixture
 def tiny():
     return Tiny()

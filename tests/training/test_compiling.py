@@ -1,4 +1,5 @@
 import json
+import math
 import subprocess
 import sys
 from functools import partial
@@ -49,10 +50,21 @@ def test_without_a_compiler_auto_says_so(stack, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "steps", "expected"), [(7, -1, 7), (-1, 5, 5), (7, 5, 5), (-1, -1, -1)], ids=lambda value: str(value)
+    ("epochs", "batches", "steps", "expected"),
+    [
+        (7, 1, -1, 7),
+        (7, 3, -1, 21),
+        (-1, 1, 5, 5),
+        (7, 1, 5, 5),
+        (-1, 1, -1, -1),
+        (None, 1, -1, -1),
+        (0, 1, -1, 0),
+        (7, math.inf, -1, -1),
+        (7, math.inf, 5, 5),
+    ],
 )
-def test_the_steps_to_come_end_with_whatever_ends_first(epochs, steps, expected):
-    trainer = SimpleNamespace(max_epochs=epochs, max_steps=steps, num_training_batches=1)
+def test_a_training_ends_with_whatever_ends_first(epochs, batches, steps, expected):
+    trainer = SimpleNamespace(max_epochs=epochs, max_steps=steps, num_training_batches=batches)
     assert steps_of(trainer) == expected
 
 

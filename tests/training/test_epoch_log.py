@@ -1,13 +1,12 @@
 import time
 
 import pytest
-import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.training import Diverged, NodeClassifier, epoch_log
-from tests.training.conftest import Several, Tiny
+from tests.training.conftest import BreakWeights, Several, Tiny
 
 
 class Rows(DummyLogger):
@@ -102,14 +101,8 @@ def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
 
 
 def test_a_run_that_diverges_keeps_the_rows_before_it(fit):
-    class Break(Callback):
-        def on_train_epoch_start(self, trainer, pl_module):
-            if trainer.current_epoch == 3:
-                with torch.no_grad():
-                    pl_module.stack.encoder.weight.fill_(torch.nan)
-
     with pytest.raises(Diverged):
-        fit(6, [Break()])
+        fit(6, [BreakWeights()])
     assert [step for step, _ in fit.logger.rows] == [0, 1, 2]
 
 

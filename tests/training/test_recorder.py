@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import RunRecorder, report
-from tests.training.conftest import Tiny
+from tests.training.conftest import BreakWeights, Tiny
 
 
 @pytest.fixture
@@ -143,14 +143,8 @@ def test_a_diverged_run_is_a_result_with_its_reason(fit, recorder):
 
 
 def test_a_run_that_diverges_late_keeps_its_best_epoch(fit, recorder, model):
-    class Break(Callback):
-        def on_train_epoch_start(self, trainer, pl_module):
-            if trainer.current_epoch == 3:
-                with torch.no_grad():
-                    pl_module.stack.encoder.weight.fill_(torch.nan)
-
     with pytest.raises(Diverged):
-        fit(epochs=6, callbacks=[Break()])
+        fit(epochs=6, callbacks=[BreakWeights()])
     assert result_of(recorder)["metrics"]["test_acc_at_best_val"] >= 0
     best = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
     assert all(value.isfinite().all() for value in best.values())

@@ -9,9 +9,9 @@ from torch.autograd import Function
 
 from gnn_depth.nn.functional.kernels import with_jvp
 
-# The mask is a hash of the position: multiply, mix high bits into low ones, three times. With two rounds neighbours
-# were correlated by 0.0014. The constants are those of a search for integer hashes of little bias (Wellons,
-# "Prospecting for hash functions", 2018).
+# The mask is a hash of the position: multiply, mix high bits into low ones, three times. With two rounds elements two
+# and six apart were correlated by 0.0014. The constants are those of a search for integer hashes of little bias
+# (Wellons, "Prospecting for hash functions", 2018).
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 LEVELS = 2**31
 
@@ -53,7 +53,7 @@ def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
     bits = (positions ^ seed[0]) * FIRST
     bits = ((bits ^ (bits >> 15)) + seed[1]) * SECOND
     bits = (bits ^ (bits >> 16)) * FIRST
-    # The sign of a difference, because compiled code stores booleans twenty times slower than numbers.
+    # The sign of a difference, because compiled code stores booleans some sixty times slower than numbers.
     return 1 + (((bits >> 1) - _threshold(p)) >> 31)
 
 
@@ -71,6 +71,7 @@ class _Dropout(Function):
     def forward(x: Tensor, seed: Tensor, p: float) -> Tensor:
         if torch.compiler.is_compiling():
             return x * (kept(_positions(x), seed, p).to(x.dtype) * (1 / (1 - p)))
+        # The same as kept(), in place: half to four fifths of its time.
         bits = _positions(x).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)
         bits.bitwise_xor_(bits >> 16).mul_(FIRST).bitwise_right_shift_(1)

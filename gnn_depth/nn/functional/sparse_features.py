@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from gnn_depth.csr import pointers
+from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
@@ -19,33 +19,25 @@ DENSEST, SMALLEST = 0.1, 2**16
 
 @dataclass(frozen=True)
 class SparseFeatures:
-    """A matrix (nodes, features) by its non-zeros, in the order of its rows and in that of its columns.
+    """A matrix (nodes, features) by its non-zeros.
 
     Attributes:
-        shape: Nodes and features.
-        values: The non-zeros, row by row.
-        ptr, column: CSR of the matrix, int32.
-        transposed_ptr, transposed_row: CSR of its transpose, int32.
-        transposed_order: Position in ``values`` of each entry of the transpose.
+        values: The non-zeros, row by row, shape (non-zeros,).
+        positions: Where they stand in the flattened matrix, int32; shape (non-zeros,).
+        rows: Their order by rows and by columns.
     """
 
-    shape: tuple[int, int]
     values: Tensor
-    ptr: Tensor
-    column: Tensor
-    transposed_ptr: Tensor
-    transposed_row: Tensor
-    transposed_order: Tensor
+    positions: Tensor
+    rows: EdgeRows
 
     def dropout(self, p: float, training: bool = True) -> "SparseFeatures":
         """What dropout makes of the matrix: a zero that is dropped stays zero."""
-        row = torch.repeat_interleave(torch.arange(self.shape[0], device=self.ptr.device), self.ptr.diff())
-        positions = (row * self.shape[1] + self.column).int()
-        return replace(self, values=dropout_at(positions, self.values, p, training))
+        return replace(self, values=dropout_at(self.positions, self.values, p, training))
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The product with a weight of shape (outputs, features), plus a bias."""
-        out = _linear(weight, self)
+        out = _product(weight.t(), self, False)
         return out if bias is None else out + bias
 
 
@@ -76,52 +68,26 @@ def _is_differentiated(x: Tensor) -> bool:
 
 def _sparse(x: Tensor) -> SparseFeatures:
     row, column = x.nonzero(as_tuple=True)
-    order = torch.argsort(column, stable=True)
-    return SparseFeatures(
-        shape=(x.shape[0], x.shape[1]),
-        values=x[row, column],
-        ptr=pointers(row, x.shape[0]).int(),
-        column=column.int(),
-        transposed_ptr=pointers(column, x.shape[1]).int(),
-        transposed_row=row[order].int(),
-        transposed_order=order,
-    )
+    positions = (row * x.shape[1] + column).int()
+    return SparseFeatures(x[row, column], positions, EdgeRows(column, row, (x.shape[0], x.shape[1]), heads=1))
 
 
-class _Linear(Function):
+class _Product(Function):
+    """The matrix, or its transpose, times a dense one: each is the gradient of the other."""
+
     @staticmethod
-    def forward(weight: Tensor, x: SparseFeatures) -> Tensor:
-        return bag_sum(weight.t(), x.column, x.ptr, x.values).to(weight.dtype)
+    def forward(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
+        ptr, index, order = x.rows.csr(transposed)
+        return bag_sum(dense, index, ptr, x.values if order is None else x.values[order]).to(dense.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.x = inputs
+        _, ctx.x, ctx.transposed = inputs
         ctx.save_for_backward()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _linear_transposed(grads[0], ctx.x), None
+        return _product(grads[0], ctx.x, not ctx.transposed), None, None
 
 
-class _LinearTransposed(Function):
-    """The adjoint of the product: from gradients (nodes, outputs) to those of the weight (outputs, features)."""
-
-    @staticmethod
-    def forward(grad: Tensor, x: SparseFeatures) -> Tensor:
-        values = x.values[x.transposed_order]
-        return bag_sum(grad, x.transposed_row, x.transposed_ptr, values).t().to(grad.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.x = inputs
-        ctx.save_for_backward()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _linear(grads[0], ctx.x), None
-
-
-_linear: Callable[..., Tensor] = with_jvp(_Linear, lambda ctx, weight_t, _: _linear(weight_t, ctx.x))
-_linear_transposed: Callable[..., Tensor] = with_jvp(
-    _LinearTransposed, lambda ctx, grad_t, _: _linear_transposed(grad_t, ctx.x)
-)
+_product: Callable[..., Tensor] = with_jvp(_Product, lambda ctx, dense_t, *_: _product(dense_t, ctx.x, ctx.transposed))
