@@ -16,7 +16,10 @@ MAY_IMPORT = {
     "nn": {"nn", "registry", "graph", "csr"},
     "data": {"data", "registry", "graph"},
     "training": {"training", "registry", "nn", "data.base"},
-    "cli": {"cli", "short_names", "registry", "graph", "nn", "data", "training", "_version"},
+    "measurements": set(),
+    "reports": {"reports", "registry", "measurements"},
+    "sweeps": {"sweeps", "registry", "reports.load", "training.runs"},
+    "cli": {"cli", "short_names", "registry", "graph", "nn", "data", "training", "reports", "sweeps", "_version"},
     "__main__": {"cli"},
 }
 

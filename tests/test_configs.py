@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli import main
+from gnn_depth.cli import items, main
+from gnn_depth.cli.resolve import Resolver, line_of
+from gnn_depth.cli.sweep import load_grid
+from gnn_depth.cli.words import split
+from gnn_depth.reports.published import parse
+from gnn_depth.sweeps.grid import say
 
 FOLDER = Path(__file__).parent.parent / "configs"
-CONFIGS = sorted(FOLDER.rglob("*.yaml"))
+GRIDS, ITEMS = (sorted((FOLDER / name).rglob("*.yaml")) for name in ("sweeps", "reproduce"))
+CONFIGS = sorted({*FOLDER.rglob("*.yaml")} - {*GRIDS, *ITEMS})
 TINY = ["--data", "SyntheticCitation", "--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30"]
 TINY += ["--data.num_train_per_class=4", "--data.num_val=30", "--data.num_test=30"]
 SMALL = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
@@ -28,7 +34,36 @@ def test_a_shipped_config_says_where_it_comes_from_and_nothing_twice(path):
     assert set(yaml.safe_load(path.read_text())) <= {"data", "model", "trainer", "seed_everything"}
 
 
+def test_every_folder_of_configs_is_installed():
+    text = (FOLDER.parent / "pyproject.toml").read_text()
+    for folder in {path.parent.relative_to(FOLDER.parent).as_posix() for path in FOLDER.rglob("*.yaml")}:
+        assert f'"share/gnn_depth/{folder}" = ["{folder}/*.yaml"]' in text
+
+
 def test_gat_30_is_gat_lip_30_without_the_norm():
     plain, normed = (yaml.safe_load((FOLDER / name).read_text()) for name in ("gat_30.yaml", "gat_lip_30.yaml"))
     assert normed["model"].pop("norm") == "lipschitz"
     assert plain == normed
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+def test_a_shipped_grid_asks_for_what_there_is(path):
+    grid, resolver = load_grid(str(path)), Resolver([])
+    assert path.read_text().startswith("# ")
+    combinations = list(grid.combinations())
+    for combination in (combinations[0], combinations[-1]):
+        config = resolver.resolve(line_of(combination, grid.base, path.parent, split([])))
+        assert config["model"]
+
+
+@pytest.mark.parametrize("path", ITEMS, ids=lambda path: path.stem)
+def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
+    item = items.load(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
+    labels = {axis.name: {say(label) for label in axis.values} for axis in load_grid(str(item.grid)).axes}
+    assert item.source
+    for entry in parse(item.published):
+        assert set(entry.numbers) <= labels[entry.over]
+        for axis, label in entry.where.items():
+            assert label in labels[axis]
+    for names in item.table.values():
+        assert set(names) <= set(labels)

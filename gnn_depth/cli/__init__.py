@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gnn_depth import registry
@@ -17,7 +18,17 @@ RUNS = {
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the class probabilities of every node to a file.",
 }
-COMMANDS = RUNS | {"list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]..."}
+REPORTS = {
+    "sweep": "Run a grid of runs, each once, on all cores or a cluster: gnn-depth sweep FILE.",
+    "table": "Show runs as a table, beside published numbers if there are any: gnn-depth table FOLDER.",
+    "plot": "Draw runs: gnn-depth plot KIND FOLDER --output FILE.",
+    "reproduce": "Run what is missing of a paper's table or figure, and compare: gnn-depth reproduce ITEM.",
+}
+COMMANDS = {
+    **RUNS,
+    **REPORTS,
+    "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]...",
+}
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 TERMINATED = 143  # 128 + SIGTERM
@@ -42,7 +53,9 @@ def main(args: list[str] | None = None) -> int:
         return _say(f"error: {error}", 2)
     except RunError as error:
         return _say(str(error), 1)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if type(stop).__name__ == "Terminated":  # of a sweep
+            return _say("terminated.", TERMINATED)
         return _say("interrupted.", INTERRUPTED)
     except SystemExit as stop:
         if type(stop).__name__ == "SIGTERMException":  # Lightning's, once its callbacks have saved what they save
@@ -66,6 +79,8 @@ def _dispatch(words: list[str]) -> int:
             registry.unknown("command", command, COMMANDS) if command else f"a command is missing.\n\n{usage()}"
         )
 
+    if command in REPORTS:
+        return import_module(f"gnn_depth.cli.{command}").main(rest)
     from gnn_depth.cli import words as command_line
 
     line = command_line.split(rest)

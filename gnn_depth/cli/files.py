@@ -13,6 +13,7 @@ from gnn_depth.short_names import Where
 
 # Keys that stand between a part and its options in files, but not in what the parser says of them.
 SILENT = ("class_path", "init_args", "dict_kwargs")
+KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 INLINE = "--config"  # the source of a config that is written on the command line itself
 
 
@@ -59,26 +60,30 @@ class Config:
         return None
 
 
-def read(source: str) -> Config:
+def read(source: str, labels: bool = False) -> Config:
     """Read a config file.
+
+    Args:
+        source: The file, or a config itself that begins with ``{``.
+        labels: Whether keys may be numbers: those of grids are labels.
 
     Raises:
         UsageError: There is no such file, or it is no YAML mapping; the line is named.
     """
     if source.lstrip().startswith("{"):
-        return parse(source, INLINE)
+        return parse(source, INLINE, labels)
     path = Path(source)
     if not path.is_file():
         what = "is a folder" if path.is_dir() else f"does not exist (looked in {Path.cwd()})"
         raise UsageError(f"config file {source!r} {what}.")
     try:
-        return parse(path.read_text(encoding="utf-8"), source)
+        return parse(path.read_text(encoding="utf-8"), source, labels)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"config file {source!r} cannot be read: {error}.") from None
 
 
-def parse(text: str, source: str) -> Config:
-    """Read a config from text.
+def parse(text: str, source: str, labels: bool = False) -> Config:
+    """Read a config from text; see :func:`read`.
 
     Raises:
         UsageError: It is no YAML mapping, or has a key twice; the line is named.
@@ -92,7 +97,7 @@ def parse(text: str, source: str) -> Config:
     if node is None:
         return Config(source, {})
     try:
-        entries = list(_entries(node, (), source))
+        entries = list(_entries(node, (), source, labels))
     except RecursionError:
         raise UsageError(f"{source}:1: an alias (*name) stands inside what it is an alias of.") from None
     if not isinstance(node, yaml.MappingNode):
@@ -109,21 +114,21 @@ def load(text: str) -> Any:
     return get_loader("yaml")(text)
 
 
-def _entries(node: yaml.Node, where: Where, source: str) -> Iterator[Entry]:
+def _entries(node: yaml.Node, where: Where, source: str, labels: bool) -> Iterator[Entry]:
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
-            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+            if key.tag not in KEY_TAGS and not (labels and isinstance(key, yaml.ScalarNode)):
                 raise UsageError(f"{source}:{line}: a key is a word; put it in quotes if it looks like something else.")
             if key.value in seen:
                 name = ".".join(map(str, (*where, key.value)))
                 raise UsageError(f"{source}:{line}: the key {name!r} stands on line {seen[key.value]} already.")
             seen[key.value] = line
             yield Entry((*where, key.value), line, value.value if isinstance(value, yaml.ScalarNode) else None)
-            yield from _entries(value, (*where, key.value), source)
+            yield from _entries(value, (*where, key.value), source, labels)
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
             text = item.value if isinstance(item, yaml.ScalarNode) else None
             yield Entry((*where, position), item.start_mark.line + 1, text)
-            yield from _entries(item, (*where, position), source)
+            yield from _entries(item, (*where, position), source, labels)

@@ -1,6 +1,5 @@
 """Class probabilities of all nodes in a file."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.outputs import check_output, write_whole
 
 
 def _write_csv(probabilities: Tensor, path: Path) -> None:
@@ -35,22 +35,10 @@ def check(output: str | None) -> None:
     """
     if output is None:
         raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {SUFFIXES_TEXT}.")
-    path = Path(output)
-    if path.suffix not in WRITERS:
-        raise UsageError(f"--output {output}: unknown suffix {path.suffix!r}. Available: {', '.join(WRITERS)}.")
-    if path.exists():
-        raise UsageError(f"--output {output}: the file exists; move it away or choose another name.")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--output {output}: there is no folder {str(path.parent)!r} that can be written to.")
+    check_output(output, list(WRITERS))
 
 
 def write(batches: list[Tensor], output: str) -> None:
     """Write the probabilities, shape (nodes, classes), so that the file is whole or not there at all."""
     path = Path(output)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        WRITERS[path.suffix](torch.cat(batches).float().cpu(), part)
-        check(output)  # it may have come into being since the first check
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, lambda part: WRITERS[path.suffix](torch.cat(batches).float().cpu(), part))

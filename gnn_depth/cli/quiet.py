@@ -9,6 +9,7 @@ from contextlib import contextmanager
 WARNINGS = {
     "The .* does not have many workers": "there is no DataLoader, the graph is in memory",
     "Checkpoint directory .* exists and is not empty": "every run has a folder of its own",
+    "Experiment logs directory .* exists and is not empty": "a sweep's run has its result there from the start",
     r"\s*By default only one JsonargparseDeprecationWarning": "Lightning calls jsonargparse so",
     r"\s*\S+ (parameter )?was deprecated in v4": "Lightning calls jsonargparse so",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning calls PyTorch so",
@@ -39,3 +40,17 @@ def quiet() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.removeFilter(_wanted)
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Drop Lightning's notes on seeds and accelerators, too, where nothing is trained for its own sake."""
+    loggers = [logging.getLogger(name) for name in ("lightning.fabric", "lightning.pytorch")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

@@ -1,183 +1,18 @@
 """``gnn-depth fit | validate | test | predict``: parse, assemble, run."""
 
-from pathlib import Path
 from typing import Any
 
-import lightning as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from gnn_depth.cli import checkpoints, predictions
+from gnn_depth.cli import predictions
+from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.hparams import hparams
-from gnn_depth.cli.parser import Parser
 from gnn_depth.cli.quiet import quiet
-from gnn_depth.cli.sections import full_paths
 from gnn_depth.cli.words import CommandLine
-from gnn_depth.data.base import NodeDataModule
 from gnn_depth.data.checks import DataError
-from gnn_depth.short_names import contract
-from gnn_depth.training import Diverged, NodeClassifier
-from gnn_depth.training.progress import EpochProgress
-from gnn_depth.training.recorder import RunRecorder, report
-
-MAX_SEED = 2**32 - 1  # NumPy's
-DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
-LINKS = {"num_features": "in_channels", "num_classes": "num_classes", "task": "task"}
-TRAINER_DEFAULTS = {
-    "max_epochs": 200,
-    "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch
-    "num_sanity_val_steps": 0,  # would be the same forward pass as the first epoch's validation
-    "enable_model_summary": False,  # of one stack and three empty metrics; the report has the number of parameters
-    "use_distributed_sampler": False,  # it would shuffle, and pad the test set
-}
-CKPT_HELP = {
-    "fit": "Checkpoint of an interrupted run to go on from: FOLDER/checkpoints/last.ckpt.",
-    "validate": "Checkpoint to validate; without one the untrained model is validated.",
-    "test": "Checkpoint to test, such as FOLDER/checkpoints/best.ckpt of a run's folder.",
-    "predict": "Checkpoint to predict with, such as FOLDER/checkpoints/best.ckpt of a run's folder.",
-}
-
-
-class CommandLineInterface(LightningCLI):
-    """Assemble data, model and trainer as a command line says.
-
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``: it decides which options there are.
-        line: The words after it.
-
-    Raises:
-        UsageError: Something that was asked for does not exist or does not fit.
-    """
-
-    def __init__(self, command: str, line: CommandLine) -> None:
-        self.command = command
-        self.line = line
-        self.checkpoint: checkpoints.Checkpoint | None = None
-        super().__init__(
-            NodeClassifier,
-            NodeDataModule,
-            save_config_callback=None,
-            trainer_defaults=TRAINER_DEFAULTS,
-            seed_everything_default=0,
-            parser_class=Parser,
-            parser_kwargs={
-                "prog": f"gnn-depth {command}",
-                "usage": f"gnn-depth {command} [--config FILE]... [--OPTION VALUE]...",
-                "description": "Options are merged in this order: defaults, config files, command line.",
-                "dump_header": None,
-            },
-            subclass_mode_data=True,
-            args=line.for_parser(),
-            run=False,
-            auto_configure_optimizers=False,
-        )
-
-    def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument(
-            "--seed_everything", type=int, default=0, help="Seed of everything that is random: weights, dropout."
-        )
-        parser.add_argument(
-            "--plugins",
-            type=list[str],
-            default=[],
-            help="Python files or modules that register parts, imported before anything is looked up; may be repeated. "
-            "Paths count from the working directory, in a config file from that file's folder.",
-        )
-
-    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.set_defaults({"data": {"class_path": DEFAULT_DATA}})
-        for source, target in LINKS.items():
-            parser.link_arguments(f"data.{source}", f"model.{target}", apply_on="instantiate")
-        parser.add_lightning_class_args(RunRecorder, "run")
-        parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP[self.command])
-        if self.command == "predict":
-            parser.add_argument(
-                "--output",
-                type=str | None,
-                default=None,
-                help=f"File to write every node's class probabilities to; {predictions.SUFFIXES_TEXT} by its suffix.",
-            )
-        assert isinstance(parser, Parser)
-        parser.name_parts_in_help()
-        parser.configs = self.line.configs
-
-    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Parse; with a checkpoint, its model and data stand in for the defaults, and a contradiction is an error."""
-        if name := self.line.value_of("ckpt_path"):
-            self.checkpoint = checkpoints.read(str(name))
-            if self.command == "fit":
-                self.checkpoint.check_resumable()
-            self.config = checkpoints.parse(self.checkpoint, parser, args, same_data=self.command == "fit")
-        else:
-            self.config = parser.parse_args(args)
-            if self.command in ("test", "predict"):
-                raise UsageError(
-                    f"{self.command} needs a trained model: name one with --ckpt_path FILE. "
-                    "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
-                )
-        seed = self.config.seed_everything
-        if seed is not None and not 0 <= seed <= MAX_SEED:
-            raise UsageError(f"seed_everything is from 0 to {MAX_SEED}, not {seed}.")
-        if self.command == "predict":
-            predictions.check(self.config.output)
-
-    def instantiate_classes(self) -> None:
-        try:
-            super().instantiate_classes()
-            self.datamodule.save_hyperparameters({"data": full_paths(self.config_dump["data"])}, logger=False)
-            if self.checkpoint:
-                self.checkpoint.check_data(self.model.hparams)
-        except (ValueError, MisconfigurationException) as error:
-            said = _innermost(error)
-            if not isinstance(said, ValueError | MisconfigurationException):
-                raise  # a bug that the parser has wrapped
-            raise UsageError(str(said)) from error
-
-    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        config = self.config_init["trainer"]
-        callbacks = config["callbacks"] or []
-        callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
-        no_bar = config["enable_progress_bar"] is False or any(isinstance(c, ProgressBar) for c in callbacks)
-        kwargs["callbacks"] = callbacks if no_bar else [*callbacks, EpochProgress()]
-        if config["enable_checkpointing"] is None:
-            kwargs["enable_checkpointing"] = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
-        if config["logger"] is None:
-            kwargs["logger"] = False  # the run's own loggers come with its folder
-        return super().instantiate_trainer(**kwargs)
-
-    def open_run(self) -> None:
-        """Give the run its folder and loggers; those that the user named stay, and none come if they said false.
-
-        Raises:
-            UsageError: The folder cannot be made or written.
-        """
-        config = self.config_init["trainer"]
-        if config["fast_dev_run"]:
-            return
-        text, seed = self.parser.dump(self.config, skip_unset=False), self.config["seed_everything"]
-        try:
-            loggers = self.recorder.open(text, hparams(self.config_dump), self._run_name(), seed)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-        if config["logger"] is not False:
-            self.trainer.loggers = [*loggers, *self.trainer.loggers]
-
-    @property
-    def recorder(self) -> RunRecorder:
-        """The callback that keeps the run's folder."""
-        return self.config_init["run"]
-
-    def _run_name(self) -> str:
-        """The last config file's name; without one, the parts: ``gat_lipschitz_30``."""
-        files = [config.source for config in self.line.configs if config.is_file]
-        if files:
-            return Path(files[-1]).stem
-        model = self.config_dump["model"]
-        parts = [contract("layer", model["layer"]), *contract("norm", model["norm"])]
-        names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
-        return "_".join([*names, str(model["num_layers"])])
+from gnn_depth.training import Diverged
+from gnn_depth.training.recorder import report
+from gnn_depth.training.runs import Origin
 
 
 def run(command: str, line: CommandLine) -> int:
@@ -192,25 +27,39 @@ def run(command: str, line: CommandLine) -> int:
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer.max_epochs):
             print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
             return 0
-        try:
-            if command == "fit":
-                cli.model.configure_optimizers()  # what is wrong with it is said before there is a folder
-                cli.open_run()
-            start = getattr(cli.trainer, command)
-            result = start(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
-        except (DataError, MisconfigurationException) as error:
-            raise UsageError(str(error)) from error
-        except Diverged as error:
-            raise RunError(f"diverged: {error}") from error
-        except RuntimeError as error:
-            if "conditioned on metric" not in str(error):  # EarlyStopping's words for a metric that nobody logs
-                raise
-            raise UsageError(str(error)) from error
-        except OSError as error:  # a full disk, a folder that went away
-            raise RunError(f"stopped: {error}") from error
+        result = start(cli)
         if cli.trainer.is_global_zero:
             finish(cli, result)
     return 0
+
+
+def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
+    """Do what was asked for, a fit with a folder, and return what the trainer returns.
+
+    Args:
+        cli: Data, model and trainer.
+        origin: What a fit is part of; by default it stands alone.
+
+    Raises:
+        UsageError: Something that was asked for does not fit.
+        RunError: The training diverged, or its files cannot be written.
+    """
+    try:
+        if cli.command == "fit":
+            cli.model.configure_optimizers()  # what is wrong with it is said before there is a folder
+            cli.open_run(origin)
+        begin = getattr(cli.trainer, cli.command)
+        return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
+    except (DataError, MisconfigurationException) as error:
+        raise UsageError(str(error)) from error
+    except Diverged as error:
+        raise RunError(f"diverged: {error}") from error
+    except RuntimeError as error:
+        if "conditioned on metric" not in str(error):  # EarlyStopping's words for a metric that nobody logs
+            raise
+        raise UsageError(str(error)) from error
+    except OSError as error:  # a full disk, a folder that went away
+        raise RunError(f"stopped: {error}") from error
 
 
 def finish(cli: CommandLineInterface, result: Any) -> None:
@@ -220,10 +69,3 @@ def finish(cli: CommandLineInterface, result: Any) -> None:
         print(f"class probabilities of {sum(len(batch) for batch in result)} nodes: {cli.config.output}")
     if cli.command == "fit" and cli.recorder.folder is not None:
         print(report(cli.recorder))
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """What a constructor said, below what the parser says around it."""
-    while error.__cause__ is not None and "Subtypes: [" in str(error):
-        error = error.__cause__
-    return error

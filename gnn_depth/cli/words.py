@@ -77,7 +77,7 @@ def split(words: list[str]) -> CommandLine:
     sources, rest = _take(("-c", "--config"), words)
     named, rest = _take(("--plugins",), rest)
     configs = [read(source) for source in sources]
-    plugins = [plugin for config in configs for plugin in _plugins_of(config)]
+    plugins = [plugin for config in configs for plugin in plugins_of(config)]
     plugins += [_full_path(name, Path.cwd()) for text in named for name in _names(_value(text), "--plugins")]
     return CommandLine(configs, list(dict.fromkeys(plugins)), rest)
 
@@ -134,8 +134,8 @@ def _take(flags: tuple[str, ...], words: list[str]) -> tuple[list[str], list[str
     return values, rest
 
 
-def _plugins_of(config: Config) -> list[str]:
-    """A config's plugins; files are sought from the config's folder."""
+def plugins_of(config: Config) -> list[str]:
+    """A config's plugins; files are sought from the config's folder, and named by their full path."""
     folder = Path(config.source).parent if config.is_file else Path.cwd()
     names = config.data.get("plugins")
     return [_full_path(name, folder) for name in _names(names, config.at(("plugins",)))]

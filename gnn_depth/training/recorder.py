@@ -15,7 +15,7 @@ from gnn_depth.training.best import BestEpoch, numbers
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.loggers import folder_loggers
 from gnn_depth.training.metrics import selection_metric
-from gnn_depth.training.runs import digest, environment, new_run_folder, write_atomically, write_result
+from gnn_depth.training.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
 
 
 class RunRecorder(L.Callback):
@@ -39,7 +39,14 @@ class RunRecorder(L.Callback):
         self._last: dict[str, Tensor] = {}
         self._hparams: dict[str, Any] = {}
 
-    def open(self, config_text: str, hparams: dict[str, Any], name: str, seed: int | None) -> list[Logger]:
+    def open(
+        self,
+        config_text: str,
+        hparams: dict[str, Any],
+        name: str,
+        seed: int | None,
+        origin: Origin = Origin(),  # noqa: B008
+    ) -> list[Logger]:
         """Make the run's folder before anything is trained, and the loggers that write into it.
 
         Args:
@@ -47,6 +54,7 @@ class RunRecorder(L.Callback):
             hparams: The same, flattened to dotted keys and plain values, for TensorBoard's HParams page.
             name: Name of the run where none was given.
             seed: The run's seed.
+            origin: What the run is part of, and the folder that it got there.
 
         Raises:
             ValueError: The folder cannot be made or written.
@@ -55,14 +63,17 @@ class RunRecorder(L.Callback):
         self._hparams = hparams
         # Only the first process makes a folder; the others are told which in setup.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.folder = new_run_folder(self.root, self.name or name) if first else Path(self.root)
+        self.folder = origin.folder or (new_run_folder(self.root, self.name or name) if first else Path(self.root))
         self.result = {
+            "format": FORMAT,
             "status": "running",
             "name": self.name or name,
             "seed": seed,
             "config_sha256": digest(config_text),
             "started": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
             **environment(),
+            **origin.facts,
+            "hparams": hparams,
         }
         loggers = folder_loggers(self.folder)
         self._write_config(config_text)

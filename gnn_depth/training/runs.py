@@ -9,10 +9,25 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+FORMAT = 1  # of result.json: raised when a reader of the old one would misread the new one
 PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run comes from.
+
+    Attributes:
+        facts: What its ``result.json`` says of that: the run's identity, and of which sweep it is.
+        folder: Its folder, which exists; where it is not given the run gets a new one.
+    """
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
 
 
 def new_run_folder(root: str | Path, name: str) -> Path:

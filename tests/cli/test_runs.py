@@ -203,7 +203,7 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
 ):
     _, folder = fit()
     Path("there.csv").write_text("mine")
-    monkeypatch.setattr("gnn_depth.cli.run.NodeDataModule.batch", property(lambda self: pytest.fail("data was read")))
+    monkeypatch.setattr("gnn_depth.data.base.NodeDataModule.batch", property(lambda self: pytest.fail("data was read")))
     words = ["--output", output] if output else []
     answer = gnn_depth("predict", *SMALL, "--ckpt_path", str(folder / "checkpoints/best.ckpt"), *words)
     assert answer.code == 2

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_depth.cli.run import TRAINER_DEFAULTS
+from gnn_depth.cli.assemble import TRAINER_DEFAULTS
 from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
 from gnn_depth.graph import Graph
 from gnn_depth.training import NodeClassifier

@@ -1,0 +1,89 @@
+"""An item's table and figure, on the screen and in files."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.items import Item
+from gnn_depth.cli.plans import Plan
+from gnn_depth.cli.reports import load_runs
+from gnn_depth.reports import figures
+from gnn_depth.reports.errors import ReportError
+from gnn_depth.reports.markup import latex, markdown
+from gnn_depth.reports.published import parse
+from gnn_depth.reports.raw import to_csv
+from gnn_depth.reports.sheets import table_sheet, verdict_sheet
+from gnn_depth.reports.tabulate import METRIC, tabulate
+from gnn_depth.reports.terminal import terminal
+from gnn_depth.reports.verdicts import against
+from gnn_depth.sweeps.grid import Grid, GridError
+from gnn_depth.training.runs import new_run_folder
+
+
+def check(item: Item, grid: Grid) -> None:
+    """Refuse, before anything runs, an item that could not be shown.
+
+    Raises:
+        UsageError: It asks for an axis or an option that does not exist, or its numbers are not understood.
+    """
+    try:
+        parse(item.published, item.name)
+        figures.check_options(_kind(item), _options(item))
+        for axis in [axis for key in ("rows", "columns") for axis in _listed(item.table.get(key, []))]:
+            grid.axis_called(axis)
+    except (ReportError, GridError) as error:
+        raise UsageError(f"{item.name}: {error}") from error
+
+
+def show(item: Item, plan: Plan, root: Path) -> None:
+    """Print an item's table beside the published one, and write table and figure into a new folder.
+
+    Args:
+        item: What is shown.
+        plan: Its runs.
+        root: Where to write ``ITEM/DATE_TIME/``: ``table.md``, ``table.tex``, ``runs.csv``, ``figure.png``,
+            ``figure.pdf`` and ``figure.html``.
+
+    Raises:
+        UsageError: The item asks for an axis or a figure that does not exist, or no run has ended.
+    """
+    try:
+        frame = _in_order(load_runs([str(plan.store.folder)], []), plan)
+        table = tabulate(frame, **({"metric": METRIC, "spread": "std"} | item.table))
+        published = parse(item.published, item.name)
+        sheets = [table_sheet(table)]
+        if published:
+            sheets.append(verdict_sheet(table, against(table, published), published))
+        print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
+        folder = new_run_folder(root, item.name)
+        for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
+            (folder / name).write_text(text, encoding="utf-8")
+        if item.figure:
+            chart = figures.chart(_kind(item), frame, published, **_options(item))
+            for suffix in figures.FORMATS:
+                figures.save(chart, folder / f"figure{suffix}", item.title)
+    except ReportError as error:
+        raise UsageError(f"{item.name}: {error}") from error
+    print(f"table and figure: {folder}")
+
+
+def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """The plan's runs, in its order: that of rows and columns."""
+    place = {run.place.identity: number for number, run in enumerate(plan.runs)}
+    places = frame["identity"].map(place).dropna().sort_values()
+    return frame.loc[places.index].reset_index(drop=True)
+
+
+def _kind(item: Item) -> str:
+    return str(item.figure.get("kind", "depth"))
+
+
+def _options(item: Item) -> dict[str, Any]:
+    return {key: value for key, value in item.figure.items() if key != "kind"}
+
+
+def _listed(names: Any) -> list[str]:
+    return names if isinstance(names, list) else [names]

@@ -1,0 +1,143 @@
+"""What runs cost on this machine, from a few measured epochs of them."""
+
+import copy
+import itertools
+import statistics
+import time
+from collections import defaultdict
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+import lightning as L
+
+from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.files import INLINE, Config
+from gnn_depth.cli.plans import Plan
+from gnn_depth.cli.quiet import quiet, without_notes
+from gnn_depth.cli.resolve import PlannedRun
+from gnn_depth.cli.words import CommandLine, load_plugins
+from gnn_depth.sweeps.engines import Engine
+from gnn_depth.sweeps.live import duration
+
+WARM_UP, MEASURED = 2, 5  # epochs
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run takes at most, in seconds: early stopping and compilation make it less.
+
+    Attributes:
+        setup: Until its first epoch.
+        epoch: An epoch.
+        epochs: How many there are at most.
+    """
+
+    setup: float
+    epoch: float
+    epochs: int
+
+    @property
+    def seconds(self) -> float:
+        return self.setup + self.epoch * self.epochs
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is left of a grid takes.
+
+    Attributes:
+        runs: Number of runs that are left.
+        seconds: Time for all of them, one after the other.
+        workers: How many run at a time.
+        measured: Number of groups whose epochs were measured.
+        known: Number of groups that had finished runs to tell by.
+    """
+
+    runs: int
+    seconds: float
+    workers: int
+    measured: int
+    known: int
+
+    def __str__(self) -> str:
+        if not self.runs:
+            return "nothing is left to run"
+        total = duration(self.seconds / min(self.workers, self.runs))
+        return f"{self.runs} runs, at most about {total} at {self.workers} at a time"
+
+
+class FewEpochs(L.Callback):
+    """Time the first epochs of a training and end it."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.ends.append(time.perf_counter())
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.ends.append(time.perf_counter())
+        trainer.should_stop = len(self.ends) > WARM_UP + MEASURED
+
+
+def measure(config: dict[str, Any]) -> Cost:
+    """Train for a few epochs, uncompiled and without leaving anything behind.
+
+    Args:
+        config: A resolved config.
+    """
+    started = time.perf_counter()
+    config, timer = copy.deepcopy(config), FewEpochs()
+    config["model"]["compile"], config["trainer"]["logger"] = "off", False
+    config["trainer"]["enable_progress_bar"] = False
+    with quiet(), without_notes():
+        plugins = config.get("plugins") or []
+        load_plugins(plugins)
+        cli = CommandLineInterface("fit", CommandLine([Config(INLINE, config)], plugins, []))
+        cli.trainer.callbacks.append(timer)  # type: ignore[attr-defined]
+        cli.trainer.fit(cli.model, datamodule=cli.datamodule)
+    ends = timer.ends
+    steps = [after - before for before, after in itertools.pairwise(ends)]
+    epochs = cli.trainer.max_epochs
+    return Cost(ends[0] - started, statistics.median(steps[min(WARM_UP, len(steps) - 1) :]), epochs or 0)
+
+
+def estimate(plan: Plan, engine: Engine, most: int | None = None) -> Estimate:
+    """What the runs that are not done take: by finished runs of the same group where there are any.
+
+    Args:
+        plan: All runs.
+        engine: Where those are measured that are not done.
+        most: How many groups are measured at most, spread over the grid; the mean of them stands for the rest.
+    """
+    records = plan.records()
+    left: dict[str, list[PlannedRun]] = defaultdict(list)
+    done: dict[str, list[float]] = defaultdict(list)
+    for run in plan.runs:
+        record = records.get(run.place.identity)
+        if record and record.is_result:
+            done[run.place.group].append(record.seconds)
+        else:
+            left[run.place.group].append(run)
+    known = {group: statistics.mean(done[group]) for group in left if group in done}
+    unknown = [group for group in left if group not in known]
+    chosen = unknown[:: -(-len(unknown) // most)] if most and unknown else unknown
+    costs = known | _measure_all({group: left[group][0] for group in chosen}, engine)
+    typical = statistics.mean(costs.values()) if costs else 0.0
+    seconds = sum(len(rest) * costs.get(group, typical) for group, rest in left.items())
+    return Estimate(sum(map(len, left.values())), seconds, engine.workers, len(chosen), len(known))
+
+
+def _measure_all(runs: dict[str, PlannedRun], engine: Engine) -> dict[str, float]:
+    """Seconds of each run, as many measured at once as will run at once."""
+    waiting = list(runs.items())
+    running: dict[Future[Cost], str] = {}
+    costs: dict[str, float] = {}
+    while waiting or running:
+        while waiting and len(running) < engine.workers:
+            group, run = waiting.pop()
+            running[engine.submit(measure, run.config)] = group
+        ready = wait(running, return_when=FIRST_COMPLETED).done
+        costs |= {running.pop(future): future.result().seconds for future in ready}
+    return costs

@@ -1,0 +1,39 @@
+"""What makes two runs the same run."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from gnn_depth.cli.sections import GIVEN_BY_DATA, PATHS, contract_config
+
+# Of the trainer: where things are written and what is shown meanwhile.
+SHOWN = ("logger", "enable_progress_bar", "enable_model_summary", "default_root_dir", "profiler", "barebones")
+
+
+def identity(config: dict[str, Any], data_sha256: str) -> str:
+    """SHA-256 of a resolved config, with its seed, and of the data, in hex: equal for runs with equal numbers.
+
+    Names of runs, folders of results and of data and what is shown on the screen are left out. Of a plugin file its
+    content counts, not its place.
+    """
+    config = contract_config(config)
+    kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
+    kept["trainer"] = {key: value for key, value in kept.get("trainer", {}).items() if key not in SHOWN}
+    kept["model"] = {key: value for key, value in kept.get("model", {}).items() if key not in GIVEN_BY_DATA}
+    kept["data"] = _without_paths(kept.get("data"))
+    kept["plugins"] = [_version(plugin) for plugin in config.get("plugins") or []]
+    kept["data_sha256"] = data_sha256
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _without_paths(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_paths(item) for key, item in value.items() if key not in PATHS}
+    return value
+
+
+def _version(plugin: str) -> str:
+    """A module's name; of a file its name and checksum, so that an edited plugin makes new runs."""
+    path = Path(plugin)
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.suffix == ".py" else plugin

@@ -1,0 +1,82 @@
+"""The parser of the commands that do not train: a few options each, and errors for people."""
+
+import argparse
+import re
+from typing import Any, NoReturn
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.registry import nearest
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that shows the defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        says = action.default not in (None, False, [])
+        return super()._get_help_string(action) if says else action.help
+
+
+class Options(argparse.ArgumentParser):
+    """argparse, whose errors have the near miss and whose options cannot be abbreviated.
+
+    Args:
+        command: The word after ``gnn-depth``.
+        description: What it does, in a sentence.
+        usage: Its words, as the help shows them.
+    """
+
+    def __init__(self, command: str, description: str, usage: str) -> None:
+        super().__init__(
+            prog=f"gnn-depth {command}",
+            usage=f"gnn-depth {command} {usage}",
+            description=description,
+            allow_abbrev=False,
+            formatter_class=_Help,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self._explain(message)}\n{self.prog} --help explains the options.")
+
+    def _explain(self, message: str) -> str:
+        if match := re.match(r"unrecognized arguments: (\S+)", message):
+            word = match[1].partition("=")[0]
+            near = nearest(word, self._option_string_actions) if word.startswith("-") else None
+            hint = f" Did you mean {near!r}?" if near else ""
+            return f"unknown {'option' if word.startswith('-') else 'word'} {word!r}.{hint}"
+        if match := re.match(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message):
+            choices = [choice.strip("' ") for choice in match[3].split(",")]
+            near = nearest(match[2], choices)
+            hint = f" Did you mean {near!r}?" if near else ""
+            return f"{match[1]} has no choice {match[2]!r}.{hint} Available: {', '.join(choices)}."
+        return f"{message}."
+
+
+def positive(text: str) -> int:
+    """A whole number above zero, for ``type=``."""
+    return _number(text, int, 1)
+
+
+def natural(text: str) -> int:
+    """A whole number from zero on, for ``type=``."""
+    return _number(text, int, 0)
+
+
+def positive_number(text: str) -> float:
+    """A number above zero, for ``type=``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"a number above 0, not {text!r}")
+    return value
+
+
+def _number(text: str, kind: type, low: int) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or value < low:
+        raise argparse.ArgumentTypeError(f"a whole number from {low} on, not {text!r}")
+    return value

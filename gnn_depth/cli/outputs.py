@@ -1,0 +1,42 @@
+"""Files that commands write: refused before any work where they could not be, and then written whole."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gnn_depth.cli.errors import UsageError
+
+
+def check_output(output: str, suffixes: Sequence[str]) -> Path:
+    """Refuse, before any work, a file that could not be written at its end.
+
+    Raises:
+        UsageError: Its suffix is unknown, its folder does not exist or it exists already.
+    """
+    path = Path(output)
+    if path.suffix not in suffixes:
+        raise UsageError(f"--output {output}: unknown suffix {path.suffix!r}. Available: {', '.join(suffixes)}.")
+    if path.exists():
+        raise UsageError(f"--output {output}: the file exists; move it away or choose another name.")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--output {output}: there is no folder {str(path.parent)!r} that can be written to.")
+    return path
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file so that it is whole or not there at all, and no other is replaced.
+
+    Args:
+        path: The file, as `check_output` gives it.
+        write: Writes to the path that it is called with, which has the same suffix.
+
+    Raises:
+        UsageError: It has come into being meanwhile.
+    """
+    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    try:
+        write(part)
+        check_output(str(path), [path.suffix])
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

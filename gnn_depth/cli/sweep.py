@@ -1,0 +1,73 @@
+"""``gnn-depth sweep``: every run of a grid, once."""
+
+import re
+from pathlib import Path
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.files import read
+from gnn_depth.cli.grids import add_options, open_engine, part, terminated
+from gnn_depth.cli.options import Options
+from gnn_depth.sweeps.grid import Grid, GridError
+from gnn_depth.sweeps.grid_file import read_grid
+
+OVERRIDE = re.compile(r"--(data|model|trainer|plugins)([.=]|$)")
+
+
+def main(words: list[str]) -> int:
+    """Run what is missing of a grid, and return the exit code: 0, 1 if a run failed, 130 or 143 if it was stopped.
+
+    Raises:
+        UsageError: Something that was asked for does not exist or does not fit.
+    """
+    overrides, words = split_overrides(words)
+    options = _parser().parse_args(words)
+    grid, folder = part(load_grid(options.file), options), Path(options.file).parent
+    if options.dry_run:
+        from gnn_depth.cli.plans import make_plan
+
+        print(make_plan(grid, folder, overrides, options, force=False).listing())
+        return 0
+    with terminated(), open_engine(options) as engine:  # the workers import while this process does
+        from gnn_depth.cli.plans import carry_out, make_plan
+
+        plan = make_plan(grid, folder, overrides, options, options.force)
+        return carry_out(plan, engine, options.retries)
+
+
+def _parser() -> Options:
+    parser = Options(
+        "sweep",
+        "Run what is missing of a grid of runs. Any option of fit, such as --trainer.max_epochs 3, is for all of them.",
+        "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION VALUE]...",
+    )
+    parser.add_argument("file", help="the grid: a YAML file with base, axes, rules and seeds")
+    parser.add_argument("--dry-run", action="store_true", help="print the runs and what is done already; run nothing")
+    add_options(parser)
+    return parser
+
+
+def split_overrides(words: list[str]) -> tuple[list[str], list[str]]:
+    """The options of ``fit`` among the words, with their values, and the other words."""
+    overrides, rest, remaining = [], [], list(words)
+    while remaining:
+        word = remaining.pop(0)
+        if not OVERRIDE.match(word):
+            rest.append(word)
+            continue
+        overrides.append(word)
+        if "=" not in word and remaining and not remaining[0].startswith("--"):
+            overrides.append(remaining.pop(0))
+    return overrides, rest
+
+
+def load_grid(name: str) -> Grid:
+    """Read a grid file.
+
+    Raises:
+        UsageError: There is no such file, or something in it is wrong; file and line are named.
+    """
+    config = read(name, labels=True)
+    try:
+        return read_grid(config.data, Path(name).stem)
+    except GridError as error:
+        raise UsageError(f"{config.at(error.where)}: {error}") from None

@@ -1,0 +1,117 @@
+"""One run of a sweep, in a process that has its imports behind it."""
+
+import contextlib
+import json
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+
+import gnn_depth.data
+import gnn_depth.nn  # noqa: F401  (registers every built-in part)
+from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.errors import RunError, UsageError
+from gnn_depth.cli.files import INLINE, Config
+from gnn_depth.cli.quiet import quiet
+from gnn_depth.cli.run import start
+from gnn_depth.cli.words import CommandLine, load_plugins
+from gnn_depth.sweeps.store import Record, Store
+from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
+from gnn_depth.training.runs import Origin
+
+OUTPUT = "output.txt"
+LOOK_SECONDS = 0.3
+# Seeds and random states belong to a process: of a worker's threads one may train at a time.
+TRAINING = threading.Lock()
+
+
+class StopWhenAsked(L.Callback):
+    """End the training as Ctrl-C would, once a file is there: every worker that sees the folder can be told so."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._looked = 0.0
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        now = time.monotonic()
+        if now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            if self.path.exists():
+                raise KeyboardInterrupt
+
+
+def work(task: Task) -> Outcome:
+    """Run a task, unless it is done already or another process is at it."""
+    store = Store(task.root, task.sweep)
+    with TRAINING, store.claim(task.place.identity) as mine:
+        return _claimed(task, store) if mine else Outcome(ELSEWHERE)
+
+
+def _claimed(task: Task, store: Store) -> Outcome:
+    known, attempt = store.find(task.place), 1
+    if known and known.is_result:
+        return Outcome.of(known, new=False)
+    if known:
+        if known.status == "running" and known.attempt > task.retries:
+            store.mark(known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why.")
+            return Outcome.of(_read(known.folder))
+        attempt = known.attempt + 1 if known.status in ("running", "failed") else 1
+        if known.status == "running":
+            store.mark(known, "failed", "its process died.")
+        store.archive(known)
+    if Path(task.stop).exists():
+        return Outcome("interrupted")
+    facts = {**task.facts, "attempt": attempt}
+    folder = store.begin(task.place, facts)
+    with _output_to(folder / OUTPUT):
+        status, reason = _train(task, Origin(facts, folder))
+    record = _read(folder)
+    if record.status == "running":  # it ended before its recorder could say how
+        store.mark(record, status, reason)
+        record = _read(folder)
+    return Outcome.of(record)
+
+
+def _train(task: Task, origin: Origin) -> tuple[str, str]:
+    """Train, and return how it ended."""
+    try:
+        with quiet():
+            plugins = task.config.get("plugins") or []
+            load_plugins(plugins)
+            cli = CommandLineInterface("fit", CommandLine([Config(INLINE, task.config)], plugins, []))
+            cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
+            start(cli, origin)
+    except (UsageError, RunError) as error:
+        return "failed", str(error)
+    except (KeyboardInterrupt, SystemExit):  # Lightning answers the one with the other
+        return "interrupted", "interrupted"
+    except Exception as error:
+        traceback.print_exc()
+        return "failed", f"{type(error).__name__}: {error}"
+    return "failed", "it ended without a result"
+
+
+def _read(folder: Path) -> Record:
+    return Record(folder, json.loads((folder / "result.json").read_text(encoding="utf-8")))
+
+
+@contextlib.contextmanager
+def _output_to(path: Path) -> Iterator[None]:
+    """Write what a run says into its folder: on the screen many runs would talk at once."""
+    with path.open("w", encoding="utf-8", buffering=1) as file:
+        handler = logging.StreamHandler(file)
+        loggers = [logging.getLogger(name) for name in ("lightning.fabric", "lightning.pytorch", "gnn_depth")]
+        others = {logger: (logger.handlers, logger.propagate) for logger in loggers}
+        for logger in loggers:
+            logger.handlers, logger.propagate = [handler], False
+        try:
+            with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+                yield
+        finally:
+            for logger, (handlers, propagate) in others.items():
+                logger.handlers, logger.propagate = handlers, propagate

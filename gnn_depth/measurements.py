@@ -1,0 +1,77 @@
+"""Arrays measured over a training, kept in a run's folder: one file a measure."""
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = "measures"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One quantity at several steps of a training and at several places in the depth.
+
+    Attributes:
+        name: What was measured, a word: ``gradient_similarity``.
+        steps: Steps of the optimizer, increasing, shape (T,).
+        values: Shape (T, layers), or (T, layers, neurons); NaN where there is nothing.
+        unit: What an axis of it says, such as ``mu(G)``.
+        log10: Whether the values are logarithms to base 10 of the quantity.
+        layers: Number of each layer, shape (layers,); 1, 2, ... by default.
+    """
+
+    name: str
+    steps: np.ndarray
+    values: np.ndarray
+    unit: str = ""
+    log10: bool = False
+    layers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
+
+    def __post_init__(self) -> None:
+        if not len(self.layers):
+            object.__setattr__(self, "layers", np.arange(1, self.values.shape[1] + 1))
+        assert self.values.ndim in (2, 3), "values are steps x layers, or steps x layers x neurons"
+        assert self.values.shape[:2] == (len(self.steps), len(self.layers)), "steps, layers and values disagree"
+
+
+def save(folder: Path, measurement: Measurement) -> Path:
+    """Write a measurement into a run's folder, whole or not at all, and return the file."""
+    target = folder / FOLDER / f"{measurement.name}.npz"
+    target.parent.mkdir(exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    with part.open("wb") as file:
+        np.savez_compressed(
+            file,
+            steps=measurement.steps,
+            layers=measurement.layers,
+            values=measurement.values,
+            unit=measurement.unit,
+            log10=measurement.log10,
+        )
+    part.replace(target)
+    return target
+
+
+def load(folder: Path, name: str) -> Measurement:
+    """Read a measurement from a run's folder.
+
+    Raises:
+        FileNotFoundError: The run has no such measurement.
+        ValueError: The file is damaged, or no measurement.
+    """
+    path = folder / FOLDER / f"{name}.npz"
+    try:
+        with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:
+            unit, log10 = str(file["unit"]), bool(file["log10"])
+            return Measurement(name, file["steps"], file["values"], unit, log10, file["layers"])
+    except (OSError, KeyError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{str(path)!r} is no measurement, or is damaged ({error}).") from error
+
+
+def names(folder: Path) -> list[str]:
+    """The measurements that a run's folder has."""
+    return sorted(path.stem for path in (folder / FOLDER).glob("*.npz"))

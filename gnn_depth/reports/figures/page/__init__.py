@@ -1,0 +1,134 @@
+"""Charts on a page: one HTML file with Plotly inside, which opens without a network."""
+
+import html
+from pathlib import Path
+
+from plotly.graph_objects import Figure
+from plotly.io import to_html
+from plotly.subplots import make_subplots
+
+from gnn_depth.reports.figures.charts import Axis, Chart, Lines, Maps, grid
+from gnn_depth.reports.figures.page.clouds import add_clouds
+from gnn_depth.reports.figures.page.lines import add_lines
+from gnn_depth.reports.figures.page.maps import add_maps
+
+PANEL_HEIGHT = 430  # pixels
+GRID = {
+    "showgrid": True,
+    "gridcolor": "#E5E5E5",
+    "zeroline": False,
+    "linecolor": "#444444",
+    "ticks": "outside",
+    "automargin": True,
+    "title": {"standoff": 12},
+}
+# The page stays on its reader's machine: no button uploads it.
+CONFIG = {
+    "displaylogo": False,
+    "responsive": True,
+    "showSendToCloud": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d"],
+}
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
+h1 {{ font-size: 1.3rem; }}
+p {{ line-height: 1.45; color: #444; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{plot}
+<p>{caption}</p>
+</body>
+</html>
+"""
+
+
+def page(chart: Chart, title: str = "") -> str:
+    """A chart as a page of HTML that needs no other file.
+
+    Args:
+        chart: What to draw.
+        title: Heading of the page.
+    """
+    plot = to_html(to_plotly(chart), full_html=False, include_plotlyjs=True, config=CONFIG)
+    return PAGE.format(title=html.escape(title or heading(chart)), plot=plot, caption=html.escape(chart.caption))
+
+
+def write_page(chart: Chart, path: Path, title: str = "") -> None:
+    """Write a chart as a page."""
+    path.write_text(page(chart, title), encoding="utf-8")
+
+
+def heading(chart: Chart) -> str:
+    """What a chart is of, for a page that nobody gave a title."""
+    if isinstance(chart, Lines):
+        return chart.y.label
+    return chart.colour.label if isinstance(chart, Maps) else f"{chart.y.label}, and {chart.x.label}"
+
+
+def to_plotly(chart: Chart) -> Figure:
+    """A chart as Plotly's figure: its panels with shared axes, and the legend beside them."""
+    count = len(chart.panels)
+    columns, rows = grid(count)
+    # Without a template: the default one holds every kind of chart, in Plotly 6 deprecated ones.
+    figure = make_subplots(
+        rows,
+        columns,
+        shared_xaxes="all",
+        shared_yaxes="all",
+        subplot_titles=[html.escape(panel.title) for panel in chart.panels] if count > 1 else None,
+        horizontal_spacing=0.04,
+        vertical_spacing=0.12 / rows,
+        figure=Figure(layout={"template": "none"}),
+    )
+    if isinstance(chart, Lines):
+        add_lines(figure, chart, columns)
+    elif isinstance(chart, Maps):
+        add_maps(figure, chart, columns)
+    else:
+        add_clouds(figure, chart, columns)
+    _axes(figure, chart, columns, count)
+    figure.update_layout(
+        font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
+        height=90 + PANEL_HEIGHT * rows,
+        margin={"l": 70, "r": 20, "t": 70, "b": 60},
+        hoverlabel={"align": "left"},
+        legend=_legend(chart),
+    )
+    return figure
+
+
+def _legend(chart: Chart) -> dict[str, object]:
+    """Where the legend is: to the right of everything, a colour bar too."""
+    title = "" if isinstance(chart, Maps) else chart.legend
+    return {"title": {"text": html.escape(title)}, "tracegroupgap": 0, "x": 1.02 if isinstance(chart, Lines) else 1.13}
+
+
+def _axes(figure: Figure, chart: Chart, columns: int, count: int) -> None:
+    figure.update_xaxes(**GRID, **_axis(chart.x))
+    figure.update_yaxes(**GRID, **_axis(chart.y))
+    for place in range(count):
+        row, column = place // columns + 1, place % columns + 1
+        if place + columns >= count:
+            figure.update_xaxes(title_text=html.escape(chart.x.label), showticklabels=True, row=row, col=column)
+        if column == 1:
+            figure.update_yaxes(title_text=html.escape(chart.y.label), row=row, col=column)
+
+
+def _axis(axis: Axis) -> dict[str, object]:
+    made: dict[str, object] = {"type": "log", "exponentformat": "power", "dtick": 1} if axis.log else {"type": "linear"}
+    if axis.ticks:
+        places, names = zip(*axis.ticks, strict=True)
+        made |= {"tickvals": places, "ticktext": [html.escape(name) for name in names]}
+    if axis.within:
+        made |= {"minallowed": axis.within[0], "maxallowed": axis.within[1]}
+    if axis.categories:
+        made["range"] = [-0.5, len(axis.ticks) - 0.5]
+    return made

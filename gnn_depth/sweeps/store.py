@@ -1,0 +1,203 @@
+"""The folder of a sweep: one folder a run, what state each run is in, and who may work on it."""
+
+import contextlib
+import datetime as dt
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from gnn_depth.training.runs import FORMAT, digest, write_result
+
+ARCHIVE = "archive"
+CLAIMS = ".claims"
+RESULTS = ("finished", "diverged")  # a diverged run has told what there was to be told
+LONGEST = 180  # of a folder's name; file systems take 255 bytes
+
+
+class StoreError(ValueError):
+    """A folder of results that cannot be gone on with."""
+
+
+class ResultWarning(UserWarning):
+    """A result that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run of a sweep belongs.
+
+    Attributes:
+        group: What it has in common with the runs that differ in the seed alone.
+        seed: Its seed.
+        identity: What it is, see ``cli.identity``.
+    """
+
+    group: str
+    seed: int
+    identity: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.group} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run that has been begun.
+
+    Attributes:
+        folder: Its folder.
+        result: Its ``result.json``.
+    """
+
+    folder: Path
+    result: dict[str, Any]
+
+    @property
+    def identity(self) -> str:
+        return self.result.get("identity", "")
+
+    @property
+    def status(self) -> str:
+        return self.result.get("status", "failed")
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it need not be run again."""
+        return self.status in RESULTS
+
+    @property
+    def attempt(self) -> int:
+        return self.result.get("attempt", 1)
+
+    @property
+    def version(self) -> str:
+        return self.result.get("packages", {}).get("gnn-depth", "unknown")
+
+    @property
+    def seconds(self) -> float:
+        return self.result.get("seconds", 0.0)
+
+    def value(self, metric: str) -> float | None:
+        """A metric of the run; None where it has none."""
+        found = self.result.get("metrics", {}).get(metric)
+        return None if found is None else float(found)
+
+
+class Store:
+    """The runs of one sweep, in ``root/name/GROUP/seed_S-IDENTITY``.
+
+    Whoever works on a run holds a lock that the operating system releases when its process ends, however it ends: a
+    run that says ``running`` and is not locked has died.
+
+    Args:
+        root: Folder of all runs.
+        name: Name of the sweep.
+    """
+
+    def __init__(self, root: str | Path, name: str) -> None:
+        self.root = Path(root)
+        self.name = name
+        self.folder = self.root / name
+
+    def place(self, place: Place) -> Path:
+        """The folder of a run."""
+        group = place.group.replace("/", "-")
+        if len(group) > LONGEST:
+            group = f"{group[:LONGEST]}-{digest(group)[:8]}"
+        return self.folder / group / f"seed_{place.seed}-{place.identity[:8]}"
+
+    def records(self) -> dict[str, Record]:
+        """Every run that has been begun, by its identity."""
+        found: dict[str, Record] = {}
+        for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
+            if record := _read(path):
+                known = found.get(record.identity)
+                if known is None or (record.is_result and not known.is_result):
+                    found[record.identity] = record
+        return found
+
+    def find(self, place: Place) -> Record | None:
+        """The run, if it has been begun, under whatever labels."""
+        folders = sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}"))
+        records = [record for record in map(_of, folders) if record.identity in ("", place.identity)]
+        return next((record for record in records if record.is_result), records[0] if records else None)
+
+    @contextlib.contextmanager
+    def claim(self, identity: str) -> Iterator[bool]:
+        """Take the right to work on a run; False where another process has it."""
+        folder = self.folder / CLAIMS
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{identity}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def archive(self, record: Record) -> Path:
+        """Move a run out of the way, to ``root/archive``; nothing of it is lost."""
+        target = self.root / ARCHIVE / self.name / record.folder.relative_to(self.folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        for number in _numbers():
+            place = target.with_name(f"{target.name}_{stamp}{number}")
+            if not place.exists():
+                break
+        return record.folder.rename(place)
+
+    def begin(self, place: Place, facts: dict[str, Any]) -> Path:
+        """Make the folder of a run that starts now."""
+        folder = self.place(place)
+        folder.mkdir(parents=True)
+        write_result(folder, {"format": FORMAT, "status": "running", "seed": place.seed, **facts})
+        return folder
+
+    def mark(self, record: Record, status: str, reason: str) -> None:
+        """Say of a run that its own process can no longer say it."""
+        write_result(record.folder, {**record.result, "status": status, "reason": reason})
+
+    def check_version(self, version: str) -> None:
+        """Refuse results of another version: what they were measured with may have changed.
+
+        Raises:
+            StoreError: There are such results.
+        """
+        others = {record.version for record in self.records().values() if record.is_result} - {version}
+        if others:
+            raise StoreError(
+                f"{str(self.folder)!r} has results of gnn-depth {', '.join(sorted(others))}, and this is {version}.\n"
+                "Choose another folder with --root, or --force to archive them and run everything again."
+            )
+
+
+def _numbers() -> Iterator[str]:
+    yield ""
+    yield from (f"_{number}" for number in range(2, 1000))
+
+
+def _read(path: Path) -> Record | None:
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(result, dict) or result.get("format", FORMAT) > FORMAT:
+            raise ValueError(f"format {result.get('format')}" if isinstance(result, dict) else "no result")
+    except (OSError, ValueError, TypeError) as error:
+        warnings.warn(
+            f"{path} is damaged or of another version, and is run anew ({error}).", ResultWarning, stacklevel=3
+        )
+        return None
+    return Record(path.parent, result)
+
+
+def _of(folder: Path) -> Record:
+    """The run in a folder; one without a readable result counts as begun."""
+    return (_read(folder / "result.json") if (folder / "result.json").exists() else None) or Record(folder, {})

@@ -1,0 +1,115 @@
+"""``gnn-depth plot``: the words, the file, and what is refused before anything is drawn."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.plot import main
+from gnn_depth.measurements import Measurement
+from tests.reports.made import balance, make_run, similarity
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    root = tmp_path / "runs"
+    for norm in ("gat", "lip"):
+        for depth in (3, 5):
+            for seed in range(2):
+                measures: list[Measurement] = [
+                    similarity("gradients", seed, depth=depth),
+                    similarity("hidden", seed, depth=depth),
+                    balance(seed, depth=depth),
+                ]
+                curves = {"val/acc": [0.1, 0.2, 0.3 + seed / 10], "val/loss": [3.0, 2.0, 1.0]}
+                make_run(root, {"model.norm": norm, "model.num_layers": depth}, seed, 0.5, "finished", curves, measures)
+    return root
+
+
+@pytest.fixture
+def refused(runs: Path, tmp_path: Path) -> Callable[..., str]:
+    """``refused("depth", ...)``: the message that answers a wrong command line, which leaves no file."""
+
+    def ask(kind: str, *words: str, output: str = "figure.png") -> str:
+        before = set(tmp_path.iterdir())
+        with pytest.raises(UsageError) as error:
+            main([kind, str(runs), *words, "--output", str(tmp_path / output)])
+        assert set(tmp_path.iterdir()) == before
+        return str(error.value)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "depth",
+        "depth --x model.num_layers --line norm --spread ci --metric test_acc_at_best_val",
+        "heatmap --measure gradients",
+        "layers --measure gradients --panel norm",
+        "history --measure balance --layers 1 3 --where norm=gat",
+        "convergence --tag val/loss --panel num_layers",
+        "scatter --measure hidden gradients --line norm --at mean mean",
+    ],
+)
+def test_every_kind_is_written_in_every_format(runs, tmp_path, capsys, words):
+    kind, *options = words.split()
+    for suffix in (".png", ".pdf", ".html"):
+        output = tmp_path / f"figure{suffix}"
+        assert main([kind, str(runs), *options, "--output", str(output), "--title", "T"]) == 0
+        assert output.stat().st_size > 5000
+        assert str(output) in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "figure.png", "figure.pdf", "figure.html"}
+
+
+def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
+    main(["depth", str(runs), "--where", "norm=lip", "num_layers=3,5", "--output", str(tmp_path / "a.html")])
+    assert "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2." in capsys.readouterr().out
+    text = (tmp_path / "a.html").read_text()
+    assert "model.norm=lip" in text
+    assert "model.norm=gat" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("heatmp", "KIND has no choice 'heatmp'. Did you mean 'heatmap'?"),
+        ("depth --x nm_layers", "unknown axis 'nm_layers'. Did you mean"),
+        (
+            "depth --metric test_ac_at_best_val",
+            "unknown metric 'test_ac_at_best_val'. Did you mean 'test_acc_at_best_val'?",
+        ),
+        ("depth --spread sd", "--spread has no choice 'sd'. Did you mean 'std'?"),
+        (
+            "depth --measure gradients",
+            "figure 'depth' has no option 'measure'. Accepted: x, line, panel, metric, spread.",
+        ),
+        (
+            "depth --line --where num_layers=3",
+            "mix model.norm gat, lip: give it an axis of its own",
+        ),
+        ("heatmap --measure gradients --panel norm", "mix model.num_layers 3, 5: give it an axis of its own"),
+        ("heatmap", "choose with --measure. Available: balance, gradients, hidden."),
+        ("heatmap --measure gradient", "unknown measure 'gradient'. Did you mean 'gradients'?"),
+        ("convergence --tag val/ac", "unknown metric 'val/ac'. Did you mean 'val/acc'?"),
+        ("history --measure balance --layers 9", "layer 9 was not measured. Available: 1 to 5."),
+        ("depth --where nrm=gat", "unknown axis 'nrm'."),
+        ("depth --pannel norm", "unknown option '--pannel'. Did you mean '--panel'?"),
+    ],
+)
+def test_wrong_words_are_answered_with_the_right_ones(refused, words, message):
+    assert message in refused(*words.split())
+
+
+def test_the_output_is_checked_before_anything_is_read(refused, tmp_path):
+    assert "unknown suffix '.svg'. Available: .png, .pdf, .html." in refused("depth", output="figure.svg")
+    assert "there is no folder" in refused("depth", output="nowhere/figure.png")
+    (tmp_path / "mine.png").write_text("mine")
+    assert "the file exists; move it away" in refused("depth", output="mine.png")
+    assert (tmp_path / "mine.png").read_text() == "mine"
+
+
+def test_an_output_is_required(runs):
+    with pytest.raises(UsageError, match=r"required: --output"):
+        main(["depth", str(runs)])

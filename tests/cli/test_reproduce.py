@@ -1,0 +1,118 @@
+"""From an item to its table and figure."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gnn_depth.cli import items
+from tests.cli.test_sweep import BASE
+
+GRID = {
+    "base": "base.yaml",
+    "axes": {"depth": {"model.num_layers": [1, 2]}, "model.norm": ["none", "pair"]},
+    "seeds": 2,
+}
+ITEM = {
+    "title": "Accuracy against depth",
+    "source": "Nobody, Nowhere 2020",
+    "grid": "../../grid.yaml",
+    "table": {"rows": ["depth"], "columns": ["norm"]},
+    "figure": {"kind": "depth", "x": "depth"},
+    "published": [
+        {
+            "source": "table 1",
+            "interval": "std",
+            "where": {"norm": "pair"},
+            "over": "depth",
+            "values": {1: "50 +- 60", 2: 900.0},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def item(tmp_path, monkeypatch):
+    """``item(title=...)``: an item named nobody/depth in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(items, "folders", lambda: [Path()])
+    Path("base.yaml").write_text(yaml.safe_dump(BASE))
+    folder = Path("configs/reproduce/nobody")
+    folder.mkdir(parents=True)
+    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml"}))
+
+    def write(**changes):
+        content = {key: value for key, value in {**ITEM, **changes}.items() if value is not None}
+        (folder / "depth.yaml").write_text(yaml.safe_dump(content))
+
+    write()
+    return write
+
+
+def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(item, gnn_depth):
+    answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
+    assert answer.code == 0, answer.err
+    assert "done: 8 finished" in answer.out
+    assert "1 inside, 1 outside" in answer.out
+    assert "Nobody, Nowhere 2020" in answer.out
+    (folder,) = Path("runs/reproduced/nobody/depth").iterdir()
+    written = {path.name for path in folder.iterdir()}
+    assert written == {"table.md", "table.tex", "runs.csv", "figure.png", "figure.pdf", "figure.html"}
+    with (folder / "runs.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 8
+    # The columns stand in the grid's order, not in the alphabet's.
+    assert "| depth | none | pair |" in (folder / "table.md").read_text()
+
+    results = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("result.json")}
+    part = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2")
+    assert "done: 2 finished" in part.out
+    assert "1 outside" in part.out
+    assert {path: path.stat().st_mtime_ns for path in Path("runs").rglob("result.json")} == results
+    assert len(list(Path("runs/reproduced/nobody/depth").iterdir())) == 2
+
+
+def test_an_estimate_and_the_list_measure_and_leave_nothing(item, gnn_depth):
+    answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--estimate")
+    assert answer.code == 0, answer.err
+    assert "nobody/depth: 8 runs, at most about" in answer.out
+    answer = gnn_depth("reproduce", "--list", "--workers", "1")
+    assert answer.code == 0, answer.err
+    assert "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs; 8 runs, at most about" in answer.out
+    assert not list(Path().rglob("result.json"))
+
+
+def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
+    answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--max-hours", "1e-9")
+    assert answer.code == 0, answer.err
+    assert "8 not started" in answer.out
+    assert "no run has ended, so there is nothing to show" in answer.out
+    assert not list(Path().rglob("result.json"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "said"),
+    [
+        ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
+        ({}, [], "an item is missing. Available: nobody/depth."),
+        ({"tabel": {}}, ["nobody/depth"], "unknown key of an item 'tabel'. Did you mean 'table'?"),
+        ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
+        ({"grid": "none.yaml"}, ["nobody/depth"], "none.yaml' does not exist"),
+        ({"figure": 3}, ["nobody/depth"], "figure is a dict of options, not 3"),
+        ({"figure": {"kind": "dept"}}, ["nobody/depth"], "Did you mean 'depth'?"),
+        ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
+        ({"table": {"rows": ["dept"]}}, ["nobody/depth"], "unknown axis 'dept'. Did you mean 'depth'?"),
+        ({"published": [{"source": "x"}]}, ["nobody/depth"], "needs the key 'over'"),
+        ({}, ["nobody/depth", "--max-hours", "0"], "a number above 0"),
+        ({}, ["nobody/depth", "--estimat"], "Did you mean '--estimate'?"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_refused(item, refused, changes, words, said):
+    item(**changes)
+    assert said in refused("reproduce", *words)
+
+
+def test_the_items_that_come_with_the_package_are_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "lipschitz/depth" in items.names()
+    assert [item.name for item in items.every()] == sorted(items.names())

@@ -1,0 +1,146 @@
+"""Planning a sweep: what it would run, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gnn_depth.cli.sweep import split_overrides
+
+DATA = {
+    "class_path": "SyntheticCitation",
+    "init_args": {"num_nodes": 60, "num_edges": 120, "num_features": 16, "num_classes": 3}
+    | {"num_train_per_class": 5, "num_val": 10, "num_test": 10},
+}
+BASE = {"data": DATA, "model": {"hidden_channels": 8}, "trainer": {"max_epochs": 3, "accelerator": "cpu"}}
+
+
+@pytest.fixture
+def grid(tmp_path, monkeypatch):
+    """``grid(axes=...)``: a grid file over a small base."""
+    monkeypatch.chdir(tmp_path)
+    Path("base.yaml").write_text(yaml.safe_dump(BASE))
+
+    def write(**content):
+        Path("grid.yaml").write_text(yaml.safe_dump({"base": "base.yaml"} | content, sort_keys=False))
+        return "grid.yaml"
+
+    return write
+
+
+@pytest.fixture
+def dry(gnn_depth, grid):
+    def run(*words, **content):
+        answer = gnn_depth("sweep", grid(**content), "--dry-run", *words)
+        assert answer.code == 0, answer.err
+        return answer.out
+
+    return run
+
+
+def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(dry):
+    out = dry(axes={"model.num_layers": [2, 3], "model.norm": ["none", "pair"]}, seeds=2)
+    assert "8 runs of 2 model.num_layers x 2 model.norm x 2 seeds, in runs/grid" in out
+    assert [line.split()[0] for line in out.splitlines()[1:5]] == [
+        f"num_layers={layers},norm={norm}" for layers in (2, 3) for norm in ("none", "pair")
+    ]
+    assert out.splitlines()[-1] == "in all: 8 to run"
+    assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
+
+
+def test_a_subset_and_fewer_seeds_are_planned_alone(dry):
+    out = dry(
+        "--subset",
+        "num_layers=3",
+        "norm=pair",
+        "--seeds",
+        "1",
+        axes={"model.num_layers": [2, 3], "model.norm": ["none", "pair"]},
+    )
+    assert "in all: 1 to run" in out
+    assert "num_layers=3,norm=pair" in out
+
+
+def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
+    words = [
+        "--data.root",
+        "x",
+        "grid.yaml",
+        "--trainer.max_epochs=3",
+        "--workers",
+        "2",
+        "--model",
+        "{}",
+        "--plugins",
+        "p.py",
+    ]
+    overrides, rest = split_overrides(words)
+    assert overrides == ["--data.root", "x", "--trainer.max_epochs=3", "--model", "{}", "--plugins", "p.py"]
+    assert rest == ["grid.yaml", "--workers", "2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        (
+            {"axes": {"model.num_layer": [1]}},
+            [],
+            ["num_layer=1: unknown option '--model.num_layer'", "--model.num_layers"],
+        ),
+        ({"axes": {"model.norm": ["lipshitz"]}}, [], ["unknown norm 'lipshitz'", "Did you mean 'lipschitz'"]),
+        ({"axes": {"model.num_layers": ["two"]}}, [], ["a whole number"]),
+        ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "the grid is empty"]),
+        ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["one and the same run"]),
+        ({"axes": {"m": {"a": {"model": {"num_layer": 2}}}}}, [], ["num_layer"]),
+        ({"base": "bse.yaml"}, [], ["bse.yaml", "does not exist"]),
+        ({"sedes": 3}, [], ["grid.yaml:2", "Did you mean 'seeds'"]),
+        ({}, ["--worker", "2"], ["unknown option '--worker'", "Did you mean '--workers'"]),
+        ({}, ["--workers", "0"], ["from 1 on"]),
+        ({}, ["--engine", "dsk"], ["Did you mean 'dask'"]),
+        ({}, ["--model.hidden", "3"], ["unknown option '--model.hidden'"]),
+        ({}, ["--subset", "depth"], ["AXIS=VALUE"]),
+        ({"axes": {"model.num_layers": [1]}}, ["--subset", "num_layers=2"], ["unknown value of axis", "Available: 1"]),
+        ({}, ["--trainer.devices", "2"], ["one process on one device", "trainer.devices is 2"]),
+        ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run is for a single fit"]),
+        ({"axes": {"data.split": [0]}}, [], ["has no option 'split'"]),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, content, words, said):
+    message = refused("sweep", grid(**content), "--dry-run", *words)
+    for part in said:
+        assert part in message
+
+
+def test_dask_needs_an_address_and_an_address_needs_dask(refused, grid):
+    assert "go together" in refused("sweep", grid(), "--engine", "dask")
+    assert "go together" in refused("sweep", grid(), "--address", "tcp://localhost:1")
+
+
+def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_options(grid, gnn_depth):
+    from gnn_depth.cli.resolve import resolve_all
+    from gnn_depth.cli.sweep import load_grid
+    from gnn_depth.cli.words import split
+
+    axes = {"model.num_layers": [2, 3]}
+    runs = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split([]))
+    assert len({run.place.identity for run in runs}) == 4
+    again = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split(["--trainer.enable_progress_bar", "false"]))
+    assert [run.place.identity for run in again] == [run.place.identity for run in runs]
+    other = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split(["--data.seed", "1"]))
+    assert not {run.place.identity for run in other} & {run.place.identity for run in runs}
+    answer = gnn_depth("fit", "--config", "base.yaml", "--model.num_layers", "3", "--seed_everything", "1")
+    assert answer.code == 0, answer.err
+    (result,) = Path("runs").rglob("result.json")
+    assert json.loads(result.read_text())["identity"] == runs[3].place.identity
+
+
+def test_an_edited_plugin_makes_other_runs(grid):
+    from gnn_depth.cli.identity import identity
+
+    Path("my.py").write_text("1")
+    config = {"plugins": [str(Path("my.py").resolve())]}
+    first = identity(config, "data")
+    assert first == identity(config, "data")
+    Path("my.py").write_text("2")
+    assert identity(config, "data") != first

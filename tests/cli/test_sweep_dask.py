@@ -1,0 +1,49 @@
+"""A sweep on a Dask cluster of which a worker is killed."""
+
+import os
+import re
+import signal
+
+import psutil
+import pytest
+
+from tests.cli.test_sweep_faults import ALL, ended, finish, statuses, sweep, wait_for  # noqa: F401  (a fixture)
+
+pytest.importorskip("distributed", reason="the cluster extra is not installed")
+
+from tests.sweeps.test_cluster import cluster
+
+
+def at_work(folder):
+    """Process ids of the workers that hold the lock of a run in a folder."""
+    holders = []
+    for process in psutil.process_iter():
+        try:
+            files = [file.path for file in process.open_files()]
+        except psutil.Error:
+            continue
+        holders += [
+            process.pid for file in files if re.search(rf"{re.escape(str(folder))}/grid/\.claims/\w+\.lock", file)
+        ]
+    return holders
+
+
+def test_a_killed_worker_loses_nothing_and_nothing_is_run_twice(sweep, tmp_path):  # noqa: F811
+    with cluster(tmp_path, 2, "--nthreads", "1") as (address, _):
+        process = sweep("--engine=dask", f"--address={address}")
+        wait_for(lambda: statuses(tmp_path / "runs")["finished"] >= 1 and len(at_work(tmp_path / "runs")) == 2, process)
+        os.kill(at_work(tmp_path / "runs")[0], signal.SIGKILL)
+        out, err = finish(process)
+    assert "will be started again: the worker process died" in err
+    assert "done: 8 finished" in out
+    assert ended(tmp_path) == ALL
+
+
+def test_a_scheduler_that_goes_away_ends_the_sweep_with_one_line(sweep, tmp_path):  # noqa: F811
+    with cluster(tmp_path, 1, "--nthreads", "1") as (address, scheduler):
+        process = sweep("--engine=dask", f"--address={address}")
+        wait_for(lambda: statuses(tmp_path / "runs")["running"] == 1, process)
+        scheduler.kill()
+        _, err = finish(process, code=1)
+    assert f"stopped: the Dask scheduler at '{address}' is gone" in err
+    assert "Traceback" not in err

@@ -1,0 +1,160 @@
+"""``gnn-depth table``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.table import main
+
+METRIC = "test_acc_at_best_val"
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A sweep of two depths and two norms, three seeds each: ``runs`` in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    for depth in (2, 10):
+        for norm in ("lipschitz", "none"):
+            for seed in range(3):
+                folder = Path("runs", "grid", f"depth={depth},norm={norm}", f"seed_{seed}-00000000")
+                folder.mkdir(parents=True)
+                value = (0.8 if depth == 2 else 0.7) - (0.5 if (depth, norm) == (10, "none") else 0) + seed / 100
+                result = {
+                    "status": "finished",
+                    "seed": seed,
+                    "identity": str(folder),
+                    "axes": {"model.num_layers": depth, "norm": norm},
+                    "metrics": {METRIC: value, "val/loss": 1 - value},
+                }
+                (folder / "result.json").write_text(json.dumps(result))
+    return "runs"
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """``said("runs", ...)``: what the command prints."""
+
+    def call(*words: str) -> str:
+        assert main(list(words)) == 0
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def refused() -> Callable[..., str]:
+    """``refused("runs", ...)``: the message that answers a wrong command line."""
+
+    def call(*words: str) -> str:
+        with pytest.raises(UsageError) as caught:
+            main(list(words))
+        return str(caught.value)
+
+    return call
+
+
+def fields(text: str) -> list[list[str]]:
+    return [[field.strip() for field in line.split("  ") if field.strip()] for line in text.splitlines() if line]
+
+
+def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs: str, said: Callable):
+    head, _, *lines = fields(said(runs))
+    assert head == ["num_layers", "lipschitz", "none"]
+    assert lines[:2] == [["2", "81.0 ± 1.0", "81.0 ± 1.0"], ["10", "71.0 ± 1.0", "21.0 ± 1.0"]]
+    assert lines[2] == [f"{METRIC} in %, mean ± standard deviation over 3 seeds; columns:"]
+
+
+def test_axes_metric_spread_and_runs_are_chosen(runs: str, said: Callable):
+    words = ["--rows", "norm", "--columns", "num_layers", "--metric", "val/loss", "--spread", "ci"]
+    head, _, *lines = fields(said(runs, *words, "--where", "norm=none,lipschitz", "num_layers=10"))
+    assert head == ["norm", "10"]
+    assert lines[:2] == [["none", "0.79 ± 0.02484"], ["lipschitz", "0.29 ± 0.02484"]]
+
+
+def test_values_of_one_axis_may_be_given_one_by_one(runs: str, said: Callable):
+    once = said(runs, "--where", "num_layers=2,10", "norm=none")
+    assert said(runs, "--where", "num_layers=2", "--where", "norm=none", "num_layers=10") == once
+
+
+def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable):
+    entry = "[{source: A, where: {norm: none}, over: num_layers, values: {2: 81, 10: 30}}]"
+    Path("numbers.yaml").write_text(f"published: {entry}")
+    text = said(runs, "--baseline", "none", "--test", "t", "--published", "numbers.yaml")
+    assert "71.0 ± 1.0*" in text
+    assert ["10", "+50.0, p < 0.0001"] in fields(text)
+    assert ["2", "none", "81.0 ± 1.0", "81.0 [1]", "+0.0", "overlapping"] in fields(text)
+    assert ["10", "none", "21.0 ± 1.0", "30.0 [1]", "-9.0", "outside"] in fields(text)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"),
+    [(".txt", "num_layers"), (".md", "| num_layers"), (".tex", r"\begin{table}"), (".csv", "model.num_layers,norm,")],
+)
+def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
+    runs: str, said: Callable, refused: Callable, suffix: str, start: str
+):
+    assert said(runs, "--output", f"table{suffix}") == ""
+    text = Path(f"table{suffix}").read_text()
+    assert text.startswith(start)
+    assert "the file exists" in refused(runs, "--output", f"table{suffix}")
+    assert Path(f"table{suffix}").read_text() == text
+    assert sorted(path.name for path in Path().iterdir()) == ["runs", f"table{suffix}"]
+
+
+def test_parquet_is_written(runs: str, said: Callable):
+    import pandas as pd
+
+    said(runs, "--output", "table.parquet")
+    assert len(pd.read_parquet("table.parquet")) == 12
+
+
+def test_a_format_can_be_printed(runs: str, said: Callable):
+    assert said(runs, "--format", "markdown").startswith("| num_layers | lipschitz | none |")
+    assert len(said(runs, "--format", "csv").splitlines()) == 13
+
+
+def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pytest.CaptureFixture[str]):
+    damaged = next(Path(runs).rglob("result.json"))
+    damaged.write_text(damaged.read_text()[:20])
+    assert main([runs]) == 0
+    answer = capsys.readouterr()
+    assert answer.err.startswith(f"warning: skipped '{damaged}' is truncated or damaged")
+    assert "(n = 2)" not in answer.out
+    assert "n = 2" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("missing", "there is no folder 'missing'."),
+        ("runs --rows num_layer", "unknown axis 'num_layer'. Did you mean 'model.num_layers'?"),
+        ("runs --rows norm --columns norm", "rows and columns are of different axes"),
+        ("runs --where norm", "--where takes AXIS=VALUE or AXIS=VALUE,VALUE, not 'norm'."),
+        ("runs --where norm=noen", "unknown value of 'norm' 'noen'. Did you mean 'none'?"),
+        ("runs --metric test_acc_at_best", f"Did you mean '{METRIC}'?"),
+        ("runs --baseline nnoe", "unknown baseline 'nnoe'. Did you mean 'none'?"),
+        ("runs --spread sdt", "--spread has no choice 'sdt'. Did you mean 'std'?"),
+        ("runs --published missing.yaml", "'missing.yaml' cannot be read"),
+        ("runs --output table.doc", "unknown suffix '.doc'. Available: .txt, .md, .tex, .csv, .parquet."),
+        ("runs --output no/table.md", "there is no folder 'no'"),
+        ("runs --output table.md --format latex", "do not agree: write to a file .tex."),
+        ("runs --format parquet", "name a file with --output FILE.parquet."),
+        ("runs --format csv --baseline none", "--baseline and --published are for the other formats."),
+        ("runs --colums norm", "unknown option '--colums'. Did you mean '--columns'?"),
+        ("", "FOLDER"),
+    ],
+)
+def test_what_does_not_exist_or_fit_is_answered(runs: str, refused: Callable, words: str, message: str):
+    assert message in refused(*words.split())
+
+
+def test_mixed_runs_are_refused_with_the_words_that_help(runs: str, refused: Callable):
+    answer = refused(runs, "--rows", "num_layers", "--columns", "status")
+    assert (
+        "cells mix norm lipschitz, none: give it an axis of its own in the table or figure, or choose with --where norm="
+        in answer
+    )

@@ -1,0 +1,71 @@
+"""Folders of runs for the tests of figures: result.json, metrics.csv and measures."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnn_depth import measurements
+from gnn_depth.measurements import Measurement
+
+METRIC = "test_acc_at_best_val"
+
+
+def make_run(
+    root: Path,
+    axes: Mapping[str, Any],
+    seed: int = 0,
+    value: float | str | None = 0.5,
+    status: str = "finished",
+    curves: Mapping[str, Sequence[float]] | None = None,
+    measures: Sequence[Measurement] = (),
+) -> Path:
+    """Write the folder of a run of a sweep and return it; a value of None is a run that reached no validation."""
+    group = ",".join(f"{name}={text}" for name, text in axes.items()) or "all"
+    identity = hashlib.sha256(f"{group} {seed}".encode()).hexdigest()
+    folder = root / "grid" / group / f"seed_{seed}-{identity[:8]}"
+    folder.mkdir(parents=True)
+    result = {
+        "format": 1,
+        "status": status,
+        "name": "grid",
+        "seed": seed,
+        "started": "2026-11-21T08:35:02+00:00",
+        "config_sha256": identity,
+        "packages": {"gnn-depth": "0.1.0"},
+        "seconds": 1.5,
+        "metrics": {"val/loss": 1.0} | ({} if value is None else {METRIC: value}),
+        "hparams": {"model.layer": "gat", "seed_everything": seed},
+        "sweep": "grid",
+        "axes": dict(axes),
+        "identity": identity,
+    }
+    (folder / "result.json").write_text(json.dumps(result))
+    if curves:
+        with (folder / "metrics.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["epoch", "step", *curves])
+            writer.writerows([epoch, epoch, *row] for epoch, row in enumerate(zip(*curves.values(), strict=True)))
+    for measurement in measures:
+        measurements.save(folder, measurement)
+    return folder
+
+
+def similarity(name: str, seed: int = 0, steps: int = 6, depth: int = 5, slope: float = -0.5) -> Measurement:
+    """log10 of a similarity that decays with the distance from the last layer."""
+    draws = np.random.default_rng(seed)
+    fall = slope * np.arange(depth)[::-1]
+    values = fall + 0.05 * np.arange(steps)[:, None] + 0.1 * draws.standard_normal((steps, depth))
+    return Measurement(name, 10 * np.arange(steps), values, unit="mu", log10=True)
+
+
+def balance(seed: int = 0, steps: int = 6, depth: int = 3, neurons: int = 8) -> Measurement:
+    """The balance c of every neuron, which drifts."""
+    draws = np.random.default_rng(seed)
+    start = draws.standard_normal((1, depth, neurons))
+    drift = 0.1 * draws.standard_normal((steps, depth, neurons)).cumsum(axis=0)
+    return Measurement("balance", np.arange(steps), start + drift, unit="c")

@@ -1,0 +1,412 @@
+"""What figures show: the numbers of a chart against loops over the runs."""
+
+import math
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from gnn_depth.measurements import Measurement
+from gnn_depth.reports import ReportError, load
+from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
+from gnn_depth.reports.figures.charts import Band, cell_edges, stretches
+from gnn_depth.reports.figures.convergence import half_width
+from gnn_depth.reports.figures.groups import CROWDED, placed
+from gnn_depth.reports.figures.style import stroke
+from gnn_depth.reports.figures.words import metric_label, span
+from gnn_depth.reports.published import parse
+from tests.reports.made import balance, make_run, similarity
+
+VALUES = {
+    ("gat", 2): [0.8, 0.82, 0.81],
+    ("gat", 10): [0.5, 0.7, 0.6],
+    ("lip", 2): [0.79, 0.8, 0.84],
+    ("lip", 10): [0.77],
+}
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    for (norm, number), values in VALUES.items():
+        for seed, value in enumerate(values):
+            make_run(tmp_path, {"norm": norm, "depth": number}, seed, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize("spread", ["std", "ci"])
+def test_lines_are_means_in_percent_and_bands_their_spread(grid, spread):
+    (panel,) = depth(load(grid), spread=spread).panels
+    for line in panel.lines:
+        for place, number in enumerate((2, 10)):
+            values = [100 * value for value in VALUES[line.label, number]]
+            assert line.x[place] == number
+            assert line.y[place] == pytest.approx(sum(values) / len(values))
+            edges = line.bands[0].low[place], line.bands[0].high[place]
+            if len(values) == 1:
+                assert np.isnan(edges).all()
+                continue
+            half = statistics.stdev(values)
+            if spread == "ci":
+                half *= student.ppf(0.975, len(values) - 1) / math.sqrt(len(values))
+            assert edges == (pytest.approx(line.y[place] - half), pytest.approx(line.y[place] + half))
+
+
+def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_connects_them(grid):
+    entries = [
+        {
+            "source": "A 2020, table 1",
+            "interval": "std",
+            "where": {"norm": "lip"},
+            "over": "depth",
+            "values": {10: "70 +- 3"},
+        },
+        {"source": "B 2021, table 2", "where": {"norm": "lip"}, "over": "depth", "values": {10: 60, 2: 75, 99: 1}},
+    ]
+    (panel,) = depth(load(grid), published=parse(entries)).panels
+    ours = {line.label: line for line in panel.lines}
+    first, second = ours["lip, A 2020"], ours["lip, B 2021"]
+    assert (first.x.tolist(), first.y.tolist()) == ([10], [pytest.approx(70)])
+    assert (first.bands[0].low[0], first.bands[0].high[0]) == (pytest.approx(67), pytest.approx(73))
+    assert (second.x.tolist(), second.y.tolist(), second.bands) == ([2, 10], [pytest.approx(75), pytest.approx(60)], ())
+    strokes = [stroke(line.style) for line in (ours["lip"], first, second)]
+    assert len({pen.colour for pen in strokes}) == 1
+    assert len({pen.marker for pen in strokes}) == 3
+    assert {line.part for line in (first, second)} == {"published"}
+    assert stroke(ours["gat"].style).colour != strokes[0].colour
+
+
+def test_without_a_spread_there_are_no_bands(grid):
+    assert not any(line.bands for line in depth(load(grid), spread="none").panels[0].lines)
+
+
+def test_a_diverged_run_counts_with_its_value_and_an_accident_does_not(tmp_path):
+    for seed, (value, status) in enumerate([(0.8, "finished"), (0.4, "diverged"), (None, "diverged"), (0.1, "failed")]):
+        make_run(tmp_path, {"depth": 2}, seed, value, status)
+    drawn = depth(load(tmp_path))
+    assert drawn.panels[0].lines[0].y.tolist() == [pytest.approx(60)]
+    assert "2 of 3 runs diverged." in drawn.caption
+    assert "Left out: 1 failed." in drawn.caption
+
+
+def test_a_point_without_a_value_is_named_in_the_caption(tmp_path):
+    for number, value, status in ((2, 0.8, "finished"), (30, None, "diverged")):
+        make_run(tmp_path, {"depth": number}, 0, value, status)
+    drawn = depth(load(tmp_path))
+    assert np.isnan(drawn.panels[0].lines[0].y).tolist() == [False, True]
+    assert "Without a value: depth 30 (1 diverged)." in drawn.caption
+
+
+def test_a_combination_that_nobody_ran_is_no_gap_in_the_line(tmp_path):
+    for norm, numbers in (("gat", (2, 5, 10)), ("lip", (2, 10))):
+        for number in numbers:
+            make_run(tmp_path, {"norm": norm, "depth": number})
+    drawn = depth(load(tmp_path))
+    assert "Without a value" not in drawn.caption
+    lines = {line.label: line.x.tolist() for line in drawn.panels[0].lines}
+    assert lines == {"gat": [2, 5, 10], "lip": [2, 10]}
+
+
+def test_panels_keep_the_style_of_a_line_and_the_notes_name_the_folders(tmp_path):
+    for data in ("Cora", "CiteSeer"):
+        for norm in ("gat", "lip"):
+            make_run(tmp_path, {"data": data, "norm": norm, "depth": 2})
+    drawn = depth(load(tmp_path), panel=["data"])
+    assert [panel.title for panel in drawn.panels] == ["data=CiteSeer", "data=Cora"]
+    styles = [{line.label: line.style for line in panel.lines} for panel in drawn.panels]
+    assert styles[0] == styles[1] == {"gat": 0, "lip": 1}
+    note = drawn.panels[1].lines[1].notes[0]
+    assert "data=Cora, norm=lip, depth 2" in note
+    assert str(tmp_path / "grid" / "data=Cora,norm=lip,depth=2") in note
+
+
+def test_values_that_are_no_numbers_stand_side_by_side(tmp_path):
+    for init in ("xavier", "balanced"):
+        for norm in ("gat", "lip"):
+            make_run(tmp_path, {"init": init, "norm": norm})
+    drawn = depth(load(tmp_path), x="init")
+    assert drawn.x.categories
+    first, second = drawn.panels[0].lines
+    assert first.x.tolist() == [pytest.approx(-0.06), pytest.approx(0.94)]
+    assert (second.x - first.x).tolist() == [pytest.approx(0.12)] * 2
+
+
+@given(st.lists(st.integers(1, 200), min_size=2, max_size=8, unique=True))
+def test_numbers_are_placed_at_their_values_and_no_two_ticks_collide(values):
+    axis, places = placed("model.num_layers", [str(value) for value in sorted(values)])
+    assert places == sorted(values)
+    assert axis.label == "num layers"
+    ticks = np.array([place for place, _ in axis.ticks])
+    scaled = np.log(ticks) if axis.log else ticks
+    assert (np.diff(scaled) >= CROWDED * (scaled[-1] - scaled[0]) - 1e-12).all()
+
+
+def test_powers_of_two_get_a_logarithmic_axis_and_the_papers_depths_do_not():
+    assert placed("depth", ["2", "4", "8", "16", "32", "64", "128"])[0].log
+    assert not placed("depth", ["1", "5", "10", "15", "20", "25", "30", "35"])[0].log
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"metric": "test_ac_at_best_val"},
+            "unknown metric 'test_ac_at_best_val'. Did you mean 'test_acc_at_best_val'",
+        ),
+        ({"x": "dept"}, "unknown axis 'dept'. Did you mean 'depth'?"),
+        ({"line": ["depth"]}, "axis 'depth' is used twice"),
+        ({"line": []}, "mix norm gat, lip"),
+        ({"spread": "sd"}, "unknown spread 'sd'. Did you mean 'std'?"),
+        ({"tag": "val/acc"}, "figure 'depth' has no option 'tag'. Accepted: x, line, panel, metric, spread."),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_what_does(grid, options, message):
+    with pytest.raises(ReportError) as error:
+        chart("depth", load(grid), **options)
+    assert message in str(error.value)
+
+
+def test_no_result_at_all_says_what_became_of_the_runs(tmp_path):
+    make_run(tmp_path, {"depth": 2}, 0, None, "failed")
+    make_run(tmp_path, {"depth": 2}, 1, None, "running")
+    for draw in (depth, heatmap, convergence):
+        with pytest.raises(ReportError, match="no run has a result: 1 failed, 1 running"):
+            draw(load(tmp_path))
+
+
+def test_a_heat_map_of_seeds_is_their_median(tmp_path):
+    made = [similarity("mu_of_g", seed) for seed in range(3)]
+    for seed, measure in enumerate(made):
+        make_run(tmp_path, {"depth": 5}, seed, measures=[measure])
+    drawn = heatmap(load(tmp_path))
+    (panel,) = drawn.panels
+    assert panel.values.shape == (5, 6)
+    for layer in range(5):
+        for step in range(6):
+            middle = statistics.median(measure.values[step, layer] for measure in made)
+            assert panel.values[layer, step] == pytest.approx(middle)
+    assert panel.x.tolist() == [0, 10, 20, 30, 40, 50]
+    assert drawn.colour.label == "log₁₀ mu"
+    assert "Median over seeds, n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}3." in drawn.caption
+
+
+def test_a_run_that_ended_early_leaves_its_later_steps_to_the_others(tmp_path):
+    long, short = similarity("mu", 0), similarity("mu", 1, steps=2)
+    make_run(tmp_path, {"depth": 5}, 0, measures=[long])
+    make_run(tmp_path, {"depth": 5}, 1, None, "diverged", measures=[short])
+    drawn = heatmap(load(tmp_path))
+    assert drawn.panels[0].values[:, 1] == pytest.approx((long.values[1] + short.values[1]) / 2)
+    assert pytest.approx(long.values[2:]) == drawn.panels[0].values[:, 2:].T
+    assert "Ended before others of their seeds: 1 run." in drawn.caption
+
+
+def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
+    empty = Measurement("mu", np.zeros(0, dtype=int), np.zeros((0, 5)), "mu", log10=True)
+    make_run(tmp_path, {"depth": 5}, 0, measures=[similarity("mu")])
+    make_run(tmp_path, {"depth": 5}, 1, None, "diverged", measures=[empty])
+    make_run(tmp_path, {"depth": 5}, 2, None, "diverged")
+    drawn = heatmap(load(tmp_path))
+    assert pytest.approx(similarity("mu").values) == drawn.panels[0].values.T
+    assert "Without this measure: 2 runs." in drawn.caption
+
+
+def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
+    for seed, steps in enumerate(([0, 20, 40], [0, 10, 20])):
+        values = np.array(steps, dtype=float)[:, None] + 100 * seed
+        make_run(tmp_path, {"depth": 1}, seed, measures=[Measurement("mu", np.array(steps), values)])
+    panel = heatmap(load(tmp_path)).panels[0]
+    assert dict(zip(panel.x, panel.values[0])) == {0: 50, 10: 110, 20: 70, 40: 40}
+
+
+def test_overflow_and_exact_zeros_are_counted_apart(tmp_path):
+    values = similarity("mu").values.copy()
+    values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
+    make_run(tmp_path, {"depth": 5}, measures=[Measurement("mu", np.arange(6), values, "mu", log10=True)])
+    drawn = heatmap(load(tmp_path))
+    assert drawn.zeros
+    assert np.isneginf(drawn.panels[0].values[0, 0])
+    assert "Exactly zero, so without a logarithm: 1 of 30 values. Not finite: 3 of 30 values." in drawn.caption
+
+
+def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
+    for number in (5, 7):
+        make_run(tmp_path, {"depth": number}, measures=[similarity("mu", depth=number)])
+    assert [panel.title for panel in heatmap(load(tmp_path)).panels] == ["depth=5", "depth=7"]
+    with pytest.raises(ReportError, match="mix depth 5, 7"):
+        heatmap(load(tmp_path), panel=[])
+
+
+def test_seeds_whose_layers_differ_are_refused(tmp_path):
+    first = make_run(tmp_path, {"depth": 5}, 0, measures=[similarity("mu", depth=5)])
+    second = make_run(tmp_path, {"depth": 5}, 1, measures=[similarity("mu", depth=6)])
+    with pytest.raises(ReportError, match="other layers or neurons") as error:
+        heatmap(load(tmp_path))
+    assert str(first) in str(error.value)
+    assert str(second) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("measure", "message"),
+    [
+        ([], "this figure shows one measure, and the runs have 2: choose with --measure. Available: balance, mu."),
+        (["balanc"], "unknown measure 'balanc'. Did you mean 'balance'?"),
+        (["balance", "mu"], "this figure shows one measure, and 2 are named"),
+    ],
+)
+def test_which_measure_must_be_clear(tmp_path, measure, message):
+    make_run(tmp_path, {"depth": 3}, measures=[balance(), similarity("mu")])
+    with pytest.raises(ReportError) as error:
+        heatmap(load(tmp_path), measure)
+    assert message in str(error.value)
+
+
+def test_runs_without_any_measure_say_where_measures_are(grid):
+    with pytest.raises(ReportError, match=r"no file measures/NAME\.npz"):
+        layers(load(grid))
+
+
+def test_a_damaged_measure_is_named(tmp_path):
+    folder = make_run(tmp_path, {"depth": 3}, measures=[similarity("mu")])
+    (folder / "measures" / "mu.npz").write_bytes(b"PK")
+    with pytest.raises(ReportError, match=r"mu\.npz.* is no measurement, or is damaged"):
+        heatmap(load(tmp_path))
+
+
+def test_layers_have_start_end_and_all_between(tmp_path):
+    made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
+    for seed, measure in enumerate(made):
+        make_run(tmp_path, {"norm": "gat"}, seed, measures=[measure])
+    lines = {line.part: line for line in layers(load(tmp_path)).panels[0].lines}
+    for layer in range(5):
+        assert lines["start"].y[layer] == pytest.approx(statistics.median(one.values[0, layer] for one in made))
+        assert lines["end"].y[layer] == pytest.approx(statistics.median(one.values[-1, layer] for one in made))
+        every = [value for one in made for value in one.values[:, layer]]
+        assert lines["end"].bands[0].low[layer] == min(every)
+        assert lines["end"].bands[0].high[layer] == max(every)
+    assert lines["start"].style == lines["end"].style
+
+
+def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
+    made = [balance(0), balance(1)]
+    for seed, measure in enumerate(made):
+        make_run(tmp_path, {"init": "xavier"}, seed, measures=[measure])
+    drawn = history(load(tmp_path), layers=[3])
+    ((line,),) = (panel.lines for panel in drawn.panels)
+    assert [panel.title for panel in drawn.panels] == ["layer 3"]
+    for step in range(6):
+        neurons = sorted(value for one in made for value in one.values[step, 2])
+        assert line.y[step] == pytest.approx(statistics.fmean(neurons))
+        assert (line.bands[0].low[step], line.bands[0].high[step]) == (neurons[0], neurons[-1])
+        first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
+        assert (line.bands[1].low[step], line.bands[1].high[step]) == (pytest.approx(first), pytest.approx(third))
+
+
+def test_of_many_layers_a_history_shows_six_from_the_first_to_the_last(tmp_path):
+    make_run(tmp_path, {"depth": 33}, measures=[similarity("mu", depth=33)])
+    drawn = history(load(tmp_path))
+    assert [panel.title for panel in drawn.panels] == [f"layer {layer}" for layer in (1, 7, 14, 20, 27, 33)]
+    assert not drawn.panels[0].lines[0].bands, "one value has no distribution"
+    with pytest.raises(ReportError, match=r"layer 34 was not measured\. Available: 1 to 33"):
+        history(load(tmp_path), layers=[34])
+
+
+def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
+    made = [[0.1, 0.4, 0.6, 0.7], [0.3, 0.5, 0.8], [0.2, math.nan]]
+    for seed, values in enumerate(made):
+        make_run(tmp_path, {"depth": 2}, seed, 0.5, "diverged" if seed == 2 else "finished", {"val/acc": values})
+    drawn = convergence(load(tmp_path))
+    (line,) = drawn.panels[0].lines
+    assert line.x.tolist() == [0, 1, 2]
+    for epoch in range(3):
+        there = [100 * one[epoch] for one in made if epoch < len(one) and not math.isnan(one[epoch])]
+        assert line.y[epoch] == pytest.approx(statistics.fmean(there))
+        assert line.bands[0].high[epoch] == pytest.approx(statistics.fmean(there) + statistics.stdev(there))
+    assert "A line ends with the first of its runs that finished." in drawn.caption
+
+
+def test_a_line_has_the_same_style_in_every_panel(tmp_path):
+    for data, norm in (("Cora", "gat"), ("Cora", "lip"), ("PubMed", "lip")):
+        make_run(tmp_path, {"data": data, "norm": norm}, curves={"val/acc": [0.1, 0.2]})
+    cora, pubmed = convergence(load(tmp_path), panel=["data"]).panels
+    assert [(line.label, line.style) for line in cora.lines] == [("gat", 0), ("lip", 1)]
+    assert [(line.label, line.style) for line in pubmed.lines] == [("lip", 1)]
+
+
+def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive(tmp_path):
+    for seed, low in enumerate((1e-4, 1e-1)):
+        make_run(tmp_path, {"depth": 2}, seed, curves={"val/loss": [1000.0, 1.0, low]})
+    drawn = convergence(load(tmp_path), tag="val/loss")
+    assert drawn.y.log
+    assert (drawn.panels[0].lines[0].bands[0].low > 0).all()
+    assert not convergence(load(tmp_path), tag="val/loss", spread="none").panels[0].lines[0].bands
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=6))
+def test_the_spread_of_columns_is_that_of_each(rows):
+    for spread in ("std", "ci"):
+        found = half_width(np.array(rows), spread)
+        for column, values in enumerate(zip(*rows, strict=True)):
+            if len(values) < 2:
+                assert np.isnan(found[column])
+                continue
+            half = statistics.stdev(values)
+            factor = student.ppf(0.975, len(values) - 1) / math.sqrt(len(values)) if spread == "ci" else 1.0
+            assert found[column] == pytest.approx(factor * half, abs=1e-9)
+
+
+def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
+    for seed in range(3):
+        measures = [similarity("gradients", seed), similarity("hidden", seed + 5)]
+        make_run(tmp_path, {"norm": "gat"}, seed, None if seed == 2 else 0.5 + seed / 10, measures=measures)
+    drawn = scatter(load(tmp_path))
+    (cloud,) = drawn.panels[0].clouds
+    assert cloud.x.tolist() == [similarity("hidden", seed + 5).values[-1, -1] for seed in range(3)]
+    assert cloud.y.tolist() == [similarity("gradients", seed).values[-1, 0] for seed in range(3)]
+    assert cloud.colour[:2].tolist() == [pytest.approx(50), pytest.approx(60)]
+    assert np.isnan(cloud.colour[2])
+    mean = scatter(load(tmp_path), at=["mean", "last"]).panels[0].clouds[0]
+    assert mean.x[0] == pytest.approx(similarity("hidden", 5).values[-1].mean())
+
+
+def test_points_that_are_not_finite_are_counted(tmp_path):
+    lost = Measurement("gradients", np.arange(2), np.full((2, 3), np.nan), log10=True)
+    make_run(tmp_path, {"norm": "gat"}, 0, measures=[lost, similarity("hidden")])
+    make_run(tmp_path, {"norm": "gat"}, 1, measures=[similarity("gradients"), similarity("hidden")])
+    assert "a measure is not finite: 1 of 2 runs." in scatter(load(tmp_path), ["hidden", "gradients"]).caption
+
+
+def test_a_single_name_stands_for_a_list_of_one(grid):
+    assert chart("depth", load(grid), line="norm").legend == "norm"
+
+
+@given(st.lists(st.booleans(), max_size=12))
+def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
+    places = np.array(there, dtype=bool)
+    found = stretches(places)
+    assert [place for part in found for place in range(part.start, part.stop)] == np.flatnonzero(places).tolist()
+    assert all(after.start > before.stop for before, after in pairwise(found))
+    assert [part.stop - part.start for part in stretches(places, apart=True)] == [1] * sum(there)
+
+
+def test_a_band_is_where_both_edges_are():
+    band = Band(np.array([0.0, np.nan, 1.0, 1.0]), np.array([1.0, 1.0, np.inf, 2.0]))
+    assert band.stretches(apart=False) == [slice(0, 1), slice(3, 4)]
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=20, unique=True))
+def test_every_cell_of_a_map_holds_its_centre_and_touches_its_neighbours(steps):
+    centres = np.array(sorted(steps), dtype=float)
+    edges = cell_edges(centres)
+    assert len(edges) == len(centres) + 1
+    assert (edges[:-1] < centres).all()
+    assert (centres < edges[1:]).all()
+
+
+def test_labels_say_what_a_metric_is():
+    assert metric_label("test_acc_at_best_val") == "test accuracy at best validation, %"
+    assert metric_label("val/loss") == "validation loss"
+    assert (span([3, 3]), span([5, 3]), span([])) == ("3", "3 to 5", "0")

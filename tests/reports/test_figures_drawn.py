@@ -1,0 +1,351 @@
+"""Charts drawn: what Matplotlib and Plotly were given is read back and compared with the chart."""
+
+import re
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from matplotlib import rcParams
+from matplotlib.collections import PathCollection, PolyCollection, QuadMesh
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from gnn_depth.reports import ReportError
+from gnn_depth.reports.figures import save, style
+from gnn_depth.reports.figures.charts import (
+    Axis,
+    Band,
+    Chart,
+    Cloud,
+    CloudPanel,
+    Clouds,
+    Line,
+    LinePanel,
+    Lines,
+    MapPanel,
+    Maps,
+    grid,
+)
+from gnn_depth.reports.figures.page import page, to_plotly
+from gnn_depth.reports.figures.page.lines import _rgba
+from gnn_depth.reports.figures.paper import draw
+from gnn_depth.reports.figures.paper.axes import power_of_ten
+from gnn_depth.reports.figures.paper.lines import marked
+
+NAN = np.nan
+DEPTHS = np.array([2.0, 5.0, 10.0, 30.0])
+
+
+def line(label: str, y: list[float], half: list[float], style: int = 0) -> Line:
+    mean, around = np.array(y), np.array(half)
+    notes = tuple(f"{label} at {place:g}" for place in DEPTHS)
+    return Line(label, DEPTHS, mean, (Band(mean - around, mean + around),), style, notes=notes)
+
+
+@pytest.fixture
+def lines() -> Lines:
+    """Two panels; the second line has a gap, and a point beyond it with a spread of its own."""
+    full = line("gat", [80, 70, 60, 20], [1, 2, 3, 4])
+    gap = line("lip", [81, 75, NAN, 60], [1, 1, NAN, 2], 1)
+    ticks = tuple((place, f"{place:g}") for place in DEPTHS)
+    panels = (LinePanel("data=Cora", (full, gap)), LinePanel("data=CiteSeer", (gap,)))
+    return Lines(Axis("depth", ticks), Axis("accuracy, %", within=(-2, 102)), panels, "norm", "Mean, n = 3.")
+
+
+@pytest.fixture
+def maps() -> Maps:
+    values = np.array([[0.0, 1.0, -np.inf], [NAN, np.inf, 2.0]])
+    panel = MapPanel("depth=2", np.array([0.0, 10.0, 20.0]), np.array([1, 2]), values, "runs/one")
+    return Maps(Axis("step"), Axis("layer", whole=True), Axis("log₁₀ mu"), (panel,), zeros=True, caption="One run.")
+
+
+@pytest.fixture
+def clouds() -> Clouds:
+    cloud = Cloud(
+        "gat", np.array([1.0, 2.0, 3.0]), np.array([4.0, NAN, 6.0]), np.array([50.0, 60.0, NAN]), 0, ("a",) * 3
+    )
+    return Clouds(Axis("mu(X)"), Axis("mu(G)"), Axis("accuracy, %"), (CloudPanel("", (cloud,)),), "layer")
+
+
+@pytest.fixture(params=["lines", "maps", "clouds"])
+def any_chart(request: pytest.FixtureRequest) -> Chart:
+    return request.getfixturevalue(request.param)
+
+
+def test_paper_draws_the_means_and_the_edges_of_the_bands(lines):
+    figure = draw(lines)
+    for axes, panel in zip(figure.axes, lines.panels):
+        drawn = {artist.get_label(): artist for artist in axes.lines}
+        for expected in panel.lines:
+            assert drawn[expected.label].get_xdata().tolist() == expected.x.tolist()
+            np.testing.assert_array_equal(drawn[expected.label].get_ydata(), expected.y)
+    full, gap = (part for part in figure.axes[0].collections if isinstance(part, PolyCollection))
+    assert corners(full) == {
+        (x, y) for x, half, y in zip(DEPTHS, (1, 2, 3, 4), (80, 70, 60, 20)) for y in (y - half, y + half)
+    }
+    assert corners(gap) == {(2, 80), (2, 82), (5, 74), (5, 76)}
+    (bar,) = figure.axes[0].containers
+    assert sorted(bar[2][0].get_segments()[0].tolist()) == [[30, 58], [30, 62]]
+
+
+def corners(band: PolyCollection) -> set[tuple[float, float]]:
+    return {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
+
+
+def test_a_page_has_the_means_and_the_edges_of_the_bands(lines):
+    traces = to_plotly(lines).data
+    means = [trace for trace in traces if trace.hovertext is not None]
+    assert [trace.name for trace in means] == ["gat", "lip", "lip"]
+    for trace, expected in zip(means, [*lines.panels[0].lines, *lines.panels[1].lines]):
+        assert list(trace.x) == expected.x.tolist()
+        np.testing.assert_array_equal(np.array(trace.y, dtype=float), expected.y)
+        assert trace.hovertext == expected.notes
+    outline = next(trace for trace in traces if trace.fill == "toself" and trace.legendgroup == "lip")
+    assert list(zip(outline.x, outline.y)) == [(2, 80), (5, 74), (5, 76), (2, 82), (None, None)]
+    bar = next(trace for trace in traces if trace.error_y.array is not None)
+    assert (bar.x[0], bar.y[0], bar.error_y.array[0]) == (30, 60, 2)
+    assert [trace.showlegend for trace in means] == [True, True, False], "one entry in the legend for all panels"
+
+
+def test_hovering_over_a_point_shows_its_note_and_that_of_the_line(lines):
+    named = Line("a", DEPTHS, DEPTHS, notes=("1st", "2nd\n<i>", "3rd", "4th"), note="runs/a\nruns/b")
+    (trace,) = to_plotly(Lines(lines.x, lines.y, (LinePanel("", (named,)),))).data
+    assert trace.hovertext[1] == "2nd<br>&lt;i&gt;"
+    assert trace.hovertemplate == "%{hovertext}<br>runs/a<br>runs/b<extra></extra>"
+
+
+def test_categories_are_not_joined_by_lines(lines):
+    ticks = tuple((place, f"init {place:g}") for place in DEPTHS)
+    apart = Lines(Axis("init", ticks, categories=True), lines.y, lines.panels[:1])
+    axes = draw(apart).axes[0]
+    assert not [part for part in axes.collections if isinstance(part, PolyCollection)]
+    assert {artist.get_linestyle() for artist in axes.lines if artist.get_label() in ("gat", "lip")} == {"None"}
+    assert len(axes.containers) == 4 + 3
+    assert {trace.mode for trace in to_plotly(apart).data} == {"markers"}
+
+
+def test_eight_lines_differ_in_colour_marker_and_dashes_and_more_still_differ():
+    pens = [style.stroke(number) for number in range(8)]
+    for part in ("colour", "marker", "symbol", "dashes"):
+        assert len({getattr(pen, part) for pen in pens}) == 8
+    assert len({style.stroke(number) for number in range(64)}) == 64
+    assert len({style.css_dash(pen.dashes) for pen in pens}) == 8
+
+
+def test_what_is_drawn_has_the_colours_markers_and_dashes_of_its_style(lines):
+    drawn = {artist.get_label(): artist for artist in draw(lines).axes[0].lines}
+    traces = {trace.name: trace for trace in to_plotly(lines).data if trace.name}
+    for number, label in enumerate(("gat", "lip")):
+        pen = style.stroke(number)
+        assert to_hex(drawn[label].get_color()).upper() == pen.colour
+        assert drawn[label].get_marker() == pen.marker
+        assert traces[label].line.color == pen.colour
+        assert traces[label].marker.symbol == pen.symbol
+    assert drawn["gat"].get_linestyle() == "-"
+    assert drawn["lip"].get_linestyle() == "--"
+    assert _rgba("#0072B2", 0.5) == "rgba(0,114,178,0.50)"
+
+
+def test_start_and_end_of_one_thing_share_its_colour(lines):
+    y = np.arange(4.0)
+    both = tuple(Line("64", DEPTHS, y + shift, style=1, part=part) for part, shift in (("end", 0), ("start", 1)))
+    end, start = draw(Lines(lines.x, lines.y, (LinePanel("", both),))).axes[0].lines
+    assert end.get_color() == start.get_color()
+    assert (end.get_linestyle(), start.get_linestyle()) == ("-", "--")
+    assert (to_hex(end.get_markerfacecolor()).upper(), start.get_markerfacecolor()) == (style.COLOURS[1], "white")
+
+
+def test_of_many_points_some_are_marked_and_a_lonely_one_always():
+    y = np.arange(1000.0)
+    y[400:600] = NAN
+    y[501] = 1.0
+    places = marked(Line("", np.arange(1000), y))
+    assert 501 in places
+    assert len(places) <= 9
+    assert marked(Line("", DEPTHS, np.array([1.0, NAN, 2.0, 3.0]))) == [0, 2, 3]
+
+
+def test_an_accuracy_axis_does_not_follow_a_band_beyond_all_accuracies(lines):
+    wide = line("gat", [80, 70, 60, 20], [200, 2, 3, 4])
+    chart = Lines(lines.x, lines.y, (LinePanel("", (wide,)),))
+    assert draw(chart).axes[0].get_ylim() == (-2, 102)
+    low, high = draw(lines).axes[0].get_ylim()
+    assert -2 < low < 20 < 82 < high < 102
+    assert to_plotly(chart).layout.yaxis.maxallowed == 102
+
+
+def test_ticks_stand_at_the_values(lines):
+    axes = draw(lines).axes[0]
+    assert axes.get_xticks().tolist() == DEPTHS.tolist()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "5", "10", "30"]
+    assert to_plotly(lines).layout.xaxis.tickvals == tuple(DEPTHS)
+
+
+def test_paper_hatches_what_is_not_finite_and_dots_an_exact_zero(maps):
+    figure = draw(maps)
+    axes = figure.axes[0]
+    (mesh,) = (part for part in axes.collections if isinstance(part, QuadMesh))
+    np.testing.assert_array_equal(
+        mesh.get_array().filled(NAN), np.where(np.isfinite(maps.panels[0].values), maps.panels[0].values, NAN)
+    )
+    assert mesh.get_coordinates()[0, :, 0].tolist() == [-5, 5, 15, 25]
+    assert mesh.get_clim() == (0, 2)
+    marks = {patch.get_hatch(): patch.get_bbox().bounds for patch in axes.patches if isinstance(patch, Rectangle)}
+    assert marks == {"////": (-5, 1.5, 20, 1), "....": (15, 0.5, 10, 1)}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["not finite", "exactly zero"]
+
+
+def test_a_map_of_finite_values_has_no_marks(maps):
+    finite = MapPanel("", np.arange(3), np.array([1, 2]), np.ones((2, 3)))
+    figure = draw(Maps(maps.x, maps.y, maps.colour, (finite,)))
+    assert not figure.axes[0].patches
+    assert not figure.legends
+
+
+def test_a_page_says_of_every_cell_what_it_is(maps):
+    lost, zero, values, *keys = to_plotly(maps).data
+    np.testing.assert_array_equal(np.array(values.z, dtype=float), [[0, 1, NAN], [NAN, NAN, 2]])
+    np.testing.assert_array_equal(np.isfinite(np.array(lost.z, dtype=float)), [[False] * 3, [True, True, False]])
+    np.testing.assert_array_equal(np.isfinite(np.array(zero.z, dtype=float)), [[False, False, True], [False] * 3])
+    assert "not finite" in lost.hovertemplate
+    assert "exactly zero" in zero.hovertemplate
+    assert values.text[1][2] == "layer 2, step 20"
+    assert "runs/one" in values.hovertemplate
+    assert [key.name for key in keys] == ["not finite", "exactly zero"]
+
+
+def test_points_have_the_colours_of_their_values_and_stay_open_without_one(clouds):
+    axes = draw(clouds).axes[0]
+    filled, open_ = (part for part in axes.collections if isinstance(part, PathCollection))
+    assert filled.get_offsets().filled(NAN)[0].tolist() == [1, 4]
+    assert filled.get_array()[0] == 50
+    assert filled.get_offsets().mask.any(axis=1).tolist() == [False, True]
+    assert open_.get_offsets().tolist() == [[3, 6]]
+    assert open_.get_facecolor()[0].tolist() == list(to_rgba("white"))
+    coloured, blank = to_plotly(clouds).data
+    assert list(coloured.marker.color) == [50, 60]
+    assert (list(blank.x), blank.marker.color) == ([3], "white")
+    assert (coloured.showlegend, blank.showlegend) == (True, False)
+
+
+def test_legend_and_caption_lie_below_the_panels_and_inside_the_figure(any_chart):
+    figure = draw(any_chart, "A title")
+    figure.canvas.draw()
+    panels = min(axes.get_tightbbox().y0 for axes in figure.axes)
+    low = panels
+    for part in (*figure.legends, figure.texts[-1]):
+        box = part.get_window_extent()
+        if box.height:
+            assert box.y1 <= low + 1
+            low = box.y0
+            assert box.x0 >= 0
+            assert box.x1 <= figure.bbox.width
+    assert low >= 0
+    title = figure.texts[0].get_window_extent()
+    assert max(axes.get_tightbbox().y1 for axes in figure.axes) <= title.y0 + 1
+    assert title.y1 <= figure.bbox.height
+
+
+def test_a_long_caption_makes_the_figure_taller_and_the_panels_no_smaller(lines):
+    heights = []
+    for caption in ("", "A sentence of several words. " * 12):
+        figure = draw(Lines(lines.x, lines.y, lines.panels, caption=caption))
+        figure.canvas.draw()
+        heights.append(figure.axes[0].get_window_extent().height)
+    assert heights[1] == pytest.approx(heights[0], rel=0.01)
+
+
+def test_no_text_on_paper_is_smaller_than_eight_points(any_chart):
+    figure = draw(any_chart, "A title")
+    texts = [text for text in figure.findobj(lambda part: hasattr(part, "get_fontsize")) if text.get_text()]
+    assert len(texts) >= 7
+    assert min(text.get_fontsize() for text in texts) >= 8
+
+
+def test_drawing_leaves_matplotlib_as_it_was(any_chart):
+    before = dict(rcParams)
+    draw(any_chart)
+    assert dict(rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_a_dollar_or_a_tag_in_a_label_is_itself(lines):
+    chart = Lines(
+        Axis("depth $x"), Axis("<b>y</b> $\\alpha$"), (LinePanel("a<i>", lines.panels[0].lines),), "norm", "1 < 2 & 3"
+    )
+    figure = draw(chart, "$1 & $2")
+    figure.canvas.draw()
+    assert figure.axes[0].get_ylabel() == "<b>y</b> $\\alpha$"
+    assert not any(text.get_parse_math() for text in figure.findobj(Text) if "$" in text.get_text())
+    text = page(chart, "<script>alert(1)</script>")
+    assert "<script>alert(1)" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "1 &lt; 2 &amp; 3" in text
+
+
+@pytest.mark.parametrize(
+    ("panels", "shape"), [(1, (1, 1)), (2, (2, 1)), (3, (3, 1)), (4, (2, 2)), (5, (3, 2)), (7, (3, 3))]
+)
+def test_panels_stand_in_a_grid(panels, shape):
+    assert grid(panels) == shape
+
+
+def test_the_lowest_panel_of_every_column_is_labelled_also_above_an_empty_place(lines):
+    chart = Lines(lines.x, lines.y, lines.panels[:1] * 5)
+    axes = draw(chart).axes
+    assert [bool(one.get_xlabel()) for one in axes] == [False, False, True, True, True]
+    assert [bool(one.get_ylabel()) for one in axes] == [True, False, False, True, False]
+    assert axes[2].xaxis.get_tick_params()["labelbottom"]
+
+
+def test_powers_of_ten_are_written_as_such():
+    assert [power_of_ten(value) for value in (1e-3, 1.0, 1e12, 20.0)] == ["10⁻³", "10⁰", "10¹²", ""]
+
+
+def test_files_are_what_their_suffix_says(any_chart, tmp_path):
+    for suffix, start in ((".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".html", b"<!DOCTYPE html>")):
+        save(any_chart, tmp_path / f"figure{suffix}", "A title")
+        assert (tmp_path / f"figure{suffix}").read_bytes().startswith(start)
+
+
+def test_a_pdf_embeds_truetype_fonts(lines, tmp_path):
+    save(lines, tmp_path / "figure.pdf")
+    content = (tmp_path / "figure.pdf").read_bytes()
+    parts = [content]
+    for stream in re.findall(rb"stream\r?\n(.*?)endstream", content, re.DOTALL):
+        try:
+            parts.append(zlib.decompress(stream))
+        except zlib.error:
+            continue
+    everything = b"".join(parts)
+    assert b"/FontFile2" in everything
+    assert b"/Type3" not in everything
+
+
+def test_a_page_needs_no_network(any_chart):
+    text = page(any_chart)
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", text)
+    assert '"showSendToCloud": false' in text
+    assert "cdn.plot.ly" not in text.split("<script")[1][:200]
+
+
+def test_an_existing_file_and_an_unknown_suffix_are_refused(lines, tmp_path):
+    (tmp_path / "figure.png").write_text("mine")
+    with pytest.raises(ReportError, match="exists; move it away"):
+        save(lines, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_text() == "mine"
+    with pytest.raises(ReportError, match=r"cannot be written as '\.svg'\. Available: \.png, \.pdf, \.html\."):
+        save(lines, tmp_path / "figure.svg")
+
+
+@pytest.mark.parametrize(("suffix", "library"), [(".png", "matplotlib"), (".pdf", "matplotlib"), (".html", "plotly")])
+def test_a_missing_library_is_answered_with_the_extra(lines, tmp_path, monkeypatch, suffix, library):
+    for name in list(sys.modules):
+        if name.startswith((library, "gnn_depth.reports.figures.paper", "gnn_depth.reports.figures.page")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ReportError, match=r"of the extra `plots`: pip install 'gnn-depth\[plots\]'"):
+        save(lines, tmp_path / f"figure{suffix}")
+    assert not list(tmp_path.iterdir())

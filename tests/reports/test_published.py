@@ -1,0 +1,135 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_depth.reports import ReportError, load
+from gnn_depth.reports.published import Number, parse, read
+from gnn_depth.reports.tabulate import tabulate
+from gnn_depth.reports.verdicts import against, verdict
+from tests.reports.conftest import cell
+
+ENTRY = {
+    "source": "Mustafa et al. 2023, table 6",
+    "interval": "std",
+    "unit": "percent",
+    "where": {"data": "Cora", "norm": "lipschitz"},
+    "over": "depth",
+    "values": {2: 82.1, 5: "77.1 ± 0.5", 10: "78 +- 1.25", 20: "72.2+/-2"},
+}
+
+
+def test_numbers_are_read_in_the_unit_of_our_metrics():
+    (entry,) = parse([ENTRY])
+    means = {label: number.mean for label, number in entry.numbers.items()}
+    assert means == pytest.approx({"2": 0.821, "5": 0.771, "10": 0.78, "20": 0.722})
+    assert [number.half for number in entry.numbers.values()] == [None, 0.005, 0.0125, 0.02]
+    assert (entry.source, entry.interval, entry.over) == (ENTRY["source"], "std", "depth")
+    assert entry.where == {"data": "Cora", "norm": "lipschitz"}
+
+
+def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_interval():
+    (fractions,) = parse([ENTRY | {"unit": "fraction", "values": {2: 0.5, None: -1.5e-3, True: 1}}])
+    assert fractions.numbers == {"2": Number(0.5), "null": Number(-0.0015), "true": Number(1.0)}
+    (entry,) = parse({"published": [{"source": "A", "over": "depth", "values": {2: 50}}], "grid": "other keys"})
+    assert (entry.numbers, entry.interval, entry.where) == ({"2": Number(0.5)}, None, {})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sourc": "x"}, r"unknown key 'sourc'. Did you mean 'source'"),
+        ({"interval": "sdt"}, r"unknown interval 'sdt'. Did you mean 'std'"),
+        ({"unit": "percents"}, r"unknown unit 'percents'. Did you mean 'percent'"),
+        ({"values": {2: "about 80"}}, r"value of 2: a number, or a text such as '78.0 \+- 1.2', not 'about 80'"),
+        ({"values": {2: True}}, r"value of 2: .* not True"),
+        ({"values": {2: None}}, r"value of 2: .* not None"),
+        ({"values": [82.1]}, r"values is made of keys with values, not of \[82.1\]"),
+        ({"where": "Cora"}, r"where is made of keys"),
+        ({"over": None}, r"needs the key 'over'"),
+        ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' has a \+-, and interval: none does not say what it means"),
+    ],
+)
+def test_an_entry_that_is_not_understood_is_named(change: dict[str, Any], message: str):
+    with pytest.raises(ReportError, match=r"^numbers.yaml, entry 2 \(Mustafa et al. 2023, table 6\).*" + message):
+        parse([ENTRY, ENTRY | change], "numbers.yaml")
+
+
+def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
+    path = tmp_path / "numbers.yaml"
+    for content, message in [("a: [", "is no YAML"), ("a: 1", "a list of entries"), ("- 1", "entry 1 is made of keys")]:
+        path.write_text(content)
+        with pytest.raises(ReportError, match=f"numbers.yaml.*{message}"):
+            read(path)
+    with pytest.raises(ReportError, match=r"missing.yaml' cannot be read \(No such file"):
+        read(tmp_path / "missing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("ours", "number", "interval", "word"),
+    [
+        ([0.80, 0.82], Number(0.82, 0.01), "std", "inside"),  # exactly on the edge
+        ([0.80, 0.82], Number(0.825, 0.005), "std", "overlapping"),  # ours 0.81 +- 0.01414
+        ([0.80, 0.82], Number(0.85, 0.01), "std", "outside"),
+        ([0.80, 0.82], Number(0.90, 0.01), "ci", "overlapping"),  # ours 0.81 +- 0.127: t(0.975, 1) = 12.7
+        ([0.80, 0.82], Number(0.81), None, "overlapping"),  # no published interval: never inside
+        ([0.80, 0.82], Number(0.83), None, "outside"),
+        ([0.81], Number(0.815, 0.01), "std", "inside"),
+        ([0.81], Number(0.83, 0.01), "std", "outside"),
+        ([0.81], Number(0.81), None, "outside"),  # one run against one number: nothing to say
+        ([], Number(0.81, 0.01), "std", "no value"),
+    ],
+)
+def test_the_verdict_on_a_cell(ours: list[float], number: Number, interval: Any, word: str):
+    assert verdict(cell(*ours), number, interval) == word
+
+
+@given(st.lists(st.integers(0, 1000), min_size=2, max_size=5), st.integers(0, 1000), st.integers(0, 300))
+def test_a_verdict_never_gets_worse_when_the_published_interval_widens(ours: list[int], mean: int, half: int):
+    order = ["outside", "overlapping", "inside"]
+    ranks = [
+        order.index(verdict(cell(*(value / 1000 for value in ours)), Number(mean / 1000, wide / 1000), "std"))
+        for wide in (half, half + 50, 2000)
+    ]
+    assert ranks == sorted(ranks)
+    assert ranks[-1] == 2
+
+
+def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: Path):
+    for data in ("Cora", "CiteSeer"):
+        for norm in ("lipschitz", "none"):
+            for depth in (2, 10):
+                for seed, value in enumerate((0.80, 0.82)):
+                    run(value, seed, data=data, norm=norm, depth=depth)
+    table = tabulate(load(runs), ["data", "depth"], "norm")
+    other = ENTRY | {"source": "B", "where": {"norm": "lipschitz"}, "interval": "none", "values": {"10.0": 81}}
+    found = against(table, parse([ENTRY, other]))
+    assert [(verdict.row, verdict.column, verdict.published.source, verdict.word) for verdict in found] == [
+        (("CiteSeer", "10"), ("lipschitz",), "B", "overlapping"),
+        (("Cora", "2"), ("lipschitz",), ENTRY["source"], "overlapping"),
+        (("Cora", "10"), ("lipschitz",), ENTRY["source"], "outside"),
+        (("Cora", "10"), ("lipschitz",), "B", "overlapping"),
+    ]
+    assert found[1].difference == pytest.approx(0.81 - 0.821)
+
+
+def test_an_axis_that_the_table_does_not_show_is_known_from_the_runs(run: Callable, runs: Path):
+    run(0.8, data="Cora", depth=2)
+    run(0.8, data="Cora", depth=10)
+    table = tabulate(load(runs), "depth")
+    entry = {"source": "A", "over": "depth", "values": {2: 80}}
+    assert len(against(table, parse([entry | {"where": {"data": "Cora"}}]))) == 1
+    assert len(against(table, parse([entry | {"where": {"layer": "gat"}}]))) == 1
+    assert against(table, parse([entry | {"where": {"data": "PubMed"}}])) == []
+    with pytest.raises(ReportError, match=r"unknown axis 'dats'. Did you mean 'data'"):
+        against(table, parse([entry | {"where": {"dats": "Cora"}}]))
+
+
+def test_a_cell_without_runs_is_shown_beside_its_published_number(run: Callable, runs: Path):
+    run(0.8, data="Cora", norm="lipschitz", depth=2)
+    run(0.8, data="Cora", norm="none", depth=10)
+    found = against(tabulate(load(runs), "depth", "norm"), parse([ENTRY]))
+    assert [(verdict.row, verdict.word) for verdict in found] == [(("2",), "outside"), (("10",), "no value")]

@@ -1,0 +1,90 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_depth.reports import ReportError, load
+from gnn_depth.reports.settings import called, choose, label, number, same
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2, "2"),
+        (2.0, "2"),
+        (0.5, "0.5"),
+        (True, "true"),
+        ("gat", "gat"),
+        (None, "-"),
+        (float("nan"), "-"),
+        (1e30, "1e+30"),
+    ],
+)
+def test_a_label_is_the_value_as_yaml_writes_it(value: object, text: str):
+    assert label(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**9), 10**9))
+def test_the_label_of_a_number_is_that_number(value: float):
+    assert number(label(value)) == value
+    assert same(label(value), repr(value))
+
+
+def test_other_spellings_of_a_number_are_the_same_value_and_other_words_are_not():
+    assert same("1e-3", "0.001")
+    assert same("10", "10.0")
+    assert not same("10", "1")
+    assert not same("nan", "NaN")
+    assert not same("gat", "gatv2")
+
+
+def test_an_axis_is_called_by_its_name_or_its_last_word(run: Callable, runs: Path):
+    run(
+        result={
+            "axes": {"model.num_layers": 2, "data": "Cora"},
+            "hparams": {"model.layer": "gat", "a.lr": 1, "b.lr": 1},
+        }
+    )
+    frame = load(runs)
+    assert called(frame, "data") == "data"
+    assert called(frame, "num_layers") == "model.num_layers"
+    assert called(frame, "layer") == "model.layer"
+    assert called(frame, "seed") == "seed"
+    with pytest.raises(ReportError, match=r"several axes are called 'lr': a\.lr, b\.lr"):
+        called(frame, "lr")
+    with pytest.raises(
+        ReportError, match=r"unknown axis 'daat'. Did you mean 'data'\? Available: data, model.num_layers"
+    ):
+        called(frame, "daat")
+
+
+def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callable, runs: Path):
+    for norm in ("lipschitz", "none", "pair"):
+        for depth in (2, 10):
+            run(seed=depth, depth=depth, norm=norm)
+    frame = choose(load(runs), {"norm": ["pair", "lipschitz"], "depth": ["2.0"]})
+    assert frame["norm"].tolist() == ["pair", "lipschitz"]
+    assert set(frame["depth"]) == {2}
+    assert frame.attrs["axes"] == ["depth", "norm"]
+
+
+def test_what_no_run_has_is_answered(run: Callable, runs: Path):
+    run(depth=2, norm="pair")
+    run(depth=10, norm="none")
+    frame = load(runs)
+    with pytest.raises(
+        ReportError, match=r"unknown value of 'norm' 'pari'. Did you mean 'pair'\? Available: none, pair"
+    ):
+        choose(frame, {"norm": ["pari"]})
+    with pytest.raises(ReportError, match="no run has depth=2 and norm=none"):
+        choose(frame, {"depth": ["2"], "norm": ["none"]})
+
+
+def test_a_frame_that_no_longer_knows_its_axes_says_how_to_mend_it(run: Callable, runs: Path):
+    run(depth=2)
+    frame = load(runs)
+    frame.attrs = {}
+    with pytest.raises(ReportError, match=r"set frame.attrs"):
+        called(frame, "depth")

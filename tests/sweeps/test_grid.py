@@ -1,0 +1,121 @@
+import itertools
+
+import pytest
+import yaml
+
+from gnn_depth.sweeps.grid import GridError, say
+from gnn_depth.sweeps.grid_file import read_grid
+
+FULL = """
+base: ../gcn_2.yaml
+axes:
+  model.norm: [none, lipschitz]
+  depth:
+    model.num_layers: [2, 10, 30]
+    model.optimizer.lr: [0.01, 0.005, 0.001]
+  method:
+    GAT: {model.layer: gat, model.skip: none}
+    residual GCN: gcn_residual.yaml
+rules:
+  - when: {depth: [10, 30], method: GAT}
+    set: {model.dropout: 0.1}
+  - when: {model.norm: lipschitz, method: residual GCN}
+    skip: true
+seeds: 3
+"""
+
+
+def grid(text):
+    return read_grid(yaml.safe_load(text), "file")
+
+
+def refused(text):
+    with pytest.raises(GridError) as error:
+        grid(text)
+    return error.value
+
+
+def test_the_combinations_are_the_product_of_the_axes_without_those_that_a_rule_skips():
+    found = [tuple(c.labels.values()) for c in grid(FULL).combinations()]
+    product = itertools.product(["none", "lipschitz"], [2, 10, 30], ["GAT", "residual GCN"])
+    assert found == [(n, d, m) for n, d, m in product if (n, m) != ("lipschitz", "residual GCN")]
+
+
+def test_options_that_change_together_are_labelled_by_the_first():
+    by_depth = {c.labels["depth"]: c.settings for c in grid(FULL).combinations()}
+    assert by_depth[30][1] == {"model.num_layers": 30, "model.optimizer.lr": 0.001}
+
+
+def test_a_rule_sets_options_of_the_combinations_that_it_is_for_after_the_axes():
+    for combination in grid(FULL).combinations():
+        expected = combination.labels["depth"] != 2 and combination.labels["method"] == "GAT"
+        assert (combination.settings[-1] == {"model.dropout": 0.1}) is expected
+
+
+def test_a_label_stands_for_options_or_for_a_config_file():
+    settings = {c.labels["method"]: c.settings[2] for c in grid(FULL).combinations()}
+    assert settings["GAT"] == {"model.layer": "gat", "model.skip": "none"}
+    assert settings["residual GCN"] == {"config": "gcn_residual.yaml"}
+
+
+def test_a_group_names_the_last_word_of_each_axis_and_its_label():
+    assert next(grid(FULL).combinations()).group == "norm=none,depth=2,method=GAT"
+    assert next(grid("{}").combinations()).group == "all"
+
+
+def test_a_part_with_options_is_labelled_by_its_name_and_them():
+    text = "axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null, true]}"
+    labels = [c.labels["model.norm"] for c in grid(text).combinations()]
+    assert list(map(say, labels)) == ["none", "lipschitz scale=4", "pair+layer", "null", "true"]
+
+
+def test_seeds_are_a_number_or_a_list():
+    assert grid("seeds: 3").seeds == (0, 1, 2)
+    assert grid("seeds: [7, 3]").seeds == (7, 3)
+    assert grid("{}").seeds == (0,)
+
+
+def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
+    part = grid(FULL).subset({"depth": ["30", "2"], "norm": ["none"]}, seeds=2)
+    found = [tuple(c.labels.values()) for c in part.combinations()]
+    assert found == [("none", d, m) for d in (2, 30) for m in ("GAT", "residual GCN")]
+    assert part.seeds == (0, 1)
+
+
+@pytest.mark.parametrize(("chosen", "said"), [({"dept": ["2"]}, "Did you mean 'depth'"), ({"depth": ["3"]}, "'3'")])
+def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
+    with pytest.raises(GridError, match=said):
+        grid(FULL).subset(chosen)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "where"),
+    [
+        ("axis: {}", "Did you mean 'axes'", ("axis",)),
+        ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values", ("axes", "depth")),
+        ("axes: {depth: {}}", "the grid is empty", ("axes", "depth")),
+        ("axes: {depth: 3}", "is a list of values", ("axes", "depth")),
+        ("axes: {model.num_layers: [1, 1]}", "has a value twice", ("axes", "model.num_layers")),
+        ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "a.b has 2, a.c has 1", ("axes", "d")),
+        ("axes: {seed: [1]}", "cannot be called 'seed'", ("axes", "seed")),
+        ("axes: {data: [{class_path: X}]}", "needs a label", ("axes", "data")),
+        ("seeds: 0", "not 0", ("seeds",)),
+        ("seeds: [1, 1]", "different ones", ("seeds",)),
+        ("seeds: []", "not []", ("seeds",)),
+        ("base: 3", "names config files", ("base",)),
+        ("name: [a]", "name is a word", ("name",)),
+        ("rules: [{skip: true}]", "the rules skip|skip every combination", ("rules",)),
+        ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'", ("rules", 0, "when", "x")),
+        (
+            "{axes: {d: [1, 2]}, rules: [{when: {d: 3}, skip: true}]}",
+            "unknown value of axis",
+            ("rules", 0, "when", "d"),
+        ),
+        ("{axes: {d: [1, 2]}, rules: [{when: {d: 1}}]}", "either `set`", ("rules", 0)),
+        ("{axes: {d: [1, 2]}, rules: [{wen: {d: 1}}]}", "Did you mean 'when'", ("rules", 0, "wen")),
+    ],
+)
+def test_a_grid_that_says_nothing_sensible_is_refused_with_its_place(text, said, where):
+    error = refused(text)
+    assert any(part in str(error) for part in said.split("|"))
+    assert error.where == where

@@ -1,0 +1,106 @@
+import json
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from gnn_depth.sweeps.store import LONGEST, Place, ResultWarning, Store, StoreError
+
+PLACE = Place("depth=2", 0, "a" * 64)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path, "sweep")
+
+
+def begin(store, place=PLACE, **facts):
+    return store.begin(place, {"identity": place.identity, **facts})
+
+
+def hold(root, said):
+    with Store(root, "sweep").claim(PLACE.identity) as mine:
+        said.send(mine)
+        signal.pause()
+
+
+def test_a_run_that_has_begun_is_found_whatever_its_group_is_called(store):
+    assert store.find(PLACE) is None
+    folder = begin(store)
+    assert folder == store.folder / "depth=2" / "seed_0-aaaaaaaa"
+    assert store.find(Place("layers=2", 0, PLACE.identity)).folder == folder
+    assert store.records()[PLACE.identity].status == "running"
+
+
+def test_two_runs_whose_identities_begin_alike_are_not_taken_for_one_another(store):
+    begin(store)
+    assert store.find(Place("depth=2", 0, "a" * 63 + "b")) is None
+
+
+def test_a_claim_is_held_by_one_and_free_again_afterwards(store):
+    identity = PLACE.identity
+    with store.claim(identity) as first, store.claim(identity) as second, store.claim("b" * 64) as other:
+        assert (first, second, other) == (True, False, True)
+    with store.claim(PLACE.identity) as again:
+        assert again
+
+
+def test_a_claim_ends_with_its_process_even_if_that_is_killed(store, tmp_path):
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=hold, args=(tmp_path, there))
+    process.start()
+    assert here.recv()
+    with store.claim(PLACE.identity) as mine:
+        assert not mine
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with store.claim(PLACE.identity) as mine:
+        assert mine
+
+
+def test_an_archived_run_is_moved_and_not_changed_and_several_of_one_run_are_kept(store, tmp_path):
+    contents = []
+    for number in range(3):
+        folder = begin(store, number=number)
+        contents.append((folder / "result.json").read_text())
+        moved = store.archive(store.find(PLACE))
+        assert not folder.exists()
+        assert moved.is_relative_to(tmp_path / "archive" / "sweep" / "depth=2")
+    kept = sorted((tmp_path / "archive").rglob("result.json"))
+    assert sorted(path.read_text() for path in kept) == sorted(contents)
+    assert store.records() == {}
+
+
+@pytest.mark.parametrize("text", ['{"status": "fin', "[]", '{"format": 99}', '{"format": "x"}', ""])
+def test_a_damaged_result_is_named_and_counts_as_begun_but_not_done(store, text):
+    folder = begin(store)
+    (folder / "result.json").write_text(text)
+    with pytest.warns(ResultWarning, match="seed_0-aaaaaaaa/result.json is damaged or of another version"):
+        assert store.records() == {}
+    with pytest.warns(ResultWarning):
+        record = store.find(PLACE)
+    assert record.folder == folder
+    assert not record.is_result
+
+
+def test_a_mark_keeps_what_the_result_says_already(store):
+    begin(store, axes={"depth": 2})
+    store.mark(store.find(PLACE), "interrupted", "why")
+    result = json.loads((store.place(PLACE) / "result.json").read_text())
+    assert (result["status"], result["reason"], result["axes"]) == ("interrupted", "why", {"depth": 2})
+
+
+def test_results_of_another_version_are_refused_with_both_versions_and_the_way_out(store):
+    folder = begin(store, status="finished", packages={"gnn-depth": "0.0.9"})
+    assert folder.exists()
+    store.check_version("0.0.9")
+    with pytest.raises(StoreError, match=r"gnn-depth 0\.0\.9, and this is 1\.0.*\n.*--root, or --force"):
+        store.check_version("1.0")
+
+
+def test_names_that_are_no_folder_names_become_some(store):
+    assert store.place(Place("data=a/b", 0, "a" * 64)).parent.name == "data=a-b"
+    long = [store.place(Place(f"x={'y' * 400}{end}", 0, "a" * 64)).parent.name for end in "ab"]
+    assert len(set(long)) == 2
+    assert max(map(len, long)) <= LONGEST + 9

@@ -1,0 +1,22 @@
+"""What tests with other processes wait for."""
+
+import time
+from collections.abc import Callable
+
+import psutil
+
+
+def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
+    """Whether a condition holds within some seconds."""
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return bool(condition())
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be buried does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
