@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import gc
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -64,6 +65,8 @@ def open_engine(options: argparse.Namespace) -> Engine:
 def warm() -> None:
     """What a worker imports before its first run."""
     import gnn_depth.cli.worker  # noqa: F401
+
+    gc.freeze()  # the garbage of a run is looked for after it, and none of it is among the imports
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
 """One run of a sweep, in a process that has its imports behind it."""
 
 import contextlib
+import gc
 import json
 import logging
+import sys
 import threading
 import time
 import traceback
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
@@ -49,7 +52,17 @@ def work(task: Task) -> Outcome:
     """Run a task, unless it is done already or another process is at it."""
     store = Store(task.root, task.sweep)
     with TRAINING, store.claim(task.place.identity) as mine:
-        return _claimed(task, store) if mine else Outcome(ELSEWHERE)
+        try:
+            return _claimed(task, store) if mine else Outcome(ELSEWHERE)
+        finally:
+            _forget()
+
+
+def _forget() -> None:
+    """Free what a run leaves: model, data and trainer hold one another, and the compiler holds what it compiled."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
+    gc.collect()
 
 
 def _claimed(task: Task, store: Store) -> Outcome:

@@ -92,7 +92,7 @@ def test_a_hyperparameter_that_differs_without_being_an_axis_is_named(run: Calla
     run(seed=0, depth=2, result={"hparams": {"model.norm": "pair", "model.norm.scale": 1.0, "data.root": "/a"}})
     run(seed=1, depth=2, result={"hparams": {"model.norm": "none", "data.root": "/a"}})
     with pytest.raises(
-        ReportError, match=r"^cells mix model.norm pair, none: give it an axis .* --where model.norm=pair\.$"
+        ReportError, match=r"^cells mix model.norm pair, none: give it .* --where model.norm=pair\.$"
     ):
         tabulate(load(runs), "depth")
 
