@@ -50,7 +50,8 @@ class Parser(LightningArgumentParser):
         for config in self.configs:
             for section, key in keys_of(config.data):
                 if said := unknown_key(section, key, self):
-                    raise UsageError(f"{config.at((*section, key))}: {said.text}")
+                    hint = " A grid of runs is for gnn-depth sweep." if key in ("base", "axes", "rules") else ""
+                    raise UsageError(f"{config.at((*section, key))}: {said.text}{hint}")
 
     def name_parts_in_help(self) -> None:
         """Add to the help of each part the names that it can have."""

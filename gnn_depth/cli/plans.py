@@ -81,10 +81,8 @@ def make_plan(grid: Grid, folder: Path, overrides: list[str], options: argparse.
         if force:
             _archive(runs, store)
         store.check_version(__version__)
-    except StoreError as error:
-        raise UsageError(str(error)) from None
-    except OSError as error:
-        raise UsageError(f"{str(store.folder)!r} cannot be used ({error.strerror}); choose --root.") from None
+    except (StoreError, OSError) as error:
+        raise UsageError(str(error)) from error
     return Plan(grid, runs, store)
 
 
@@ -101,8 +99,10 @@ def carry_out(plan: Plan, engine: Engine, retries: int, deadline: float = float(
         The exit code: 0, 1 if a run failed, 130 or 143 if it was stopped.
 
     Raises:
+        UsageError: The folder of the results cannot be written.
         RunError: The engine is lost.
     """
+    _check_writable(plan.store)
     records = plan.records()
     done = {identity for identity, record in records.items() if record.is_result}
     todo = [run for run in plan.runs if run.place.identity not in done]
@@ -114,6 +114,16 @@ def carry_out(plan: Plan, engine: Engine, retries: int, deadline: float = float(
     if tally.interrupted:
         return TERMINATED if isinstance(tally.interrupted, Terminated) else INTERRUPTED
     return 1 if any(outcome.status == "failed" for outcome in tally.outcomes.values()) else 0
+
+
+def _check_writable(store: Store) -> None:
+    try:
+        store.make_folder()
+    except OSError as error:
+        raise UsageError(
+            f"the folder of the sweep cannot be made or written, {str(store.folder)!r} ({error.strerror}); "
+            "choose another with --root."
+        ) from error
 
 
 def _run(plan: Plan, todo: list[PlannedRun], engine: Engine, retries: int, deadline: float) -> Tally:

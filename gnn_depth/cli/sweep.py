@@ -10,6 +10,7 @@ from gnn_depth.cli.options import Options
 from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.grid_file import read_grid
 
+RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins)([.=]|$)")
 
 
@@ -67,6 +68,8 @@ def load_grid(name: str) -> Grid:
         UsageError: There is no such file, or something in it is wrong; file and line are named.
     """
     config = read(name, labels=True)
+    if config.data and set(config.data) <= RUN_KEYS:
+        raise UsageError(f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and axes.")
     try:
         return read_grid(config.data, Path(name).stem)
     except GridError as error:

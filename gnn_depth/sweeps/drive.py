@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gnn_depth.sweeps.engines import Engine, EngineError, WorkerDied
 from gnn_depth.sweeps.live import Live
-from gnn_depth.sweeps.store import Store
+from gnn_depth.sweeps.store import CLAIMS, Store
 from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
 
 LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
@@ -156,8 +156,7 @@ class Sweep:
 @contextmanager
 def stop_file(store: Store, name: str) -> Iterator[Path]:
     """The file whose presence stops this sweep's runs, wherever they run; taken away at the end."""
-    path = store.folder / ".claims" / f"stop-{name}"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = store.folder / CLAIMS / f"stop-{name}"
     try:
         yield path
     finally:

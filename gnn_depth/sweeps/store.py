@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import json
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,6 +106,17 @@ class Store:
         self.name = name
         self.folder = self.root / name
 
+    def make_folder(self) -> None:
+        """Make the folder of the sweep, and see that it can be written.
+
+        Raises:
+            OSError: It cannot.
+        """
+        folder = self.folder / CLAIMS
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
     def place(self, place: Place) -> Path:
         """The folder of a run."""
         group = place.group.replace("/", "-")
@@ -131,9 +143,8 @@ class Store:
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
         """Take the right to work on a run; False where another process has it."""
-        folder = self.folder / CLAIMS
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{identity}.lock")
+        self.make_folder()
+        lock = FileLock(self.folder / CLAIMS / f"{identity}.lock")
         try:
             lock.acquire(timeout=0)
         except Timeout:

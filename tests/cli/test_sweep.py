@@ -112,6 +112,29 @@ def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, conte
         assert part in message
 
 
+def test_a_config_of_one_run_is_no_grid_and_a_grid_no_config(refused, grid):
+    name = grid()
+    assert "gnn-depth fit --config base.yaml" in refused("sweep", "base.yaml")
+    assert "A grid of runs is for gnn-depth sweep." in refused("fit", "--config", name)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(refused, grid):
+    Path("file").touch()
+    answer = refused("sweep", grid(), "--root", "file", "--workers", "1")
+    assert "'file/grid' (Not a directory); choose another with --root" in answer
+
+
+def test_results_of_another_version_are_refused_with_the_way_out(gnn_depth, grid):
+    result = {"format": 1, "status": "finished", "identity": "a", "packages": {"gnn-depth": "0.0.1"}}
+    folder = Path("runs/grid/all/seed_0-a")
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result))
+    answer = gnn_depth("sweep", grid(), "--workers", "1")
+    assert answer.code == 2
+    assert "has results of gnn-depth 0.0.1" in answer.err
+    assert "--force" in answer.err
+
+
 def test_dask_needs_an_address_and_an_address_needs_dask(refused, grid):
     assert "go together" in refused("sweep", grid(), "--engine", "dask")
     assert "go together" in refused("sweep", grid(), "--address", "tcp://localhost:1")

@@ -91,9 +91,7 @@ def test_a_forgotten_axis_is_named_with_its_values(run: Callable, runs: Path):
 def test_a_hyperparameter_that_differs_without_being_an_axis_is_named(run: Callable, runs: Path):
     run(seed=0, depth=2, result={"hparams": {"model.norm": "pair", "model.norm.scale": 1.0, "data.root": "/a"}})
     run(seed=1, depth=2, result={"hparams": {"model.norm": "none", "data.root": "/a"}})
-    with pytest.raises(
-        ReportError, match=r"^cells mix model.norm pair, none: give it .* --where model.norm=pair\.$"
-    ):
+    with pytest.raises(ReportError, match=r"^cells mix model.norm pair, none: give it .* --where model.norm=pair\.$"):
         tabulate(load(runs), "depth")
 
 
