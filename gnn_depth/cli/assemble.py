@@ -135,7 +135,7 @@ class CommandLineInterface(LightningCLI):
             if self.checkpoint:
                 self.checkpoint.check_data(self.model.hparams)
         except (ValueError, MisconfigurationException) as error:
-            said = _innermost(error)
+            said = innermost(error)
             if not isinstance(said, ValueError | MisconfigurationException):
                 raise  # a bug that the parser has wrapped
             raise UsageError(str(said)) from error
@@ -194,7 +194,7 @@ class CommandLineInterface(LightningCLI):
         return "_".join([*names, str(model["num_layers"])])
 
 
-def _innermost(error: BaseException) -> BaseException:
+def innermost(error: BaseException) -> BaseException:
     """What a constructor said, below what the parser says around it."""
     while error.__cause__ is not None and "Subtypes: [" in str(error):
         error = error.__cause__

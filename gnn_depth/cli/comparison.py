@@ -8,10 +8,11 @@ import pandas as pd
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.items import Item
+from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.plans import Plan
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
-from gnn_depth.reports.errors import ReportError
+from gnn_depth.reports.errors import ReportError, ReportWarning
 from gnn_depth.reports.markup import latex, markdown
 from gnn_depth.reports.published import parse
 from gnn_depth.reports.raw import to_csv
@@ -62,7 +63,8 @@ def show(item: Item, plan: Plan, root: Path) -> None:
         for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
             (folder / name).write_text(text, encoding="utf-8")
         if item.figure:
-            chart = figures.chart(_kind(item), frame, published, **_options(item))
+            with plain_warnings(ReportWarning):
+                chart = figures.chart(_kind(item), frame, published, **_options(item))
             for suffix in figures.FORMATS:
                 figures.save(chart, folder / f"figure{suffix}", item.title)
     except ReportError as error:

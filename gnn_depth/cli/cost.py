@@ -1,10 +1,13 @@
 """What runs cost on this machine, from a few measured epochs of them."""
 
+import contextlib
 import copy
 import itertools
 import statistics
+import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +19,12 @@ from gnn_depth.cli.files import INLINE, Config
 from gnn_depth.cli.plans import Plan
 from gnn_depth.cli.quiet import quiet, without_notes
 from gnn_depth.cli.resolve import PlannedRun
-from gnn_depth.cli.words import CommandLine, load_plugins
+from gnn_depth.cli.words import CommandLine
+from gnn_depth.cli.worker import alone, load_current
 from gnn_depth.sweeps.engines import Engine
 from gnn_depth.sweeps.live import duration
+from gnn_depth.sweeps.store import Record
+from gnn_depth.training import Diverged
 
 WARM_UP, MEASURED = 2, 5  # epochs
 
@@ -37,9 +43,9 @@ class Cost:
     epoch: float
     epochs: int
 
-    @property
-    def seconds(self) -> float:
-        return self.setup + self.epoch * self.epochs
+    def seconds(self, share: float) -> float:
+        """What it takes where a run ends after a share of its epochs."""
+        return self.setup + self.epoch * self.epochs * share
 
 
 @dataclass(frozen=True)
@@ -50,21 +56,22 @@ class Estimate:
         runs: Number of runs that are left.
         seconds: Time for all of them, one after the other.
         workers: How many run at a time.
-        measured: Number of groups whose epochs were measured.
-        known: Number of groups that had finished runs to tell by.
+        share: Which part of their epochs the finished runs had; None where there is none to tell.
     """
 
     runs: int
     seconds: float
     workers: int
-    measured: int
-    known: int
+    share: float | None
 
     def __str__(self) -> str:
         if not self.runs:
             return "nothing is left to run"
-        total = duration(self.seconds / min(self.workers, self.runs))
-        return f"{self.runs} runs, at most about {total} at {self.workers} at a time"
+        said = f"{self.runs} to run, about {duration(self.seconds / min(self.workers, self.runs))}"
+        said += f" with {self.workers} at a time"
+        if self.share is None:
+            return f"{said} if none stops before its last epoch"
+        return f"{said} if they stop after {100 * self.share:.0f}% of their epochs, as the finished ones did"
 
 
 class FewEpochs(L.Callback):
@@ -91,16 +98,19 @@ def measure(config: dict[str, Any]) -> Cost:
     config, timer = copy.deepcopy(config), FewEpochs()
     config["model"]["compile"], config["trainer"]["logger"] = "off", False
     config["trainer"]["enable_progress_bar"] = False
-    with quiet(), without_notes():
+    with alone(), quiet(), without_notes(), tempfile.TemporaryDirectory() as folder:
+        config["trainer"]["default_root_dir"] = folder  # for callbacks that write
         plugins = config.get("plugins") or []
-        load_plugins(plugins)
+        load_current(plugins)
         cli = CommandLineInterface("fit", CommandLine([Config(INLINE, config)], plugins, []))
         cli.trainer.callbacks.append(timer)  # type: ignore[attr-defined]
-        cli.trainer.fit(cli.model, datamodule=cli.datamodule)
-    ends = timer.ends
-    steps = [after - before for before, after in itertools.pairwise(ends)]
-    epochs = cli.trainer.max_epochs
-    return Cost(ends[0] - started, statistics.median(steps[min(WARM_UP, len(steps) - 1) :]), epochs or 0)
+        with contextlib.suppress(Diverged):  # it takes less than what follows from the epochs until then
+            cli.trainer.fit(cli.model, datamodule=cli.datamodule)
+        epochs = cli.trainer.max_epochs
+    setup = timer.ends[0] - started
+    steps = [after - before for before, after in itertools.pairwise(timer.ends)]
+    epoch = statistics.median(steps[min(WARM_UP, len(steps) - 1) :]) if steps else 0.0
+    return Cost(setup, epoch, epochs or 0)
 
 
 def estimate(plan: Plan, engine: Engine, most: int | None = None) -> Estimate:
@@ -123,21 +133,34 @@ def estimate(plan: Plan, engine: Engine, most: int | None = None) -> Estimate:
     known = {group: statistics.mean(done[group]) for group in left if group in done}
     unknown = [group for group in left if group not in known]
     chosen = unknown[:: -(-len(unknown) // most)] if most and unknown else unknown
-    costs = known | _measure_all({group: left[group][0] for group in chosen}, engine)
+    share = _share([records[run.place.identity] for run in plan.runs if run.place.identity in records])
+    measured = _measure_all({group: left[group][0] for group in chosen}, engine)
+    costs = known | {group: cost.seconds(1.0 if share is None else share) for group, cost in measured.items()}
     typical = statistics.mean(costs.values()) if costs else 0.0
     seconds = sum(len(rest) * costs.get(group, typical) for group, rest in left.items())
-    return Estimate(sum(map(len, left.values())), seconds, engine.workers, len(chosen), len(known))
+    return Estimate(sum(map(len, left.values())), seconds, engine.workers, share)
 
 
-def _measure_all(runs: dict[str, PlannedRun], engine: Engine) -> dict[str, float]:
-    """Seconds of each run, as many measured at once as will run at once."""
+def _share(records: Sequence[Record]) -> float | None:
+    """Which part of their epochs the finished runs had, in the mean: early stopping decides it."""
+    results = [record.result for record in records if record.status == "finished"]
+    shares = [
+        result["epochs"] / most
+        for result in results
+        if (most := result.get("hparams", {}).get("trainer.max_epochs", 0)) > 0
+    ]
+    return statistics.mean(shares) if shares else None
+
+
+def _measure_all(runs: dict[str, PlannedRun], engine: Engine) -> dict[str, Cost]:
+    """Cost of each run, as many measured at once as will run at once."""
     waiting = list(runs.items())
     running: dict[Future[Cost], str] = {}
-    costs: dict[str, float] = {}
+    costs: dict[str, Cost] = {}
     while waiting or running:
         while waiting and len(running) < engine.workers:
             group, run = waiting.pop()
             running[engine.submit(measure, run.config)] = group
         ready = wait(running, return_when=FIRST_COMPLETED).done
-        costs |= {running.pop(future): future.result().seconds for future in ready}
+        costs |= {running.pop(future): future.result() for future in ready}
     return costs

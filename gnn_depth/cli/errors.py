@@ -7,3 +7,7 @@ class UsageError(Exception):
 
 class RunError(Exception):
     """A run that cannot go on, for a reason that is known. Shown as its message alone; the exit code is 1."""
+
+
+class AbsentDataError(UsageError):
+    """Data that is not on this machine, or cannot be used."""

@@ -3,24 +3,37 @@
 import argparse
 import contextlib
 import gc
+import os
 import signal
+import sys
+import threading
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import natural, positive
+from gnn_depth.cli.options import natural, positive, split_values
 from gnn_depth.sweeps.engines import Engine, EngineError, dask, local
 from gnn_depth.sweeps.grid import Grid, GridError
+from gnn_depth.sweeps.store import ResultWarning
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, answered as Ctrl-C is."""
+    """SIGTERM, or SIGHUP of a terminal that was closed, answered as Ctrl-C is."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of running a grid."""
     add = parser.add_argument
-    add("--subset", nargs="+", metavar="AXIS=VALUE,...", help="run these values of an axis alone")
+    add(
+        "--subset",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="AXIS=VALUE,...",
+        help="run these values of an axis alone",
+    )
     add("--seeds", type=positive, help="how many seeds, from 0 on; those of the file if not given")
     add("--root", default="runs", help="folder of all runs; the sweep gets a folder of its name there")
     add("--workers", type=positive, help="runs at once; one a core or a GPU if not given")
@@ -36,13 +49,14 @@ def part(grid: Grid, options: argparse.Namespace) -> Grid:
     Raises:
         UsageError: An axis or a value that the grid has not.
     """
-    chosen = {}
-    for pair in options.subset or ():
-        axis, equals, values = pair.partition("=")
-        if not (axis and equals and values):
-            raise UsageError(f"--subset takes AXIS=VALUE,VALUE, not {pair!r}.")
-        chosen[axis] = values.split(",")
+    chosen: dict[str, list[str]] = {}
     try:
+        for pair in options.subset:
+            axis, _, values = pair.partition("=")
+            if not axis or not values:
+                raise UsageError(f"--subset takes AXIS=VALUE,VALUE, not {pair!r}.")
+            name = grid.axis_called(axis)
+            chosen.setdefault(name, []).extend(split_values(values, grid.labels_of(name)))
         return grid.subset(chosen, options.seeds)
     except GridError as error:
         raise UsageError(f"--subset: {error}") from None
@@ -64,20 +78,31 @@ def open_engine(options: argparse.Namespace) -> Engine:
 
 def warm() -> None:
     """What a worker imports before its first run."""
+    from tqdm import tqdm
+
     import gnn_depth.cli.worker  # noqa: F401
 
+    tqdm.set_lock(threading.RLock())  # its own is a semaphore, which Python would complain of when the worker is killed
+    warnings.simplefilter("ignore", ResultWarning)  # the sweep says it, and once
     gc.freeze()  # the garbage of a run is looked for after it, and none of it is among the imports
 
 
 @contextlib.contextmanager
 def terminated() -> Iterator[None]:
-    """Raise :class:`Terminated` at SIGTERM, while it lasts."""
+    """Raise :class:`Terminated` at SIGTERM and, but under nohup, at SIGHUP, while it lasts."""
+    terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
 
-    def handler(*_: Any) -> None:
+    def handler(number: int, _: Any) -> None:
+        if number == signal.SIGHUP:  # what is still to be said would fail at a terminal that is gone
+            with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+                for stream in terminals:
+                    os.dup2(nowhere.fileno(), stream.fileno())
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, handler)
+    caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in caught}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, known in before.items():
+            signal.signal(number, known)

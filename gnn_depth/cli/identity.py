@@ -1,6 +1,7 @@
 """What makes two runs the same run."""
 
 import hashlib
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ SHOWN = ("logger", "enable_progress_bar", "enable_model_summary", "default_root_
 def identity(config: dict[str, Any], data_sha256: str) -> str:
     """SHA-256 of a resolved config, with its seed, and of the data, in hex: equal for runs with equal numbers.
 
-    Names of runs, folders of results and of data and what is shown on the screen are left out. Of a plugin file its
+    Names of runs, folders of results and of data and what is shown on the screen are left out. Of a plugin its
     content counts, not its place.
     """
     config = contract_config(config)
@@ -22,7 +23,7 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     kept["trainer"] = {key: value for key, value in kept.get("trainer", {}).items() if key not in SHOWN}
     kept["model"] = {key: value for key, value in kept.get("model", {}).items() if key not in GIVEN_BY_DATA}
     kept["data"] = _without_paths(kept.get("data"))
-    kept["plugins"] = [_version(plugin) for plugin in config.get("plugins") or []]
+    kept["plugins"] = [version(plugin) for plugin in config.get("plugins") or []]
     kept["data_sha256"] = data_sha256
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -33,7 +34,16 @@ def _without_paths(value: Any) -> Any:
     return value
 
 
-def _version(plugin: str) -> str:
-    """A module's name; of a file its name and checksum, so that an edited plugin makes new runs."""
-    path = Path(plugin)
-    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.suffix == ".py" else plugin
+def version(plugin: str) -> str:
+    """A plugin's name and the checksum of its file, so that an edited plugin makes new runs."""
+    path = Path(plugin) if plugin.endswith(".py") else _file_of(plugin)
+    content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+    return f"{path.name if plugin.endswith('.py') else plugin} {content}"
+
+
+def _file_of(module: str) -> Path:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # loading it says what is wrong
+        spec = None
+    return Path(spec.origin or "") if spec else Path()

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Container
 from typing import Any, NoReturn
 
 from gnn_depth.cli.errors import UsageError
@@ -49,6 +50,17 @@ class Options(argparse.ArgumentParser):
             hint = f" Did you mean {near!r}?" if near else ""
             return f"{match[1]} has no choice {match[2]!r}.{hint} Available: {', '.join(choices)}."
         return f"{message}."
+
+
+def split_values(text: str, known: Container[str]) -> list[str]:
+    """The values in a text, with commas between them; a known value may hold commas itself, the longest one counts."""
+    values, words = [], text.split(",")
+    while words:
+        lengths = (count for count in range(len(words), 0, -1) if ",".join(words[:count]) in known)
+        count = next(lengths, 1)
+        values.append(",".join(words[:count]))
+        words = words[count:]
+    return values
 
 
 def positive(text: str) -> int:

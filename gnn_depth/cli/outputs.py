@@ -1,8 +1,12 @@
-"""Files that commands write: refused before any work where they could not be, and then written whole."""
+"""What commands write: files, refused before any work where they could not be and then written whole; warnings."""
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gnn_depth.cli.errors import UsageError
 
@@ -40,3 +44,22 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def plain_warnings(category: type[Warning]) -> Iterator[None]:
+    """Say warnings of a category on the standard error, without the code that they come from and none twice."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", category)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, kind: type[Warning], *where: Any) -> None:
+            if not issubclass(kind, category):
+                others(message, kind, *where)
+            elif str(message) not in said:
+                said.add(str(message))
+                print(f"warning: {message}", file=sys.stderr)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield

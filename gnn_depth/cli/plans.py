@@ -19,7 +19,7 @@ from gnn_depth.sweeps.drive import Sweep, Tally, stop_file
 from gnn_depth.sweeps.engines import Engine, EngineError
 from gnn_depth.sweeps.grid import Grid
 from gnn_depth.sweeps.live import Live
-from gnn_depth.sweeps.store import Record, Store, StoreError
+from gnn_depth.sweeps.store import RESULTS, Record, Store, StoreError
 from gnn_depth.sweeps.summary import write_summary
 from gnn_depth.sweeps.task import Task
 
@@ -61,7 +61,14 @@ class Plan:
         return "\n".join([head, *rows, f"in all: {self.state(_todo)}"])
 
 
-def make_plan(grid: Grid, folder: Path, overrides: list[str], options: argparse.Namespace, force: bool) -> Plan:
+def make_plan(
+    grid: Grid,
+    folder: Path,
+    overrides: list[str],
+    options: argparse.Namespace,
+    force: bool,
+    absent: dict[str, str] | None = None,
+) -> Plan:
     """Resolve all runs of a grid, and look at what is done.
 
     Args:
@@ -70,12 +77,13 @@ def make_plan(grid: Grid, folder: Path, overrides: list[str], options: argparse.
         overrides: Options of ``fit`` for all runs.
         options: As ``grids.add_options`` has them.
         force: Whether results that are there are archived.
+        absent: Where it is given, groups whose data is not here are left out and noted in it, with the reason.
 
     Raises:
         UsageError: Something that was asked for does not exist or does not fit.
     """
     with without_notes():
-        runs = resolve_all(grid, folder, split(overrides))
+        runs = resolve_all(grid, folder, split(overrides), absent)
     store = Store(options.root, grid.name)
     try:
         if force:
@@ -113,7 +121,7 @@ def carry_out(plan: Plan, engine: Engine, retries: int, deadline: float = float(
     print(_report(plan, tally))
     if tally.interrupted:
         return TERMINATED if isinstance(tally.interrupted, Terminated) else INTERRUPTED
-    return 1 if any(outcome.status == "failed" for outcome in tally.outcomes.values()) else 0
+    return 1 if any(outcome.status not in RESULTS for outcome in tally.outcomes.values()) else 0
 
 
 def _check_writable(store: Store) -> None:
@@ -121,7 +129,7 @@ def _check_writable(store: Store) -> None:
         store.make_folder()
     except OSError as error:
         raise UsageError(
-            f"the folder of the sweep cannot be made or written, {str(store.folder)!r} ({error.strerror}); "
+            f"the folder of the sweep cannot be made, written or locked, {str(store.folder)!r} ({error.strerror}); "
             "choose another with --root."
         ) from error
 
@@ -167,8 +175,8 @@ class _Summaries:
         if len(folders) < len(records) or len(records) < 2:
             return
         try:
-            write_summary(self._store.folder, group, folders)
-        except OSError as error:  # the runs themselves are safe
+            write_summary(self._store.folder, self._store.place(task.place).parent.name, folders)
+        except Exception as error:  # the runs themselves are safe, and others are under way
             self._live.say(f"no summary of {group}: {error}")
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options, natural
-from gnn_depth.cli.outputs import check_output, write_whole
+from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
-from gnn_depth.reports.errors import ReportError
+from gnn_depth.reports.errors import ReportError, ReportWarning
 from gnn_depth.reports.figures.depth import AROUND
 from gnn_depth.reports.figures.scatter import PLACES
 
@@ -61,7 +61,9 @@ def main(words: list[str]) -> int:
     try:
         figures.check_options(options.kind, chosen)
         figures.writer(output.suffix)  # a library that is missing is missed before anything is read
-        chart = figures.chart(options.kind, load_runs(options.folders, options.where), **chosen)
+        frame = load_runs(options.folders, options.where)
+        with plain_warnings(ReportWarning):
+            chart = figures.chart(options.kind, frame, **chosen)
         write_whole(output, lambda part: figures.save(chart, part, options.title))
     except ReportError as error:
         raise UsageError(str(error)) from error

@@ -1,15 +1,15 @@
 """What commands that report on runs share: runs chosen on the command line."""
 
-import sys
-import warnings
 from collections.abc import Sequence
 
 import pandas as pd
 
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.options import split_values
+from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.reports.errors import ReportWarning
 from gnn_depth.reports.load import load
-from gnn_depth.reports.settings import choose
+from gnn_depth.reports.settings import choose, known_labels
 
 
 def load_runs(folders: Sequence[str], where: Sequence[str]) -> pd.DataFrame:
@@ -24,12 +24,13 @@ def load_runs(folders: Sequence[str], where: Sequence[str]) -> pd.DataFrame:
         ReportError: There are no such runs.
     """
     chosen = _chosen(where)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ReportWarning)
+    with plain_warnings(ReportWarning):
         frame = load(*folders)
-    for warning in caught:
-        print(f"warning: {warning.message}", file=sys.stderr)
-    return choose(frame, chosen)
+    values = {
+        axis: [value for text in texts for value in split_values(text, known_labels(frame, axis))]
+        for axis, texts in chosen.items()
+    }
+    return choose(frame, values)
 
 
 def _chosen(words: Sequence[str]) -> dict[str, list[str]]:
@@ -38,5 +39,5 @@ def _chosen(words: Sequence[str]) -> dict[str, list[str]]:
         axis, _, values = word.partition("=")
         if not axis or not values:
             raise UsageError(f"--where takes AXIS=VALUE or AXIS=VALUE,VALUE, not {word!r}.")
-        chosen.setdefault(axis, []).extend(values.split(","))
+        chosen.setdefault(axis, []).append(values)
     return chosen

@@ -7,7 +7,9 @@ from gnn_depth.cli import items
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.grids import add_options, open_engine, part, terminated
 from gnn_depth.cli.options import Options, positive_number
+from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import load_grid, split_overrides
+from gnn_depth.sweeps.store import ResultWarning
 
 SAMPLED = 3  # groups of each item that --list measures
 
@@ -33,7 +35,7 @@ def main(words: list[str]) -> int:
     grid = part(load_grid(str(item.grid)), options)
     check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
-    with terminated(), open_engine(options) as engine:
+    with terminated(), plain_warnings(ResultWarning), open_engine(options) as engine:
         from gnn_depth.cli.plans import carry_out, make_plan
 
         plan = make_plan(grid, item.grid.parent, overrides, options, options.force)
@@ -66,15 +68,17 @@ def _parser() -> Options:
 
 def _list(overrides: list[str], options: argparse.Namespace) -> int:
     """Every item with its number of runs and what is left of it, measured on a few groups of runs."""
-    with open_engine(options) as engine:
+    with plain_warnings(ResultWarning), open_engine(options) as engine:
         from gnn_depth.cli.cost import estimate
         from gnn_depth.cli.plans import make_plan
 
         for item in items.every():
             print(f"{item.name}: {item.title}\n  {item.source}", flush=True)
-            try:
-                plan = make_plan(load_grid(str(item.grid)), item.grid.parent, overrides, options, force=False)
-                print(f"  {len(plan.runs)} runs; {estimate(plan, engine, SAMPLED)}")
-            except UsageError as error:  # its data is not here
-                print(f"  cannot run here: {str(error).splitlines()[0]}")
+            absent: dict[str, str] = {}
+            grid = load_grid(str(item.grid))
+            plan = make_plan(grid, item.grid.parent, overrides, options, force=False, absent=absent)
+            print(f"  {len(plan.runs)} runs; {estimate(plan, engine, SAMPLED)}")
+            if absent:
+                reason = next(iter(absent.values())).splitlines()[0]
+                print(f"  {len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}")
     return 0

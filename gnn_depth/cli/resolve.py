@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jsonargparse
+import lightning as L
 
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
-from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.assemble import CommandLineInterface, innermost
+from gnn_depth.cli.errors import AbsentDataError, UsageError
 from gnn_depth.cli.files import INLINE, Config, read
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.quiet import quiet
@@ -73,7 +74,7 @@ class Resolver:
         """Checksum of the data of a resolved config; the data is read, once for equal configs.
 
         Raises:
-            UsageError: The data is missing, damaged or refuses its options.
+            AbsentDataError: The data is missing, damaged or refuses its options.
         """
         data = expand_config({"data": config["data"]})["data"]
         key = json.dumps(data, sort_keys=True)
@@ -82,27 +83,36 @@ class Resolver:
             parser.add_subclass_arguments(NodeDataModule, "data")
             try:
                 with quiet():
+                    L.seed_everything(0, verbose=False)  # data that draws from it is then the same in every order
                     module = parser.instantiate_classes(parser.parse_object({"data": data})).data
                     self._data[key] = fingerprint(module.batch)
             except (DataError, ValueError) as error:
-                raise UsageError(str(error)) from error
+                raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]
 
 
-def resolve_all(grid: Grid, folder: Path, line: CommandLine) -> list[PlannedRun]:
+def resolve_all(grid: Grid, folder: Path, line: CommandLine, absent: dict[str, str] | None = None) -> list[PlannedRun]:
     """All runs of a grid, each resolved.
 
     Args:
         grid: The grid.
         folder: Where its config files are sought.
         line: What the command line says of all runs: it beats the grid.
+        absent: Where it is given, groups whose data is not here are left out and noted in it, with the reason.
 
     Raises:
         UsageError: An option that does not exist or does not fit, data that cannot be read, or two equal runs.
     """
     lines = [(combination, line_of(combination, grid.base, folder, line)) for combination in grid.combinations()]
     resolver = Resolver(list(dict.fromkeys(plugin for _, line in lines for plugin in line.plugins)))
-    runs = [run for combination, line in lines for run in _seeds(grid, combination, resolver, line)]
+    runs: list[PlannedRun] = []
+    for combination, line in lines:
+        try:
+            runs += _seeds(grid, combination, resolver, line)
+        except AbsentDataError as error:
+            if absent is None:
+                raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
+            absent[combination.group] = str(error)
     _check_distinct(runs)
     return runs
 
@@ -113,7 +123,7 @@ def _seeds(grid: Grid, combination: Combination, resolver: Resolver, line: Comma
         _check_alone(config)
         data_sha256 = resolver.data_sha256(config)
     except UsageError as error:
-        raise UsageError(f"{combination.group}: {error}") from error
+        raise type(error)(f"{combination.group}: {error}") from error
     for seed in grid.seeds:
         mine = copy.deepcopy(config) | {"seed_everything": seed}
         place = Place(combination.group, seed, identity(mine, data_sha256))
@@ -132,17 +142,19 @@ def line_of(combination: Combination, base: Sequence[str], folder: Path, line: C
     Raises:
         UsageError: A config file is missing or is none.
     """
-    layers, options = [*(read(str(folder / name)) for name in base), *line.configs], []
+    layers, options, plugins = [*(read(str(folder / name)) for name in base), *line.configs], [], []
     for settings in combination.settings:
         for key, value in settings.items():
             if key == "config":
                 layers.append(read(str(folder / value)))
+            elif key == "plugins":
+                plugins += plugins_of(Config(str(folder / "grid"), {key: value}))
             elif isinstance(value, dict) and key in ("model", "data", "trainer"):
                 layers.append(Config(INLINE, {key: value}))
             else:
                 options.append(f"--{key}={value if isinstance(value, str) else json.dumps(value)}")
-    plugins = dict.fromkeys([*(plugin for config in layers for plugin in plugins_of(config)), *line.plugins])
-    return CommandLine(layers, list(plugins), [*options, *line.words])
+    of_files = [plugin for config in layers for plugin in plugins_of(config)]
+    return CommandLine(layers, list(dict.fromkeys([*of_files, *plugins, *line.plugins])), [*options, *line.words])
 
 
 def _check_alone(config: dict[str, Any]) -> None:

@@ -7,8 +7,10 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.files import read
 from gnn_depth.cli.grids import add_options, open_engine, part, terminated
 from gnn_depth.cli.options import Options
+from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.grid_file import read_grid
+from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins)([.=]|$)")
@@ -26,9 +28,14 @@ def main(words: list[str]) -> int:
     if options.dry_run:
         from gnn_depth.cli.plans import make_plan
 
-        print(make_plan(grid, folder, overrides, options, force=False).listing())
+        with plain_warnings(ResultWarning):
+            print(make_plan(grid, folder, overrides, options, force=False).listing())
         return 0
-    with terminated(), open_engine(options) as engine:  # the workers import while this process does
+    with (
+        terminated(),
+        plain_warnings(ResultWarning),
+        open_engine(options) as engine,
+    ):  # the workers import while this process does
         from gnn_depth.cli.plans import carry_out, make_plan
 
         plan = make_plan(grid, folder, overrides, options, options.force)
@@ -68,7 +75,9 @@ def load_grid(name: str) -> Grid:
         UsageError: There is no such file, or something in it is wrong; file and line are named.
     """
     config = read(name, labels=True)
-    if config.data and set(config.data) <= RUN_KEYS:
+    if not config.data:
+        raise UsageError(f"{name} is empty: a grid has base and axes.")
+    if set(config.data) <= RUN_KEYS:
         raise UsageError(f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and axes.")
     try:
         return read_grid(config.data, Path(name).stem)

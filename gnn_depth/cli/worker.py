@@ -4,11 +4,12 @@ import contextlib
 import gc
 import json
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.files import INLINE, Config
+from gnn_depth.cli.identity import identity, version
 from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.run import start
 from gnn_depth.cli.words import CommandLine, load_plugins
@@ -28,9 +30,18 @@ from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
 from gnn_depth.training.runs import Origin
 
 OUTPUT = "output.txt"
+# What belongs to the process and changes numbers: how it is read, and how it is set.
+SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.get_num_threads, torch.set_num_threads),
+    (lambda: torch.backends.cudnn.benchmark, lambda value: setattr(torch.backends.cudnn, "benchmark", value)),
+)
 LOOK_SECONDS = 0.3
 # Seeds and random states belong to a process: of a worker's threads one may train at a time.
 TRAINING = threading.Lock()
+_imported: dict[str, str] = {}  # plugins, and what they were when they were imported
 
 
 class StopWhenAsked(L.Callback):
@@ -51,10 +62,28 @@ class StopWhenAsked(L.Callback):
 def work(task: Task) -> Outcome:
     """Run a task, unless it is done already or another process is at it."""
     store = Store(task.root, task.sweep)
-    with TRAINING, store.claim(task.place.identity) as mine:
+    with alone(), store.claim(task.place.identity) as mine:
+        return _claimed(task, store) if mine else Outcome(ELSEWHERE)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Train alone in this process, and leave the process as it was: a run is to get what a new process would give it.
+
+    Lightning leaves ``deterministic`` and ``benchmark`` as the last run had them, and callbacks and plugins may leave
+    anything.
+    """
+    with TRAINING:
+        settings, variables = [read() for read, _ in SETTINGS], dict(os.environ)
         try:
-            return _claimed(task, store) if mine else Outcome(ELSEWHERE)
+            yield
         finally:
+            for value, (read, change) in zip(settings, SETTINGS, strict=True):
+                if read() != value:
+                    change(value)
+            for name in os.environ.keys() - variables.keys():
+                del os.environ[name]
+            os.environ.update(variables)
             _forget()
 
 
@@ -79,6 +108,8 @@ def _claimed(task: Task, store: Store) -> Outcome:
         store.archive(known)
     if Path(task.stop).exists():
         return Outcome("interrupted")
+    if (stray := store.place(task.place)).exists():  # with the result of another run, moved or edited by hand
+        store.archive(Record(stray, {}))
     facts = {**task.facts, "attempt": attempt}
     folder = store.begin(task.place, facts)
     with _output_to(folder / OUTPUT):
@@ -95,7 +126,8 @@ def _train(task: Task, origin: Origin) -> tuple[str, str]:
     try:
         with quiet():
             plugins = task.config.get("plugins") or []
-            load_plugins(plugins)
+            load_current(plugins)
+            _check_planned(task)
             cli = CommandLineInterface("fit", CommandLine([Config(INLINE, task.config)], plugins, []))
             cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
             start(cli, origin)
@@ -107,6 +139,34 @@ def _train(task: Task, origin: Origin) -> tuple[str, str]:
         traceback.print_exc()
         return "failed", f"{type(error).__name__}: {error}"
     return "failed", "it ended without a result"
+
+
+def load_current(plugins: list[str]) -> None:
+    """Import plugins, also those anew that were edited since: the workers of a cluster outlive a sweep.
+
+    Raises:
+        UsageError: One does not load; it is named.
+    """
+    for plugin in plugins:
+        name = Path(plugin).stem if plugin.endswith(".py") else plugin
+        edited = version(plugin)
+        if name in sys.modules and _imported.get(plugin, edited) != edited:
+            del sys.modules[name]
+        _imported[plugin] = edited
+    load_plugins(plugins)
+
+
+def _check_planned(task: Task) -> None:
+    """Refuse to record a run as what it is not.
+
+    Raises:
+        UsageError: What is here differs from what the sweep was planned with.
+    """
+    if identity(task.config, task.data_sha256) != task.place.identity:
+        raise UsageError(
+            "a plugin was edited after the sweep had been planned, or this worker has another version of gnn-depth "
+            "or of a plugin than the sweep has; start the sweep again."
+        )
 
 
 def _read(folder: Path) -> Record:

@@ -13,6 +13,7 @@ LATEX = {
     "<": r"$<$",
     ">": r"$>$",
     "*": r"$^{*}$",
+    "|": r"\textbar{}",  # a dash in LaTeX's own fonts
     "[": "{[}",  # at the start of a line it would be an option of the line break before
 } | {letter: f"\\{letter}" for letter in "&%$#_{}"}
 

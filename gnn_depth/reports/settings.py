@@ -106,6 +106,11 @@ def same(one: str, other: str) -> bool:
     return one == other or (number(one) is not None and number(one) == number(other))
 
 
+def known_labels(frame: pd.DataFrame, word: str) -> list[str]:
+    """The different values of an axis or hyperparameter as text; it is called as for `called`, whose errors it has."""
+    return list(dict.fromkeys(frame[called(frame, word)].map(label)))
+
+
 def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """The runs that have one of some values of each of some axes, in the order in which the values are given.
 
@@ -119,7 +124,7 @@ def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFr
     chosen, order = frame, {}
     for word, values in where.items():
         name = called(frame, word)
-        known = list(dict.fromkeys(frame[name].map(label)))
+        known = known_labels(frame, name)
         for value in values:
             if not any(same(text, value) for text in known):
                 raise ReportError(unknown(f"value of {name!r}", value, known))

@@ -59,6 +59,7 @@ class Sweep:
         self._waiting: deque[Task] = deque()
         self._running: dict[Future[Outcome], Task] = {}
         self._elsewhere: list[Task] = []
+        self._looked = 0.0
         self._deaths: Counter[str] = Counter()
         self._left: set[str] = set()
 
@@ -75,7 +76,12 @@ class Sweep:
 
     def _step(self) -> bool:
         """Start what there is room for and take what is ready; False when nothing is left to do."""
-        in_time = time.monotonic() < self.deadline
+        now = time.monotonic()
+        in_time = now < self.deadline
+        if not self._waiting and now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            self._waiting.extend(self._elsewhere)
+            self._elsewhere.clear()
         while in_time and self._waiting and len(self._running) < self.engine.workers:
             task = self._waiting.popleft()
             self.live.start(task.place.label)
@@ -86,8 +92,6 @@ class Sweep:
                 self._take(self._running.pop(future), future)
         elif self._elsewhere and in_time:
             time.sleep(LOOK_SECONDS)
-            self._waiting.extend(self._elsewhere)
-            self._elsewhere.clear()
         return bool(self._running or (in_time and (self._waiting or self._elsewhere)))
 
     def _take(self, task: Task, future: "Future[Outcome]") -> None:
@@ -103,8 +107,10 @@ class Sweep:
             return
         if outcome.status == ELSEWHERE:
             self._leave(task)
-            return
-        self._end(task, outcome)
+        elif outcome.status == "interrupted":  # not by this sweep: by a signal to its worker, or it called exit
+            self._retry(task, f"it was stopped: {outcome.reason}")
+        else:
+            self._end(task, outcome)
 
     def _retry(self, task: Task, reason: str) -> None:
         """Start a run again whose worker died. Its attempts are counted on disk; here those that died before that."""
@@ -137,9 +143,13 @@ class Sweep:
             Path(task.stop).touch()
         try:
             self.engine.stop(GRACE_SECONDS)
-        finally:
-            for future, task in self._running.items():
+        except KeyboardInterrupt:
+            self.engine.stop(0)
+        for future, task in self._running.items():
+            try:
                 self._settle(future, task)
+            except OSError as error:  # of a full disk: what is still marked as running counts as died
+                self.live.say(f"{task.place.label} cannot be marked as interrupted: {error}")
 
     def _settle(self, future: "Future[Outcome]", task: Task) -> None:
         if future.done() and not future.cancelled() and future.exception() is None:

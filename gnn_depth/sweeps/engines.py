@@ -46,7 +46,10 @@ class Engine(ABC):
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
         self._futures = {future, *(other for other in self._futures if not other.done())}
-        self._start(future, function, args)
+        try:
+            self._start(future, function, args)
+        except OSError as error:  # no process or memory to be had: this call fails, and others may have more luck
+            future.set_exception(error)
         return future
 
     def stop(self, grace: float) -> None:

@@ -100,7 +100,7 @@ class Grid:
         axes = {axis.name: axis for axis in self.axes}
         for name, labels in chosen.items():
             key = self.axis_called(name)
-            by_text = {say(label): label for label in axes[key].values}
+            by_text = self.labels_of(key)
             for label in labels:
                 if label not in by_text:
                     raise GridError(unknown(f"value of axis {key!r}", label, by_text))
@@ -108,6 +108,10 @@ class Grid:
             axes[key] = Axis(key, {label: axes[key].values[label] for label in kept})
         kept_seeds = self.seeds if seeds is None else tuple(range(seeds))
         return replace(self, axes=tuple(axes.values()), seeds=kept_seeds)
+
+    def labels_of(self, name: str) -> dict[str, Label]:
+        """The labels of an axis, by their text."""
+        return {say(label): label for axis in self.axes if axis.name == name for label in axis.values}
 
     def axis_called(self, name: str) -> str:
         """The full name of an axis that is called by it or by its last word.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import NoReturn
 
 from rich.console import Console, Group
 from rich.live import Live as Drawing
@@ -129,6 +130,13 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.2e}"
 
 
+class _Screen(Console):
+    """A console that says when whoever read it has gone; rich would end the process."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
 class Live:
     """The live view of a sweep, a context manager: three lines that are drawn again and again on a terminal.
 
@@ -153,7 +161,7 @@ class Live:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.progress = Progress(total, done, workers, metric)
-        self._console = console or Console(stderr=True)
+        self._console = console or _Screen(stderr=True)
         self._now = now
         self._since = now()
         self._drawing: Drawing | None = None
@@ -198,7 +206,10 @@ class Live:
 
     def say(self, text: str) -> None:
         """Print something that stays, above the view."""
-        self._console.print(Text(text), soft_wrap=self._drawing is None)  # a log is not broken at 80 columns
+        try:
+            self._console.print(Text(text), soft_wrap=self._drawing is None)  # a log is not broken at 80 columns
+        except OSError:  # a closed pipe or terminal, a full disk: the sweep goes on unseen
+            self._console.quiet = True
 
     def _block(self) -> Group:
         """The view; drawn by a thread of rich, which finds a whole `progress` at any moment."""

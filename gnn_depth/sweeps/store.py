@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import fcntl
 import json
 import tempfile
 import warnings
@@ -107,21 +108,21 @@ class Store:
         self.folder = self.root / name
 
     def make_folder(self) -> None:
-        """Make the folder of the sweep, and see that it can be written.
+        """Make the folder of the sweep, and see that it can be written and that files in it can be locked.
 
         Raises:
             OSError: It cannot.
         """
         folder = self.folder / CLAIMS
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # where this fails, a claim would outlive its process
 
     def place(self, place: Place) -> Path:
         """The folder of a run."""
         group = place.group.replace("/", "-")
-        if len(group) > LONGEST:
-            group = f"{group[:LONGEST]}-{digest(group)[:8]}"
+        if group != place.group or len(group.encode()) > LONGEST:
+            group = f"{group.encode()[:LONGEST].decode(errors='ignore')}-{digest(place.group)[:8]}"
         return self.folder / group / f"seed_{place.seed}-{place.identity[:8]}"
 
     def records(self) -> dict[str, Record]:
@@ -136,6 +137,9 @@ class Store:
 
     def find(self, place: Place) -> Record | None:
         """The run, if it has been begun, under whatever labels."""
+        own = self.place(place)  # a look there is much cheaper than into every group
+        if (own / "result.json").exists() and (record := _of(own)).is_result and record.identity == place.identity:
+            return record
         folders = sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}"))
         records = [record for record in map(_of, folders) if record.identity in ("", place.identity)]
         return next((record for record in records if record.is_result), records[0] if records else None)
@@ -143,7 +147,7 @@ class Store:
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
         """Take the right to work on a run; False where another process has it."""
-        self.make_folder()
+        (self.folder / CLAIMS).mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / CLAIMS / f"{identity}.lock")
         try:
             lock.acquire(timeout=0)

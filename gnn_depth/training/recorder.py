@@ -117,8 +117,8 @@ class RunRecorder(L.Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
+            self._save_checkpoints(trainer)  # first: what says finished has everything
             self._close(trainer, "finished")
-            self._save_checkpoints(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         if self.folder is None or not self.result:

@@ -59,11 +59,15 @@ def new_run_folder(root: str | Path, name: str) -> Path:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that it is there whole or not at all, whatever happens meanwhile."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:  # of a full disk, say, on which it would take room
+        part.unlink(missing_ok=True)
+        raise
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:

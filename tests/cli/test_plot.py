@@ -113,3 +113,11 @@ def test_the_output_is_checked_before_anything_is_read(refused, tmp_path):
 def test_an_output_is_required(runs):
     with pytest.raises(UsageError, match=r"required: --output"):
         main(["depth", str(runs)])
+
+
+def test_damaged_curves_are_warned_of_in_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = min(runs.rglob("metrics.csv"))
+    path.write_bytes(b"\xff\xfe\x00\n")
+    assert main(["convergence", str(runs), "--output", str(tmp_path / "figure.html")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: skipped '{path}', which is damaged")

@@ -1,6 +1,7 @@
 """From an item to its table and figure."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -75,11 +76,26 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
 def test_an_estimate_and_the_list_measure_and_leave_nothing(item, gnn_depth):
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--estimate")
     assert answer.code == 0, answer.err
-    assert "nobody/depth: 8 runs, at most about" in answer.out
+    assert re.search(r"nobody/depth: 8 to run, about .* with 1 at a time if none stops before its last", answer.out)
     answer = gnn_depth("reproduce", "--list", "--workers", "1")
     assert answer.code == 0, answer.err
-    assert "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs; 8 runs, at most about" in answer.out
+    assert "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs; 8 to run, about" in answer.out
     assert not list(Path().rglob("result.json"))
+
+
+def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted(item, gnn_depth):
+    gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2")
+    away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
+    axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
+    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes}))
+    answer = gnn_depth("reproduce", "--list", "--workers", "1")
+    assert answer.code == 0, answer.err
+    assert "8 runs; 6 to run, about" in answer.out
+    assert "if they stop after 100% of their epochs, as the finished ones did" in answer.out
+    assert "8 runs more whose data is not here: data=away,depth=1,norm=none: " in answer.out
+    assert "away.npz' does not exist" in answer.out
+    refused = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
+    assert (refused.code, "Or leave such runs out with --subset." in refused.err) == (2, True)
 
 
 def test_no_run_starts_when_the_time_is_up(item, gnn_depth):

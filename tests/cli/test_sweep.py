@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli.sweep import split_overrides
+from gnn_depth.cli import plans
+from gnn_depth.cli.resolve import resolve_all
+from gnn_depth.cli.sweep import load_grid, split_overrides
+from gnn_depth.cli.words import split
+from gnn_depth.sweeps.store import Record, Store
 
 DATA = {
     "class_path": "SyntheticCitation",
@@ -14,6 +18,16 @@ DATA = {
     | {"num_train_per_class": 5, "num_val": 10, "num_test": 10},
 }
 BASE = {"data": DATA, "model": {"hidden_channels": 8}, "trainer": {"max_epochs": 3, "accelerator": "cpu"}}
+
+PLUGIN = """
+from gnn_depth import FeatureNorm, register
+
+
+@register("norm", "of_an_axis")
+class OfAnAxis(FeatureNorm):
+    def forward(self, x, graph):
+        return x
+"""
 
 
 @pytest.fixture
@@ -118,6 +132,66 @@ def test_a_config_of_one_run_is_no_grid_and_a_grid_no_config(refused, grid):
     assert "A grid of runs is for gnn-depth sweep." in refused("fit", "--config", name)
 
 
+def test_an_empty_file_is_no_grid(refused, grid):
+    grid()
+    Path("empty.yaml").write_text("# later\n")
+    assert "empty.yaml is empty: a grid has base and axes" in refused("sweep", "empty.yaml", "--dry-run")
+
+
+LABELS = {"a,b": {}, "a": {"model.num_layers": 3}, "c=d": {"model.num_layers": 4}, None: {"model.num_layers": 5}}
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"),
+    [
+        (["m=a,b"], ["a,b"]),
+        (["m=a,c=d"], ["a", "c=d"]),
+        (["m=null,a,b"], ["a,b", "null"]),
+        (["m=a", "m=null"], ["a", "null"]),
+        (["m=a", "--subset", "m=null"], ["a", "null"]),
+    ],
+)
+def test_a_subset_adds_up_and_takes_labels_with_commas(dry, words, labels):
+    out = dry("--subset", *words, axes={"m": LABELS})
+    assert [line.split()[0] for line in out.splitlines()[1:-1]] == [f"m={label}" for label in labels]
+
+
+def test_an_axis_may_bring_a_plugin_which_is_sought_from_the_folder_of_the_grid(dry, tmp_path):
+    (tmp_path / "of_an_axis.py").write_text(PLUGIN)
+    out = dry(axes={"m": {"a": {"plugins": ["of_an_axis.py"], "model.norm": "of_an_axis"}, "b": {}}})
+    assert "in all: 2 to run" in out
+
+
+def test_a_plugin_of_an_axis_that_is_missing_is_refused(refused, grid):
+    said = refused("sweep", grid(axes={"m": {"a": {"plugins": ["nope.py"]}}}), "--dry-run")
+    assert "nope.py' does not exist" in said
+
+
+def test_a_damaged_result_is_warned_of_in_one_line(gnn_depth, grid):
+    path = Path("runs/grid/all/seed_0-a/result.json")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"for')
+    answer = gnn_depth("sweep", grid(), "--dry-run")
+    assert answer.code == 0
+    (line,) = answer.err.splitlines()
+    assert line.startswith(f"warning: {path} is damaged")
+
+
+def test_a_summary_has_the_folder_name_of_its_runs(grid, monkeypatch):
+    written = []
+    monkeypatch.setattr(plans, "write_summary", lambda folder, name, runs: written.append((folder, name)))
+    runs = resolve_all(load_grid(grid(axes={"m": {"../../x": {}}}, seeds=2)), Path(), split([]))
+    store = Store("runs", "grid")
+    for run in runs:
+        store.mark(Record(store.begin(run.place, {"identity": run.place.identity}), {}), "finished", "")
+    tasks = [plans._task(run, store, 0, Path("stop")) for run in runs]
+    plan = plans.Plan(load_grid("grid.yaml"), runs, store)
+    plans._Summaries(plan, live=None).update(tasks[0])
+    ((folder, name),) = written
+    assert (folder / name) in [path.parent for path in (store.place(run.place) for run in runs)]
+    assert "/" not in name
+
+
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(refused, grid):
     Path("file").touch()
     answer = refused("sweep", grid(), "--root", "file", "--workers", "1")
@@ -141,10 +215,6 @@ def test_dask_needs_an_address_and_an_address_needs_dask(refused, grid):
 
 
 def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_options(grid, gnn_depth):
-    from gnn_depth.cli.resolve import resolve_all
-    from gnn_depth.cli.sweep import load_grid
-    from gnn_depth.cli.words import split
-
     axes = {"model.num_layers": [2, 3]}
     runs = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split([]))
     assert len({run.place.identity for run in runs}) == 4

@@ -156,3 +156,12 @@ def test_mixed_runs_are_refused_with_the_words_that_help(runs: str, refused: Cal
     answer = refused(runs, "--rows", "num_layers", "--columns", "status")
     assert "cells mix norm lipschitz, none: give it an axis of its own" in answer
     assert "or choose with --where norm=" in answer
+
+
+def test_where_takes_values_with_commas(runs: str, said: Callable[..., str]):
+    for path in Path(runs).rglob("result.json"):
+        path.write_text(path.read_text().replace('"none"', '"a,b"'))
+    out = said(runs, "--where", "norm=lipschitz,a,b", "--rows", "num_layers", "--columns", "norm")
+    assert "lipschitz" in out
+    assert "a,b" in out
+    assert "lipschitz" not in said(runs, "--where", "norm=a,b", "--rows", "num_layers")

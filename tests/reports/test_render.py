@@ -105,6 +105,7 @@ def test_latex_uses_booktabs_and_bold():
         ("a\\b~^", r"a\textbackslash{}b\textasciitilde{}\textasciicircum{}"),
         ("-1.0", "$-$1.0"),
         ("[]", "{[}]"),
+        ("a|b", r"a\textbar{}b"),
         ("2026-11-21", "2026-11-21"),
         ("signed-rank", "signed-rank"),
     ],

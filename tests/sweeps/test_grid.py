@@ -69,6 +69,20 @@ def test_a_part_with_options_is_labelled_by_its_name_and_them():
     assert list(map(say, labels)) == ["none", "lipschitz scale=4", "pair+layer", "null", "true"]
 
 
+@pytest.mark.parametrize("value", ["{name: lipschitz, scale: 4}", "[[pair, layer]]", "null"])
+def test_a_rule_names_a_value_as_its_axis_does(value):
+    text = "{axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null]}, rules: [{when: "
+    found = [c.labels["model.norm"] for c in grid(text + f"{{model.norm: {value}}}, skip: true}}]}}").combinations()]
+    assert len(found) == 3
+    skipped = {"{name: lipschitz, scale: 4}": "lipschitz scale=4", "[[pair, layer]]": "pair+layer", "null": None}[value]
+    assert skipped not in found
+
+
+def test_options_of_a_part_are_written_in_its_label_as_in_yaml():
+    text = "axes: {model.layer: [{name: gat, concat: true, bias: null}]}"
+    assert [c.labels["model.layer"] for c in grid(text).combinations()] == ["gat concat=true bias=null"]
+
+
 def test_seeds_are_a_number_or_a_list():
     assert grid("seeds: 3").seeds == (0, 1, 2)
     assert grid("seeds: [7, 3]").seeds == (7, 3)
@@ -104,6 +118,24 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
         ("seeds: []", "not []", ("seeds",)),
         ("base: 3", "names config files", ("base",)),
         ("name: [a]", "name is a word", ("name",)),
+        ("seeds: 20261121", "how many, up to 10000", ("seeds",)),
+        ("seeds: [4294967296]", "from 0 to 4294967295", ("seeds",)),
+        ("name: ../x", "it is '../x'", ("name",)),
+        ("name: /x", "it is '/x'", ("name",)),
+        ("name: archive", "not 'archive'", ("name",)),
+        ("1: 2", "unknown key of a grid file '1'", (1,)),
+        ("axes: {2: [1]}", "an axis is called by a word", ("axes", 2)),
+        ("axes: {'a=b': [1]}", "without '=' and ','", ("axes", "a=b")),
+        ("axes: {d: [1, '1']}", "has a value twice", ("axes", "d")),
+        ("axes: {d: {' ': {}}}", "is a line of text", ("axes", "d")),
+        ('axes: {d: {"a\\nb": {}}}', "is a line of text", ("axes", "d")),
+        ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
+        ("axes: {seed_everything: [1]}", "its key `seeds`", ("axes", "seed_everything")),
+        ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),
+        ("rules: [3]", "each of rules is made of keys", ("rules", 0)),
+        ("rules: [{1: 2}]", "unknown key of a rule '1'", ("rules", 0, 1)),
+        ("rules: [{when: {1: 2}, skip: true}]", "unknown axis '1'", ("rules", 0, "when", 1)),
+        ("{axes: {d: [1]}, rules: [{when: {d: {a: 1}}, skip: true}]}", "needs a label", ("rules", 0, "when", "d")),
         ("rules: [{skip: true}]", "the rules skip|skip every combination", ("rules",)),
         ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'", ("rules", 0, "when", "x")),
         (

@@ -1,6 +1,7 @@
 import io
 import math
 import re
+import sys
 
 import pytest
 from hypothesis import given
@@ -286,3 +287,18 @@ def test_whatever_ends_a_sweep_the_terminal_gets_its_cursor_back(now, error):
         sweep()
     hidden, shown = file.getvalue().rfind("\x1b[?25l"), file.getvalue().rfind("\x1b[?25h")
     assert 0 <= hidden < shown
+
+
+def test_a_reader_that_has_gone_does_not_end_the_sweep(monkeypatch):
+    """As with ``gnn-depth sweep grid.yaml 2>&1 | head -1``."""
+
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    with Live(2, 0, 1, "acc") as live:
+        live.start("a")
+        live.end("a", "finished", 0.5, 1.0)
+        live.say("unheard")
+    assert live.progress.over == 1

@@ -1,3 +1,4 @@
+import errno
 import json
 import multiprocessing
 import os
@@ -6,6 +7,7 @@ import signal
 import pytest
 
 from gnn_depth.sweeps.store import LONGEST, Place, ResultWarning, Store, StoreError
+from gnn_depth.training.runs import write_result
 
 PLACE = Place("depth=2", 0, "a" * 64)
 
@@ -99,8 +101,31 @@ def test_results_of_another_version_are_refused_with_both_versions_and_the_way_o
         store.check_version("1.0")
 
 
+def test_a_file_system_without_locks_is_refused_since_claims_would_outlive_their_processes(store, monkeypatch):
+    def missing(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", missing)
+    with pytest.raises(OSError, match="Function not implemented"):
+        store.make_folder()
+
+
+def test_what_could_not_be_written_leaves_the_file_that_was_there_and_no_other(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_result(tmp_path, {"status": "running"})
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_result(tmp_path, {"status": "finished"})
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    assert "running" in (tmp_path / "result.json").read_text()
+
+
 def test_names_that_are_no_folder_names_become_some(store):
-    assert store.place(Place("data=a/b", 0, "a" * 64)).parent.name == "data=a-b"
+    short = {store.place(Place(name, 0, "a" * 64)).parent.name for name in ("data=a/b", "data=a-b")}
+    assert len(short) == 2
+    assert len(store.place(Place("☃" * 120, 0, "a" * 64)).parent.name.encode()) < 255
     long = [store.place(Place(f"x={'y' * 400}{end}", 0, "a" * 64)).parent.name for end in "ab"]
     assert len(set(long)) == 2
     assert max(map(len, long)) <= LONGEST + 9

@@ -1,0 +1,192 @@
+"""The loop of a sweep, over an engine whose calls come out as a test says."""
+
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.sweeps import drive
+from gnn_depth.sweeps.drive import Sweep
+from gnn_depth.sweeps.engines import Engine, EngineError, WorkerDied
+from gnn_depth.sweeps.store import Place, Store
+from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
+
+
+class Scripted(Engine):
+    """The n-th call of a seed comes out as ``script[seed][n]``; one without a word for it runs until it is killed."""
+
+    def __init__(self, script, workers=2):
+        super().__init__()
+        self.script = {seed: list(answers) for seed, answers in script.items()}
+        self.number, self.calls, self.ended = workers, [], 0
+
+    @property
+    def workers(self):
+        return self.number
+
+    def _start(self, future, function, args):
+        (task,) = args
+        self.calls.append(task.place.seed)
+        answers = self.script.get(task.place.seed)
+        answer = answers.pop(0) if answers else None
+        if isinstance(answer, OSError):
+            raise answer
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        elif answer:
+            future.set_result(Outcome(answer, reason=answer))
+
+    def _end(self):
+        self.ended += 1
+        for future in self._futures:
+            if not future.done():
+                future.set_exception(CancelledError())
+
+
+class Silent:
+    said: list[str]
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def start(self, *_):
+        pass
+
+    def end(self, *_):
+        pass
+
+    def retry(self, label, reason):
+        self.said += [reason] * bool(reason)
+
+
+@pytest.fixture
+def sweep(tmp_path, monkeypatch):
+    """``sweep(engine, seeds)``: what came of each seed, the store, and what was said."""
+    monkeypatch.setattr(drive, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(drive, "GRACE_SECONDS", 0.01)
+    store, live = Store(tmp_path, "s"), Silent()
+    store.make_folder()
+
+    def run(engine, seeds, retries=1):
+        tasks = [
+            Task(
+                str(tmp_path), "s", Place("all", seed, f"{seed}" * 64), {}, {}, "", (), retries, str(tmp_path / "stop")
+            )
+            for seed in range(seeds)
+        ]
+        run.tally = Sweep(print, engine, store, live, "acc").run(tasks)
+        return {int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()}
+
+    run.store, run.live = store, live
+    return run
+
+
+def test_a_process_that_cannot_be_started_fails_its_run_alone(sweep):
+    engine = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"]})
+    assert sweep(engine, 2) == {0: "failed", 1: "finished"}
+    assert "Cannot allocate memory" in sweep.tally.outcomes["0" * 64].reason
+
+
+def test_a_lost_engine_ends_the_sweep(sweep):
+    with pytest.raises(EngineError, match="gone"):
+        sweep(Scripted({0: [EngineError("gone")]}), 1)
+
+
+def test_a_future_that_somebody_cancelled_is_a_failure(sweep):
+    assert sweep(Scripted({0: [CancelledError()], 1: ["finished"]}), 2) == {0: "failed", 1: "finished"}
+
+
+@pytest.mark.parametrize("end", [WorkerDied("it died"), "interrupted"])
+def test_a_run_that_died_or_was_stopped_by_others_is_tried_again_a_bounded_number_of_times(sweep, end):
+    engine = Scripted({0: [end, "finished"], 1: [end] * 10})
+    assert sweep(engine, 2) == {0: "finished", 1: "failed"}
+    assert (engine.calls.count(0), engine.calls.count(1)) == (2, 3)
+
+
+def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
+    class Ends(Scripted):
+        """Its seed 0 runs until seed 1 is done."""
+
+        def _start(self, future, function, args):
+            super()._start(future, function, args)
+            if args[0].place.seed == 0:
+                self.first = future
+            elif future.result().status == "finished":
+                self.first.set_result(Outcome("finished"))
+
+    assert sweep(Ends({1: [ELSEWHERE, ELSEWHERE, "finished"]}), 2) == {0: "finished", 1: "finished"}
+
+
+class Interrupted(Scripted):
+    """Ctrl-C while two runs are under way, and as often again as ``again`` says while they are waited for."""
+
+    again = 0
+
+    def _start(self, future, function, args):
+        super()._start(future, function, args)
+        if len(self.calls) == self.number + 1:
+            raise KeyboardInterrupt
+
+    def stop(self, grace):
+        if self.again:
+            self.again -= 1
+            raise KeyboardInterrupt
+        super().stop(grace)
+
+
+def begin(sweep, seeds):
+    for seed in seeds:
+        sweep.store.begin(Place("all", seed, f"{seed}" * 64), {"identity": f"{seed}" * 64})
+
+
+def on_disk(sweep):
+    return {record.result["seed"]: record.status for record in sweep.store.records().values()}
+
+
+@pytest.mark.parametrize("again", [0, 1])
+def test_ctrl_c_once_or_twice_marks_what_was_killed_as_interrupted(sweep, again):
+    engine = Interrupted({0: ["finished"]})
+    engine.again = again
+    begin(sweep, [1, 2])
+    sweep(engine, 4)
+    assert isinstance(sweep.tally.interrupted, KeyboardInterrupt)
+    assert engine.ended == 1
+    assert on_disk(sweep)[1] == "interrupted"
+    assert Path(sweep.store.root / "stop").exists(), "nobody was asked to stop"
+
+
+def test_a_run_that_cannot_be_marked_does_not_keep_others_from_it(sweep, monkeypatch):
+    marked = []
+
+    def mark(record, status, reason):
+        marked.append(record.result["seed"])
+        raise OSError(28, "No space left on device")
+
+    class Both(Scripted):
+        def _start(self, future, function, args):
+            super()._start(future, function, args)
+            if len(self.calls) == 3:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep.store, "mark", mark)
+    begin(sweep, [0, 1])
+    engine = Both({}, workers=3)
+    sweep(engine, 3)
+    assert sorted(marked) == [0, 1]
+    assert sum("No space left" in said for said in sweep.live.said) == 2
+
+
+def test_a_run_that_another_process_works_on_is_not_marked(sweep):
+    begin(sweep, [1, 2])
+    with sweep.store.claim("1" * 64):
+        sweep(Interrupted({0: ["finished"]}), 4)
+    assert on_disk(sweep)[1] == "running"
+
+
+def test_a_future_is_what_submit_returns_even_where_nothing_started():
+    future = Scripted({0: [OSError("no")]}).submit(print, Task("", "s", Place("all", 0, ""), {}, {}, "", (), 1, "stop"))
+    assert isinstance(future, Future)
+    assert isinstance(future.exception(), OSError)
