@@ -59,7 +59,7 @@ def statuses(folder):
     return Counter(result["status"] for result in results)
 
 
-def wait_for(condition, process, seconds=90):
+def wait_for(condition, process, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -72,7 +72,7 @@ def in_the_middle(folder):
     return lambda: (found := statuses(folder))["finished"] >= 1 and found["running"] == 2
 
 
-def finish(process, code=0, seconds=120):
+def finish(process, code=0, seconds=300):
     out, err = process.communicate(timeout=seconds)
     assert process.returncode == code, err
     return out, err
