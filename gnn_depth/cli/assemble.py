@@ -17,11 +17,11 @@ from gnn_depth.cli.sections import full_paths
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.base import NodeDataModule
 from gnn_depth.data.fingerprint import fingerprint
+from gnn_depth.runs import Origin
 from gnn_depth.short_names import contract
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.progress import EpochProgress
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.runs import Origin
 
 MAX_SEED = 2**32 - 1  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"

@@ -2,14 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.items import Item
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.cli.plans import Plan
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
 from gnn_depth.reports.errors import ReportError, ReportWarning
@@ -20,8 +19,11 @@ from gnn_depth.reports.sheets import table_sheet, verdict_sheet
 from gnn_depth.reports.tabulate import METRIC, tabulate
 from gnn_depth.reports.terminal import terminal
 from gnn_depth.reports.verdicts import against
+from gnn_depth.runs import new_run_folder
 from gnn_depth.sweeps.grid import Grid, GridError
-from gnn_depth.training.runs import new_run_folder
+
+if TYPE_CHECKING:  # it brings torch, and the workers have not begun to import theirs yet
+    from gnn_depth.cli.plans import Plan
 
 
 def check(item: Item, grid: Grid) -> None:
@@ -39,7 +41,7 @@ def check(item: Item, grid: Grid) -> None:
         raise UsageError(f"{item.name}: {error}") from error
 
 
-def show(item: Item, plan: Plan, root: Path) -> None:
+def show(item: Item, plan: "Plan", root: Path) -> None:
     """Print an item's table beside the published one, and write table and figure into a new folder.
 
     Args:
@@ -72,7 +74,7 @@ def show(item: Item, plan: Plan, root: Path) -> None:
     print(f"table and figure: {folder}")
 
 
-def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+def _in_order(frame: pd.DataFrame, plan: "Plan") -> pd.DataFrame:
     """The plan's runs, in its order: that of rows and columns."""
     place = {run.place.identity: number for number, run in enumerate(plan.runs)}
     places = frame["identity"].map(place).dropna().sort_values()

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gnn_depth._version import __version__
+from gnn_depth.cli import INTERRUPTED, TERMINATED
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.grids import Terminated
 from gnn_depth.cli.quiet import without_notes
 from gnn_depth.cli.resolve import PlannedRun, resolve_all
 from gnn_depth.cli.words import split
 from gnn_depth.cli.worker import work
+from gnn_depth.runs import RESULTS
 from gnn_depth.sweeps.drive import Sweep, Tally, stop_file
 from gnn_depth.sweeps.engines import Engine, EngineError
 from gnn_depth.sweeps.grid import Grid
 from gnn_depth.sweeps.live import Live
-from gnn_depth.sweeps.store import RESULTS, Record, Store, StoreError
+from gnn_depth.sweeps.store import Record, Store, StoreError
 from gnn_depth.sweeps.summary import write_summary
 from gnn_depth.sweeps.task import Task
-
-INTERRUPTED, TERMINATED = 130, 143  # 128 and the signal, as shells count
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ class Plan:
 
     def state(self, say: Callable[[Record | None], str]) -> str:
         """How many runs are in which state: ``3 finished, 1 failed``."""
-        records = self.records()
-        counts = Counter(say(records.get(run.place.identity)) for run in self.runs)
-        return ", ".join(f"{count} {state}" for state, count in counts.items())
+        return _counted(self.runs, self.records(), say)
 
     def listing(self) -> str:
         """Every group of runs, and how many of it are done."""
@@ -55,10 +53,10 @@ class Plan:
         groups: dict[str, list[PlannedRun]] = defaultdict(list)
         for run in self.runs:
             groups[run.place.group].append(run)
-        width = max(map(len, groups))
-        rows = [f"  {name:<{width}}  {Plan(self.grid, runs, self.store).state(_todo)}" for name, runs in groups.items()]
+        records, width = self.records(), max(map(len, groups))
+        rows = [f"  {name:<{width}}  {_counted(runs, records, _todo)}" for name, runs in groups.items()]
         head = f"sweep {self.grid.name}: {len(self.runs)} runs of {' x '.join(shape)}, in {self.store.folder}"
-        return "\n".join([head, *rows, f"in all: {self.state(_todo)}"])
+        return "\n".join([head, *rows, f"in all: {_counted(self.runs, records, _todo)}"])
 
 
 def make_plan(
@@ -190,6 +188,11 @@ def _archive(runs: list[PlannedRun], store: Store) -> None:
             if not mine:
                 raise StoreError(f"{str(record.folder)!r} is being worked on by another process; stop it first.")
             store.archive(record)
+
+
+def _counted(runs: list[PlannedRun], records: dict[str, Record], say: Callable[[Record | None], str]) -> str:
+    counts = Counter(say(records.get(run.place.identity)) for run in runs)
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def _todo(record: Record | None) -> str:

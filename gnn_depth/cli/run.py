@@ -10,9 +10,9 @@ from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.checks import DataError
+from gnn_depth.runs import Origin
 from gnn_depth.training import Diverged
 from gnn_depth.training.recorder import report
-from gnn_depth.training.runs import Origin
 
 
 def run(command: str, line: CommandLine) -> int:

@@ -25,9 +25,9 @@ from gnn_depth.cli.identity import identity, version
 from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.run import start
 from gnn_depth.cli.words import CommandLine, load_plugins
+from gnn_depth.runs import Origin
 from gnn_depth.sweeps.store import Record, Store
 from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
-from gnn_depth.training.runs import Origin
 
 OUTPUT = "output.txt"
 # What belongs to the process and changes numbers: how it is read, and how it is set.

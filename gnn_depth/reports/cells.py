@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from gnn_depth.reports.load import RESULTS
+from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}

@@ -10,14 +10,13 @@ from typing import Any
 import pandas as pd
 
 from gnn_depth.reports.errors import ReportError, ReportWarning
+from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS
 
-FORMAT = 1  # the newest form of result.json that is understood here
 COLUMNS = (
     *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
     *("best_epoch", "num_parameters", "started", "reason", "version"),
 )
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
-RESULTS = ("finished", "diverged")  # the other statuses are accidents, which no mean may hold
 SHOWN = 5  # files that a warning names
 
 
@@ -63,7 +62,7 @@ def _runs(top: str | Path) -> Iterator[str]:
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
         is_run = "result.json" in files
-        inside[:] = [] if is_run else sorted(name for name in inside if name != "archive")
+        inside[:] = [] if is_run else sorted(name for name in inside if name != ARCHIVE)
         if is_run:
             yield folder
 

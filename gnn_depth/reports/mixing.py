@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 import pandas as pd
 
 from gnn_depth.reports.errors import ReportError
-from gnn_depth.reports.load import RESULTS
 from gnn_depth.reports.settings import axes, label, settings, varying
+from gnn_depth.runs import RESULTS
 
 FREE = ("seed_everything", "model.compile")  # what may differ: results are the same, up to chance and last bits
 SHOWN = 3  # settings that a message names, and values of each

@@ -5,8 +5,8 @@ from pathlib import PurePath
 from typing import Any
 
 from gnn_depth.registry import unknown
+from gnn_depth.runs import ARCHIVE
 from gnn_depth.sweeps.grid import METRIC, Axis, Grid, GridError, Label, Rule, Settings, Where, say
-from gnn_depth.sweeps.store import ARCHIVE
 
 KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
 RULE_KEYS = ("when", "set", "skip")

@@ -13,11 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from gnn_depth.training.runs import FORMAT, digest, write_result
+from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, write_result
 
-ARCHIVE = "archive"
 CLAIMS = ".claims"
-RESULTS = ("finished", "diverged")  # a diverged run has told what there was to be told
 LONGEST = 180  # of a folder's name; file systems take 255 bytes
 
 
@@ -84,11 +82,6 @@ class Record:
     @property
     def seconds(self) -> float:
         return self.result.get("seconds", 0.0)
-
-    def value(self, metric: str) -> float | None:
-        """A metric of the run; None where it has none."""
-        found = self.result.get("metrics", {}).get(metric)
-        return None if found is None else float(found)
 
 
 class Store:

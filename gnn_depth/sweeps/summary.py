@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gnn_depth.runs import RESULTS
+
 if TYPE_CHECKING:
     import pandas as pd
     from tensorboard.compat.proto.event_pb2 import Event
@@ -55,8 +57,6 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 
 
 def _counts(run: Path) -> bool:
-    from gnn_depth.reports.load import RESULTS
-
     try:
         return json.loads((run / "result.json").read_text(encoding="utf-8")).get("status") in RESULTS
     except (OSError, ValueError, AttributeError):

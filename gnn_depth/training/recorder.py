@@ -11,11 +11,11 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
+from gnn_depth.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
 from gnn_depth.training.best import BestEpoch, numbers
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.loggers import folder_loggers
 from gnn_depth.training.metrics import selection_metric
-from gnn_depth.training.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
 
 
 class RunRecorder(L.Callback):

@@ -1,6 +1,8 @@
 """Planning a sweep: what it would run, and what it refuses."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,12 @@ def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(dr
     ]
     assert out.splitlines()[-1] == "in all: 8 to run"
     assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
+
+
+def test_the_workers_import_while_the_driver_has_not_begun_to():
+    script = "import sys, gnn_depth.cli.sweep, gnn_depth.cli.reproduce, gnn_depth.cli.comparison; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"torch", "lightning"} & set(done.stdout.split())
 
 
 def test_a_subset_and_fewer_seeds_are_planned_alone(dry):

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
+from gnn_depth.runs import write_result
 from gnn_depth.sweeps.store import LONGEST, Place, ResultWarning, Store, StoreError
-from gnn_depth.training.runs import write_result
 
 PLACE = Place("depth=2", 0, "a" * 64)
 

@@ -12,10 +12,10 @@ from gnn_depth.reports.cells import Labels
 from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Line, LinePanel
 from gnn_depth.reports.figures.words import counted
-from gnn_depth.reports.load import RESULTS
 from gnn_depth.reports.mixing import check_one_experiment
 from gnn_depth.reports.settings import axes, called, number, varying
 from gnn_depth.reports.tabulate import in_order, labels_of
+from gnn_depth.runs import RESULTS
 
 MAX_PANELS = 24
 MAX_LINES = 16

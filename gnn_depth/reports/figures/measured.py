@@ -146,12 +146,12 @@ def _missing(ones: Sequence[Measured], without: int) -> str:
 
 def _together(found: dict[str, Measurement]) -> Measured:
     first = next(iter(found.values()))
-    layers = _layers(first)
+    layers = first.layers
     steps = np.unique(np.concatenate([one.steps for one in found.values()]))
     values = np.full((len(found), len(steps), *_neurons(first).shape[1:]), np.nan)
     reached = np.zeros((len(found), len(steps)), dtype=bool)
     for run, (folder, one) in enumerate(found.items()):
-        if _neurons(one).shape[1:] != values.shape[2:] or not np.array_equal(_layers(one), layers):
+        if _neurons(one).shape[1:] != values.shape[2:] or not np.array_equal(one.layers, layers):
             raise ReportError(
                 f"{one.name!r} of {folder!r} has other layers or neurons than that of {next(iter(found))!r}: "
                 "runs of one panel differ in the seed alone."
@@ -163,11 +163,6 @@ def _together(found: dict[str, Measurement]) -> Measured:
         reached[run, at] = True
     label = f"log₁₀ {first.unit or first.name}" if first.log10 else first.unit or first.name.replace("_", " ")
     return Measured(label, first.log10, steps, layers, values, reached, tuple(found))
-
-
-def _layers(measurement: Measurement) -> np.ndarray:
-    assert measurement.layers is not None
-    return measurement.layers
 
 
 def _neurons(measurement: Measurement) -> np.ndarray:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1  # of result.json: raised when a reader of the old one would misread the new one
+RESULTS = ("finished", "diverged")  # the other statuses are accidents, which no mean may hold
+ARCHIVE = "archive"  # folder among all runs for those that others replaced
 PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from gnn_depth.training.runs import digest, environment, new_run_folder, write_atomically, write_result
+from gnn_depth.runs import digest, environment, new_run_folder, write_atomically, write_result
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path):
