@@ -15,6 +15,11 @@ from typing import Any
 
 FORMAT = 1  # of result.json: raised when a reader of the old one would misread the new one
 RESULTS = ("finished", "diverged")  # the other statuses are accidents, which no mean may hold
+# What every table of results says of a run, whatever its metrics, options and axes are.
+COLUMNS = (
+    *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
+    *("best_epoch", "num_parameters", "started", "reason", "version"),
+)
 ARCHIVE = "archive"  # folder among all runs for those that others replaced
 PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
 

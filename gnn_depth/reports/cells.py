@@ -5,13 +5,25 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
+
+
+def t_half_width(deviation: Any, n: Any) -> Any:
+    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, of numbers or arrays.
+
+    Args:
+        deviation: s, the sample standard deviation.
+        n: How many values it is of, 2 at least.
+    """
+    from scipy.special import stdtrit
+
+    return stdtrit(n - 1, 0.975) * deviation / n**0.5
 
 
 @dataclass(frozen=True)
@@ -92,11 +104,7 @@ class Cell:
         if self.n < 2:
             return None
         deviation = statistics.stdev(self.values)
-        if spread == "std":
-            return deviation
-        from scipy.special import stdtrit
-
-        return float(stdtrit(self.n - 1, 0.975)) * deviation / math.sqrt(self.n)
+        return deviation if spread == "std" else float(t_half_width(deviation, self.n))
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,8 @@ from typing import Any
 import pandas as pd
 
 from gnn_depth.reports.errors import ReportError, ReportWarning
-from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS
+from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS
 
-COLUMNS = (
-    *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
-    *("best_epoch", "num_parameters", "started", "reason", "version"),
-)
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 SHOWN = 5  # files that a warning names
 

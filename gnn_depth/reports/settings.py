@@ -8,7 +8,7 @@ import pandas as pd
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.errors import ReportError
-from gnn_depth.reports.load import COLUMNS
+from gnn_depth.runs import COLUMNS
 
 ABSENT = "-"
 

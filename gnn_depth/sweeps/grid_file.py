@@ -5,18 +5,13 @@ from pathlib import PurePath
 from typing import Any
 
 from gnn_depth.registry import unknown
-from gnn_depth.runs import ARCHIVE
+from gnn_depth.runs import ARCHIVE, COLUMNS
 from gnn_depth.sweeps.grid import METRIC, Axis, Grid, GridError, Label, Rule, Settings, Where, say
 
 KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # NumPy's
 MOST_SEEDS = 10_000  # more are one seed, written without its brackets
-# Columns that every table of results has.
-TAKEN = (
-    *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
-    *("best_epoch", "num_parameters", "started", "reason", "version"),
-)
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> Grid:
@@ -64,7 +59,7 @@ def _axis(name: Any, values: Any) -> Axis:
     where = ("axes", name)
     if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
         raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
-    if name in TAKEN:
+    if name in COLUMNS:
         raise GridError(f"an axis cannot be called {name!r}: every table of results has a column of that name.", where)
     if isinstance(values, list):
         found = {_label(value, where): _settings({name: value}, where) for value in values}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gnn_depth.reports import ReportError, ReportWarning, curves, load
-from gnn_depth.reports.load import COLUMNS
+from gnn_depth.runs import COLUMNS
 from tests.reports.conftest import METRIC
 
 

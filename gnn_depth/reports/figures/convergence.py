@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from gnn_depth.reports.cells import SPREADS
+from gnn_depth.reports.cells import SPREADS, t_half_width
 from gnn_depth.reports.curves import curves
 from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Band, Line, Lines, positive_range
@@ -104,7 +104,4 @@ def half_width(values: np.ndarray, spread: Around) -> np.ndarray:
     deviation[n < 2] = np.nan
     if spread != "ci":
         return deviation
-    from scipy.special import stdtrit
-
-    known = np.maximum(n, 2)
-    return np.asarray(stdtrit(known - 1, 0.975) * deviation / np.sqrt(known))
+    return np.asarray(t_half_width(deviation, np.maximum(n, 2)))
