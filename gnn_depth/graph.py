@@ -26,11 +26,11 @@ class Graph:
         edge_index: Sources and targets, shape (2, edges), integers from 0.
         num_nodes: Number of nodes, isolated ones included; of a block, its targets.
         node_to_graph: For several graphs laid side by side, which one a node belongs to,
-            shape (nodes,), non-decreasing. All nodes are one graph where it is not given.
+            shape (nodes,), numbered from 0 without gaps. All nodes are one graph where it is not given.
         num_sources: Number of nodes that messages may come from; by default the nodes themselves.
 
     Raises:
-        ValueError: An edge that names a node out of range (the first one is named), or graphs out of order.
+        ValueError: An edge that names a node out of range (the first one is named), or graphs numbered with gaps.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class Graph:
         self.target = edge_index[1][order].contiguous()
         self.ptr = pointers(self.target, num_nodes)
         self.node_to_graph = node_to_graph
-        self.num_graphs = 1 if node_to_graph is None else int(node_to_graph[-1]) + 1
+        self.num_graphs = 1 if node_to_graph is None else int(node_to_graph.max()) + 1
+        self._whole: Graph | None = None
         self._derived: dict[object, object] = {}
 
     @property
@@ -76,6 +77,8 @@ class Graph:
         return self._once("self_loops", self._add_self_loops)
 
     def _add_self_loops(self) -> "Graph":
+        if self._whole is not None:
+            return self._whole.with_self_loops().prefix(self.num_nodes)
         loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
         proper = self.edge_index[:, self.source != self.target]
         return Graph(torch.cat([proper, loops], 1), self.num_nodes, self.node_to_graph, self.num_sources)
@@ -84,8 +87,10 @@ class Graph:
         r"""Weight :math:`1 / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
 
         Raises:
-            ValueError: The graph is a block, whose sources have neighbours outside it.
+            ValueError: The graph is a block without the whole, and its sources may have neighbours outside it.
         """
+        if self._whole is not None:
+            return self._whole.gcn_weights(dtype)[: self.num_edges]
         if self.num_sources != self.num_nodes:
             raise ValueError("a block does not know the degrees of its sources; take the weights from the whole graph.")
         return self._once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
@@ -93,6 +98,29 @@ class Graph:
     def _gcn_weights(self) -> Tensor:
         scale = self.in_degree.double().clamp_min(1).rsqrt()
         return scale[self.source] * scale[self.target]
+
+    def prefix(self, num_nodes: int) -> "Graph":
+        """The block of all edges into the first ``num_nodes`` nodes; the graph itself if those are all.
+
+        Its sources are the nodes up to the last one that sends along these edges. What it derives is that of the whole
+        graph, as far as it reaches.
+        """
+        return (
+            self if num_nodes == self.num_nodes else self._once(("prefix", num_nodes), lambda: self._block(num_nodes))
+        )
+
+    def _block(self, num_nodes: int) -> "Graph":
+        num_edges = int(self.ptr[num_nodes])
+        block = Graph.__new__(Graph)
+        block.num_nodes = num_nodes
+        block.source, block.target = self.source[:num_edges], self.target[:num_edges]
+        block.ptr = self.ptr[: num_nodes + 1]
+        block.num_sources = max(num_nodes, int(block.source.max()) + 1 if num_edges else 0)
+        block.node_to_graph = None if self.node_to_graph is None else self.node_to_graph[:num_nodes]
+        block.num_graphs = self.num_graphs
+        block._whole = self if self._whole is None else self._whole
+        block._derived = {}
+        return block
 
     def rows(self, heads: int) -> "EdgeRows":
         """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""
@@ -122,8 +150,10 @@ class Graph:
 
     def derive(self) -> None:
         """Compute everything that compiled layers may ask for, of this graph and of those derived from it."""
-        for graph in (self, *(kept for kept in self._derived.values() if isinstance(kept, Graph))):
-            _ = graph.edge_ids, graph.reverse, graph.padded(), graph.padded(transposed=True)
+        _ = self.edge_ids, self.reverse, self.padded(), self.padded(transposed=True)
+        for kept in list(self._derived.values()):
+            if isinstance(kept, Graph):
+                kept.derive()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
         """The graph on another device; itself where it is there already."""
@@ -138,6 +168,7 @@ class Graph:
         for name in ("source", "target", "ptr", "node_to_graph"):
             tensor = getattr(self, name)
             setattr(copy, name, None if tensor is None else tensor.to(device, non_blocking=non_blocking))
+        copy._whole = None if self._whole is None else self._whole.to(device, non_blocking)
         copy._derived = {}
         return copy
 
@@ -173,8 +204,8 @@ def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:
     if node_to_graph is None:
         return
-    fits = node_to_graph.shape == (num_nodes,) and num_nodes > 0
-    if not fits or node_to_graph[0] != 0 or (node_to_graph.diff() < 0).any():
+    fits = node_to_graph.shape == (num_nodes,) and num_nodes > 0 and node_to_graph.min() >= 0
+    if not fits or (torch.bincount(node_to_graph) == 0).any():
         raise ValueError(
-            f"node_to_graph must hold the graph of each of the {num_nodes} nodes, from 0 and never decreasing."
+            f"node_to_graph must hold the graph of each of the {num_nodes} nodes, numbered from 0 without gaps."
         )

@@ -1,5 +1,7 @@
 """Slow, obvious forms of what the package computes fast: loops over nodes and neighbours."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -61,16 +63,79 @@ def softmax(scores: Tensor, graph: Graph) -> Tensor:
     return torch.stack(rows) if rows else scores
 
 
-def lipschitz(scores: Tensor, h: Tensor, att_dst: Tensor, att_src: Tensor, graph: Graph, scale: float) -> Tensor:
-    """s_ij / (scale ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2)), one edge and head at a time."""
+def with_loops(graph: Graph) -> Graph:
+    """Exactly one self-loop at every node."""
+    pairs = [(j, i) for j, i in zip(graph.source.tolist(), graph.target.tolist()) if i != j]
+    pairs += [(i, i) for i in range(graph.num_nodes)]
+    return Graph(torch.tensor(pairs).t(), graph.num_nodes)
+
+
+def _of_every_edge(scores: Tensor, graph: Graph, divisor: Callable[[int, int, int], Tensor | float]) -> Tensor:
+    """Scores by divisor(target, source, head), one edge and head at a time."""
     rows = []
     for edge in range(graph.num_edges):
-        i = int(graph.target[edge])
-        row = []
-        for head in range(h.shape[1]):
-            size = torch.cat([att_dst[head], att_src[head]]).norm()
-            sources = [int(graph.source[k]) for k in in_edges(graph, i)]
-            largest = max(torch.cat([h[i, head], h[k, head]]).norm() for k in sources)
-            row.append(scores[edge, head] / (scale * size * largest))
-        rows.append(torch.stack(row))
+        i, j = int(graph.target[edge]), int(graph.source[edge])
+        rows.append(torch.stack([scores[edge, head] / divisor(i, j, head) for head in range(scores.shape[1])]))
     return torch.stack(rows)
+
+
+def _sources(graph: Graph, node: int) -> list[int]:
+    return [int(graph.source[edge]) for edge in in_edges(graph, node)]
+
+
+def lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, per_head: bool = True) -> Tensor:
+    """s_ij / (scale ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2)); parts: h of targets, h of sources, a_dst, a_src."""
+    x_dst, x_src, att_dst, att_src = parts
+
+    def divisor(i: int, j: int, head: int) -> Tensor:
+        largest = max(torch.cat([x_dst[i, head], x_src[k, head]]).norm() for k in _sources(graph, i))
+        return scale * _length(att_dst, att_src, head if per_head else None) * largest
+
+    return _of_every_edge(scores, graph, divisor)
+
+
+def released_lipschitz(
+    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, per_head: bool = True
+) -> Tensor:
+    """s_ij / (scale ||a|| sqrt(M_i + ||h_j||^2)), M the list, node by node, of every head's max_k ||h_k||^2."""
+    _, x_src, att_dst, att_src = parts
+    listed = []
+    for node in range(graph.num_nodes):
+        for head in range(scores.shape[1]):
+            squares = [x_src[k, head] @ x_src[k, head] for k in _sources(graph, node)]
+            listed.append(max(squares) if squares else 0.0)
+
+    def divisor(i: int, j: int, head: int) -> Tensor:
+        square = listed[i] + x_src[j, head] @ x_src[j, head]
+        return scale * _length(att_dst, att_src, head if per_head else None) * square.sqrt()
+
+    return _of_every_edge(scores, graph, divisor)
+
+
+def _length(att_dst: Tensor, att_src: Tensor, head: int | None) -> Tensor:
+    pair = torch.cat([att_dst, att_src], -1)
+    return pair.norm() if head is None else pair[head].norm()
+
+
+def quadratic_lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float) -> Tensor:
+    """s_ij / (scale max(uv, uw, vw)), u = ||q_i||, v = max_k ||k_k||, w = max_k ||v_k||; parts: q, k, v."""
+    query, key, value = parts
+
+    def divisor(i: int, j: int, head: int) -> Tensor:
+        v, w = (max(part[k, head].norm() for k in _sources(graph, i)) for part in (key, value))
+        u = query[i, head].norm()
+        return scale * max(u * v, u * w, v * w)
+
+    return _of_every_edge(scores, graph, divisor)
+
+
+def released_quadratic_lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float) -> Tensor:
+    """As quadratic_lipschitz, with u the Frobenius norm of the queries of all edges."""
+    query, key, value = parts
+
+    def divisor(i: int, j: int, head: int) -> Tensor:
+        v, w = (max(part[k, head].norm() for k in _sources(graph, i)) for part in (key, value))
+        u = torch.cat([query[target, head] for target in graph.target.tolist()]).norm()
+        return scale * max(u * v, u * w, v * w)
+
+    return _of_every_edge(scores, graph, divisor)

@@ -80,8 +80,8 @@ def test_the_first_edge_out_of_range_is_named(bad):
         Graph(torch.tensor([[0, 1], bad, [5, 5]]).t(), 3)
 
 
-@pytest.mark.parametrize("graphs", [[0, 1, 0], [1, 1, 1], [0, 0]])
-def test_graphs_out_of_order_or_of_another_number_are_refused(graphs):
+@pytest.mark.parametrize("graphs", [[0, 2, 0], [1, 1, 1], [0, 0], [-1, 0, 1]])
+def test_graphs_numbered_with_gaps_or_for_another_number_of_nodes_are_refused(graphs):
     with pytest.raises(ValueError, match="node_to_graph must hold the graph of each of the 3 nodes"):
         Graph(torch.zeros(2, 0, dtype=torch.long), 3, torch.tensor(graphs))
 
@@ -210,3 +210,44 @@ def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_
         _ = structure.edge_ids, structure.reverse, structure.padded(), structure.padded(transposed=True)
         assert structure._derived == derived
         assert {"edge_ids", "reverse", ("padded", False), ("padded", True)} <= derived.keys()
+
+
+@pytest.fixture
+def directed():
+    torch.manual_seed(3)
+    return Graph(torch.randint(0, 9, (2, 25)), 9, torch.tensor([0, 1, 2] * 3))
+
+
+@pytest.mark.parametrize("count", range(10))
+def test_a_prefix_holds_the_edges_into_the_first_nodes_and_no_source_too_many(directed, count):
+    block = directed.prefix(count)
+    wanted = {(s, t) for s, t in zip(directed.source.tolist(), directed.target.tolist()) if t < count}
+    assert set(zip(block.source.tolist(), block.target.tolist())) == wanted
+    assert block.num_edges == int((directed.target < count).sum())
+    if count < 9:
+        assert block.num_sources == max([count, *(s + 1 for s, _ in wanted)])
+        assert torch.equal(block.in_degree, directed.in_degree[:count])
+        assert torch.equal(block.node_to_graph, directed.node_to_graph[:count])
+    else:
+        assert block is directed
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_a_prefix_derives_what_the_whole_graph_does(directed, count):
+    block, whole = directed.prefix(count).with_self_loops(), directed.with_self_loops()
+    assert torch.equal(block.edge_index, whole.edge_index[:, : block.num_edges])
+    assert block.num_edges == int(whole.ptr[count])
+    assert block.num_sources == directed.prefix(count).num_sources
+    for graph in (directed.prefix(count), block):
+        of_whole = whole if graph is block else directed
+        wanted = of_whole.gcn_weights(torch.float64)[: graph.num_edges]
+        assert torch.equal(graph.gcn_weights(torch.float64), wanted)
+    inner = directed.prefix(count).prefix(count - 1)
+    assert torch.equal(inner.edge_index, directed.prefix(count - 1).edge_index)
+    assert torch.equal(pickle.loads(pickle.dumps(block)).edge_index, block.edge_index)
+
+
+def test_a_prefix_without_edges_has_its_nodes_as_sources():
+    block = Graph(torch.tensor([[0, 1], [2, 2]]), 3).prefix(2)
+    assert (block.num_edges, block.num_nodes, block.num_sources) == (0, 2, 2)
+    assert block.with_self_loops().num_edges == 2

@@ -17,6 +17,7 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the class probabilities of every node to a file.",
+    "probe": "Show features, gradients and Lipschitz constants of every layer before training; writes nothing.",
 }
 REPORTS = {
     "sweep": "Run a grid of runs, each once, on all cores or a cluster: gnn-depth sweep FILE.",

@@ -15,8 +15,7 @@ from gnn_depth.cli.identity import identity
 from gnn_depth.cli.parser import Parser
 from gnn_depth.cli.sections import full_paths
 from gnn_depth.cli.words import CommandLine
-from gnn_depth.data.base import NodeDataModule
-from gnn_depth.data.fingerprint import fingerprint
+from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
 from gnn_depth.short_names import contract
 from gnn_depth.training import NodeClassifier
@@ -38,6 +37,7 @@ CKPT_HELP = {
     "validate": "Checkpoint to validate; without one the untrained model is validated.",
     "test": "Checkpoint to test, such as FOLDER/checkpoints/best.ckpt of a run's folder.",
     "predict": "Checkpoint to predict with, such as FOLDER/checkpoints/best.ckpt of a run's folder.",
+    "probe": "Checkpoint to probe; without one the untrained model is probed.",
 }
 
 
@@ -60,7 +60,7 @@ class CommandLineInterface(LightningCLI):
         self.checkpoint: checkpoints.Checkpoint | None = None
         super().__init__(
             NodeClassifier,
-            NodeDataModule,
+            GraphDataModule,
             save_config_callback=None,
             trainer_defaults=TRAINER_DEFAULTS,
             seed_everything_default=0,
@@ -102,6 +102,9 @@ class CommandLineInterface(LightningCLI):
                 default=None,
                 help=f"File to write every node's class probabilities to; {predictions.SUFFIXES_TEXT} by its suffix.",
             )
+        if self.command == "probe":
+            scales = "Factors of each layer's input, to measure its Lipschitz constant there too."
+            parser.add_argument("--scales", type=float, nargs="+", default=[], help=scales)
         assert isinstance(parser, Parser)
         parser.name_parts_in_help()
         parser.configs = self.line.configs
@@ -175,7 +178,7 @@ class CommandLineInterface(LightningCLI):
             self.trainer.loggers = [*loggers, *self.trainer.loggers]
 
     def _own_origin(self) -> Origin:
-        data_sha256 = fingerprint(self.datamodule.batch)
+        data_sha256 = self.datamodule.checksum
         return Origin({"identity": identity(self.config_dump, data_sha256), "data_sha256": data_sha256})
 
     @property

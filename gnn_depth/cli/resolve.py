@@ -19,9 +19,8 @@ from gnn_depth.cli.identity import identity
 from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.sections import expand_config
 from gnn_depth.cli.words import CommandLine, check, load_plugins, plugins_of
-from gnn_depth.data.base import NodeDataModule
+from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.fingerprint import fingerprint
 from gnn_depth.sweeps.grid import Combination, Grid, Label
 from gnn_depth.sweeps.store import Place
 
@@ -80,12 +79,12 @@ class Resolver:
         key = json.dumps(data, sort_keys=True)
         if key not in self._data:
             parser = jsonargparse.ArgumentParser(exit_on_error=False)
-            parser.add_subclass_arguments(NodeDataModule, "data")
+            parser.add_subclass_arguments(GraphDataModule, "data")
             try:
                 with quiet():
                     L.seed_everything(0, verbose=False)  # data that draws from it is then the same in every order
                     module = parser.instantiate_classes(parser.parse_object({"data": data})).data
-                    self._data[key] = fingerprint(module.batch)
+                    self._data[key] = module.checksum
             except (DataError, ValueError) as error:
                 raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]

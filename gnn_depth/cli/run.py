@@ -1,5 +1,6 @@
-"""``gnn-depth fit | validate | test | predict``: parse, assemble, run."""
+"""``gnn-depth fit | validate | test | predict | probe``: parse, assemble, run."""
 
+from contextlib import nullcontext
 from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -7,7 +8,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from gnn_depth.cli import predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.quiet import quiet
+from gnn_depth.cli.quiet import quiet, without_notes
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
@@ -22,10 +23,15 @@ def run(command: str, line: CommandLine) -> int:
         UsageError: Something that was asked for does not exist or does not fit.
         RunError: The training diverged, or its files cannot be written.
     """
-    with quiet():
+    with quiet(), without_notes() if command == "probe" else nullcontext():
         cli = CommandLineInterface(command, line)
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer.max_epochs):
             print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
+            return 0
+        if command == "probe":
+            from gnn_depth.cli.probe import probe
+
+            print(probe(cli))
             return 0
         result = start(cli)
         if cli.trainer.is_global_zero:

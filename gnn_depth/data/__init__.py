@@ -1,16 +1,18 @@
 """Data sets: each class is registered under its name."""
 
-from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule, Task
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, Task
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.heterophilous import HeterophilousGraphs
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.synthetic import SyntheticCitation
+from gnn_depth.data.trees import TreeNeighborsMatch
 from gnn_depth.data.user import UserGraph
 
 __all__ = [
     "DataError",
     "FullBatch",
+    "GraphDataModule",
     "HeterophilousGraphs",
     "MissingFeatures",
     "NodeBatch",
@@ -18,5 +20,6 @@ __all__ = [
     "Planetoid",
     "SyntheticCitation",
     "Task",
+    "TreeNeighborsMatch",
     "UserGraph",
 ]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import lightning as L
 import torch
@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, check_nodes
+from gnn_depth.data.fingerprint import fingerprint
 from gnn_depth.graph import Graph
 
 Task: TypeAlias = Literal["multiclass", "binary"]
@@ -21,25 +22,32 @@ Task: TypeAlias = Literal["multiclass", "binary"]
 class NodeBatch:
     """A graph with features and classes of its nodes, and who is trained, validated and tested on.
 
+    Classes and masks are those of the first nodes, as many as there are; the others, if any, are never read.
+
     Attributes:
-        x: Features.
+        x: Features; integers where each column is one of a number of values.
         y: Classes, 0 to num_classes - 1.
         graph: The edges.
         train_mask, val_mask, test_mask: Disjoint sets of nodes.
     """
 
-    x: Float[Tensor, "nodes features"]
-    y: Int[Tensor, "nodes"]
+    x: Float[Tensor, "nodes features"] | Int[Tensor, "nodes features"]
+    y: Int[Tensor, "read"]
     graph: Graph
-    train_mask: Bool[Tensor, "nodes"]
-    val_mask: Bool[Tensor, "nodes"]
-    test_mask: Bool[Tensor, "nodes"]
+    train_mask: Bool[Tensor, "read"]
+    val_mask: Bool[Tensor, "read"]
+    test_mask: Bool[Tensor, "read"]
     _moved: "dict[torch.device, NodeBatch]" = field(default_factory=dict, init=False, repr=False)
 
     @property
     def masks(self) -> tuple[Tensor, Tensor, Tensor]:
         """The nodes to train, validate and test on."""
         return self.train_mask, self.val_mask, self.test_mask
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """Features, classes, edges and masks."""
+        return self.x, self.y, self.graph.edge_index, *self.masks
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
         """The batch on another device: itself where it is there, and moved once however often it is asked for."""
@@ -56,6 +64,9 @@ class NodeBatch:
 class FullBatch:
     """A loader of one batch, the whole graph. A DataLoader would add workers, collation and a sampler to no end."""
 
+    #: Every process has the same examples, not some of them.
+    shared: ClassVar[bool] = True
+
     def __init__(self, batch: NodeBatch) -> None:
         self.batch = batch
 
@@ -66,12 +77,37 @@ class FullBatch:
         return 1
 
 
-class NodeDataModule(L.LightningDataModule, ABC):
+class GraphDataModule(L.LightningDataModule, ABC):
+    """A data set whose loaders give :class:`NodeBatch`.
+
+    Whatever the constructor is given it checks at once, before anything is read, drawn or downloaded.
+    """
+
+    @property
+    @abstractmethod
+    def num_classes(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def num_features(self) -> int | tuple[int, ...]:
+        """Width of the node features; of integer features, the number of values of each column."""
+
+    @property
+    def task(self) -> Task:
+        """``binary`` sets are measured by ROC AUC beside accuracy."""
+        return "multiclass"
+
+    @property
+    @abstractmethod
+    def checksum(self) -> str:
+        """SHA-256, in hex, of what a training sees of the data: equal for equal data, whatever it is called."""
+
+
+class NodeDataModule(GraphDataModule):
     """A node classification data set, trained on in full batches.
 
     A subclass reads the graph in :meth:`load`, which is called once, at the first use of any property that
-    needs it; what it returns is checked here. Whatever the constructor is given it checks at once, before
-    anything is read or downloaded.
+    needs it; what it returns is checked here.
     """
 
     #: Whether the features of all nodes outside the training set are unknown: only a set that erases them,
@@ -85,15 +121,6 @@ class NodeDataModule(L.LightningDataModule, ABC):
         Raises:
             ValueError: The files are missing, damaged or inconsistent; the message says what to do.
         """
-
-    @property
-    @abstractmethod
-    def num_classes(self) -> int: ...
-
-    @property
-    def task(self) -> Task:
-        """``binary`` sets are measured by ROC AUC beside accuracy."""
-        return "multiclass"
 
     @cached_property
     def loaded(self) -> NodeBatch:
@@ -122,6 +149,10 @@ class NodeDataModule(L.LightningDataModule, ABC):
     def num_features(self) -> int:
         """Width of the node features."""
         return self.batch.x.shape[1]
+
+    @property
+    def checksum(self) -> str:
+        return fingerprint(*self.batch.parts)
 
     def train_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)

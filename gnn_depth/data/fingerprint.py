@@ -4,17 +4,15 @@ import hashlib
 
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch
 
-
-def fingerprint(batch: NodeBatch) -> str:
-    """SHA-256 of features, classes, edges and masks, with their shapes and types, in hex.
+def fingerprint(*parts: Tensor) -> str:
+    """SHA-256 of tensors, with their shapes and types, in hex: of features, classes, edges and masks, say.
 
     Equal for equal data whatever it is called and wherever it lies; another split, another missing-feature mask or a
     changed file changes it.
     """
     whole = hashlib.sha256()
-    for part in (batch.x, batch.y, batch.graph.edge_index, *batch.masks):
+    for part in parts:
         whole.update(_head(part))
         whole.update(part.detach().cpu().contiguous().numpy().data)
     return whole.hexdigest()

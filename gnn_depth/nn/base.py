@@ -1,7 +1,7 @@
 """The abstract parts that a deep GNN is assembled from. A part's constructor signature is its config."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
+from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 
 if TYPE_CHECKING:
     from gnn_depth.nn.stack import DeepGNN
 
-Inputs: TypeAlias = Float[Tensor, "nodes inputs"] | SparseFeatures
+Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
 
 
 class Layer(nn.Module, ABC):
@@ -28,9 +29,12 @@ class Layer(nn.Module, ABC):
     Attributes:
         takes_sparse: Whether the features that come in may be :class:`SparseFeatures`: it passes them to
             :class:`gnn_depth.nn.linear.Linear` and nowhere else. Otherwise they are always a tensor.
+        takes_blocks: Whether the graph may be a block, with more sources than nodes: features of the sources come in,
+            those of the nodes go out, each as on the whole graph.
     """
 
     takes_sparse: ClassVar[bool] = False
+    takes_blocks: bool = False
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
         super().__init__()
@@ -47,7 +51,7 @@ class Layer(nn.Module, ABC):
         return self.heads * self.out_channels
 
     @abstractmethod
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]: ...
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]: ...
 
     @abstractmethod
     def reset_parameters(self) -> None:
@@ -68,39 +72,33 @@ def check_probability(name: str, value: float) -> None:
         raise ValueError(f"{name} is a probability, in [0, 1], not {value}.")
 
 
-@dataclass(frozen=True)
-class LinearScore:
-    r"""What a linear attention score was made of: :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`."""
-
-    x: Float[Tensor, "nodes heads channels"]
-    att_dst: Float[Tensor, "heads channels"]
-    att_src: Float[Tensor, "heads channels"]
-
-
-@dataclass(frozen=True)
-class AdditiveScore:
-    r"""What an additive attention score was made of: :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`."""
-
-    x_dst: Float[Tensor, "nodes heads channels"]
-    x_src: Float[Tensor, "nodes heads channels"]
-    att: Float[Tensor, "heads channels"]
-
-
-Score: TypeAlias = LinearScore | AdditiveScore
-
-
 class AttentionLayer(Layer):
     """A layer with attention scores on its edges, which score norms may normalise before the softmax.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head, or of all together.
+        heads: Heads whose outputs are concatenated.
+        split_heads: Whether out_channels is the width of all heads together.
 
     Attributes:
         score: What the scores are made of, one of the score classes.
         score_norms: The norms that the stack has placed here, applied in order.
+
+    Raises:
+        ValueError: The heads do not divide the width that they are to share.
     """
 
     score: ClassVar[type]
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
-        super().__init__(in_channels, out_channels, heads)
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, split_heads: bool = False) -> None:
+        if split_heads and heads >= 1 and out_channels % heads:
+            near = out_channels // heads * heads
+            raise ValueError(
+                f"{heads} heads cannot share a width of {out_channels}, which they do not divide: take a width of "
+                f"{f'{near} or ' if near else ''}{near + heads}, other heads, or split_heads false."
+            )
+        super().__init__(in_channels, out_channels // heads if split_heads and heads >= 1 else out_channels, heads)
         self.score_norms = nn.ModuleList()
 
     def place(self, norm: "ScoreNorm") -> None:
@@ -125,7 +123,14 @@ class AttentionLayer(Layer):
 
 
 class Norm(nn.Module, ABC):
-    """What holds magnitudes in bounds. Its base class says where it acts, and the stack puts it there."""
+    """What holds magnitudes in bounds. Its base class says where it acts, and the stack puts it there.
+
+    Attributes:
+        nodewise: Whether what a node gets depends on that node alone, or on the edges into it if edges are normed:
+            then nodes whose output nobody reads may be left out.
+    """
+
+    nodewise: bool = False
 
 
 class FeatureNorm(Norm):
@@ -163,6 +168,18 @@ class ScoreNorm(Norm):
     def forward(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
     ) -> Float[Tensor, "edges heads"]: ...
+
+    def bound(self, score: type, channels: int) -> float | None:
+        r"""The :math:`\alpha` that normed scores obey: :math:`|\tilde s| \le \alpha`, and so do the two parts of its
+        derivative times the size of the features, that of the score and that of what divides it.
+
+        None where nothing is known, by default.
+
+        Args:
+            score: What the scores are made of, a score class.
+            channels: Width of a head.
+        """
+        return None
 
 
 class Skip(nn.Module, ABC):
@@ -225,19 +242,9 @@ class HasWeightChain(Protocol):
     def weight_chain(self) -> WeightChain: ...
 
 
-LayerFactory: TypeAlias = Callable[[int, int], Layer]
-NormFactory: TypeAlias = Callable[[int], Norm]
-SkipFactory: TypeAlias = Callable[[list[int], int], Skip]
+@runtime_checkable
+class HasLipschitzBound(Protocol):
+    """A layer that knows a bound of its Lipschitz constant, at any input, in evaluation mode."""
 
-
-def part_class(factory: Callable[..., object]) -> type:
-    """The class that a part's factory makes: the class itself, or what a (nested) ``functools.partial`` holds.
-
-    Raises:
-        ValueError: It cannot be told without calling the factory, as for a lambda.
-    """
-    held = (factory, getattr(factory, "func", None), *getattr(factory, "args", ()))
-    for item in held:
-        if isinstance(item, type):
-            return item
-    raise ValueError(f"a part is given as a class or functools.partial of one, not as {factory!r}.")
+    def lipschitz_bound(self, graph: Graph) -> float | None:
+        """The bound on a graph or a block; None where nothing is known."""

@@ -11,22 +11,32 @@ from gnn_depth.nn.functional import SparseFeatures, dropout
 
 
 class Join(NamedTuple):
-    """How the update of one round becomes the input of the next: activation, then skip connection."""
+    """How the update of one round becomes the input of the next: activation, skip connection, norms that come after it.
+
+    Of a round on a block only the targets have an update, and of the states only their rows are joined.
+    """
 
     skip: Skip
     activation: Callable[[Tensor], Tensor]
+    norms: nn.Module | None
+    graph: Graph
 
     def __call__(self, update: Any, states: list[Tensor]) -> Tensor:
-        joined: Tensor = self.skip(self.activation(update), states)
-        return joined
+        rows = len(update)
+        joined: Tensor = self.skip(self.activation(update), [x if len(x) == rows else x[:rows] for x in states])
+        return joined if self.norms is None else self.norms(joined, self.graph)
 
 
 class Features(NamedTuple):
-    """What a round begins with: the update of the round before it, and the states that its join reads."""
+    """What a round begins with: the update of the round before it, and the states that its join reads.
+
+    The state that comes of them passes ``seen``, an identity, where somebody may want to see it.
+    """
 
     update: Tensor | SparseFeatures
     states: list[Tensor]
     join: Join | None
+    seen: nn.Module | None = None
 
 
 def block(
@@ -40,7 +50,7 @@ def block(
     Args:
         before: What the round begins with.
         layer: Passes messages.
-        norms: Norms of the layer's output.
+        norms: Norms of the layer's output, if they come there.
         graph: The edges.
         p: Probability of dropping an input of the layer, in training.
         keep: Whether the input is returned too, for skip connections.
@@ -49,6 +59,7 @@ def block(
         The update, and the input or None.
     """
     x: Any = before.update if before.join is None else before.join(before.update, before.states)
+    x = x if before.seen is None else before.seen(x)
     dropped = x.dropout(p, layer.training) if isinstance(x, SparseFeatures) else dropout(x, p, layer.training)
     update = layer(dropped, graph)
     return update if norms is None else norms(update, graph), x if keep else None

@@ -1,7 +1,10 @@
 """Linear map of dense or sparse features."""
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.segments import targets
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 
 
@@ -12,3 +15,7 @@ class Linear(nn.Linear):
         if isinstance(x, SparseFeatures):
             return x.linear(self.weight, self.bias)
         return super().forward(x)
+
+    def of_targets(self, x: Tensor | SparseFeatures, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        """What it gives for the targets among the sources: all of them, but of a block."""
+        return targets(self(x), graph) if isinstance(x, SparseFeatures) else self(targets(x, graph))

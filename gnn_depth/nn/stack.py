@@ -5,28 +5,18 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import (
-    AttentionLayer,
-    FeatureNorm,
-    Layer,
-    LayerFactory,
-    NormFactory,
-    ScoreNorm,
-    Skip,
-    SkipFactory,
-    check_probability,
-    part_class,
-)
+from gnn_depth.nn.base import Layer, Skip, check_probability
 from gnn_depth.nn.block import Features, Join, block
+from gnn_depth.nn.encoder import Encoder, make_encoder
+from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.functional import SparseFeatures, sparse_features
-from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.placement import Placed
 from gnn_depth.nn.regional import Compiled
 from gnn_depth.nn.skips.none import NoSkip
-from gnn_depth.registry import name_of, registered
 
 Activation = Literal[
     "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
@@ -43,7 +33,7 @@ class DeepGNN(nn.Module):
     its heads are averaged.
 
     Args:
-        in_channels: Width of the input features.
+        in_channels: Width of the input features; of integer features, the number of values of each column.
         out_channels: Number of outputs of a node.
         layer: Makes a layer from (in_channels, out_channels).
         num_layers: L.
@@ -53,16 +43,19 @@ class DeepGNN(nn.Module):
         activation: Name of a function in ``torch.nn.functional``, or ``identity``.
         last_activation: Whether an activation follows the last layer too; needs a decoder.
         dropout: Probability of dropping an input feature of a layer in training.
-        encoder: Whether a ``linear`` map comes before the stack, or ``none``.
+        encoder: What comes before the stack: a ``linear`` map, ``embedding`` for integer features, or ``none``.
         decoder: Whether a ``linear`` map comes after the stack, or ``none``.
+        norm_after_skip: Whether feature norms come after the skip connection, not on the layer's output.
+        share_layers: Whether all layers of equal shape are one and the same, as in recurrent networks.
 
     Raises:
-        ValueError: A norm has no place in the layer, or a number is out of its range.
+        ValueError: A norm has no place in the layer, the encoder does not take such features, or a number is out of
+            its range.
     """
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: int | Sequence[int],
         out_channels: int,
         layer: LayerFactory,
         num_layers: int = 2,
@@ -72,8 +65,10 @@ class DeepGNN(nn.Module):
         activation: Activation = "relu",
         last_activation: bool = False,
         dropout: float = 0.0,
-        encoder: Literal["linear", "none"] = "linear",
+        encoder: Encoder = "linear",
         decoder: Literal["linear", "none"] = "linear",
+        norm_after_skip: bool = False,
+        share_layers: bool = False,
     ) -> None:
         super().__init__()
         _check(num_layers=num_layers, hidden_channels=hidden_channels, dropout=dropout)
@@ -81,47 +76,75 @@ class DeepGNN(nn.Module):
             raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
         self.dropout = dropout
         self.activation = _identity if activation == "identity" else getattr(F, activation)
-        self.last_activation = last_activation
-        self.encoder = Linear(in_channels, hidden_channels) if encoder == "linear" else nn.Identity()
+        self.last_activation, self.norm_after_skip = last_activation, norm_after_skip
+        self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
         self.layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        widths = [hidden_channels if encoder == "linear" else in_channels]
+        placed = Placed(norms)
+        widths, known = [width], dict[tuple[int, int], Layer]()
         for position in range(num_layers):
             gives_output = decoder == "none" and position == num_layers - 1
-            block = layer(widths[-1], out_channels if gives_output else hidden_channels)
-            feature_norms = _place(norms, block, gives_output)
-            self.layers.append(block)
+            shape = widths[-1], out_channels if gives_output else hidden_channels
+            if not share_layers or shape not in known:
+                known[shape] = layer(*shape)
+                placed.on_scores(known[shape])
+            self.layers.append(known[shape])
             if not gives_output:
-                joined = skip(list(widths), block.width)
-                self.norms.append(feature_norms)
+                joined = skip(list(widths), known[shape].width)
                 self.skips.append(joined)
                 widths.append(joined.width)
-        unplaced = [cls for cls in map(part_class, norms) if issubclass(cls, FeatureNorm)] if not self.norms else []
-        if unplaced:
-            raise ValueError(
-                f"norm {_name(unplaced[0])!r} acts between layers, and there is one layer, which gives the class "
-                "scores itself: take more layers or a decoder."
-            )
+                self.norms.append(placed.on_features(widths[-1] if norm_after_skip else known[shape].width))
+        placed.check()
         self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
+        # What enters each layer passes one of these, before dropout: a place for hooks.
+        self.states = nn.ModuleList(nn.Identity() for _ in range(num_layers))
         self._compiled: Compiled | None = None
         self._in_rounds: list[nn.Module] = []
 
-    def forward(self, x: Float[Tensor, "nodes features"], graph: Graph) -> Float[Tensor, "nodes outputs"]:
-        """Class scores (logits) of every node."""
-        run = self._block_for(graph)
-        update: Any = self._encode(x)
+    def forward(
+        self, x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"], graph: Graph, num_outputs: int | None = None
+    ) -> Float[Tensor, "read outputs"]:
+        """Class scores (logits) of the nodes.
+
+        Args:
+            x: Features of the nodes.
+            graph: The edges.
+            num_outputs: How many of the first nodes are read; all by default. Where every part allows it, what does not
+                reach them is not computed.
+        """
+        graphs = self._graphs(graph, num_outputs)
+        run = self._block_for(graphs)
+        update: Any = self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources])
         states: list[Tensor] = []
         join: Join | None = None
-        for position, layer in enumerate(self.layers):
+        for position, (layer, graph) in enumerate(zip(self.layers, graphs, strict=True)):
             if join is not None and join.skip.reads == "all":  # more of them in every round, and no two rounds alike
                 update, join = join(update, states), None
             skip = self._skip(position)
             reads, norms = (skip.reads, self.norms[position]) if skip else ("nothing", None)
-            before = Features(update, states, join)
-            update, state = run(before, layer, norms, graph, self.dropout, reads != "nothing")
+            before = Features(update, states, join, self.states[position] if run is block else None)
+            on_layer, after_skip = (None, norms) if self.norm_after_skip else (norms, None)
+            update, state = run(before, layer, on_layer, graph, self.dropout, reads != "nothing")
             if state is not None:
                 states = [*states, state] if reads == "all" else [state]
-            join = Join(skip, self._activation(position)) if skip else None
-        return self.decoder(update if join is None else join(update, states))
+            join = Join(skip, self._activation(position), after_skip, graph) if skip else None
+        out = update if join is None else join(update, states)
+        return self.decoder(out if num_outputs is None or len(out) == num_outputs else out[:num_outputs])
+
+    def _graphs(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
+        """The edges that each layer needs, so that the first nodes get what they get on the whole graph."""
+        graphs = [graph] * len(self.layers)
+        if num_outputs is None or num_outputs >= graph.num_nodes or not self._takes_blocks():
+            return graphs
+        needed = num_outputs
+        for position in reversed(range(len(graphs))):
+            graphs[position] = graph.prefix(needed)
+            needed = graphs[position].num_sources
+        return graphs
+
+    def _takes_blocks(self) -> bool:
+        norms = [norm for layer in self.layers for norm in getattr(layer, "score_norms", ())]
+        norms += [norm for of_layer in self.norms for norm in of_layer]  # type: ignore[attr-defined]
+        return all(layer.takes_blocks for layer in self.layers) and all(norm.nodewise for norm in norms)
 
     def _skip(self, position: int) -> Skip | None:
         """The skip connection after a layer; the last one has none where there is no decoder."""
@@ -135,26 +158,27 @@ class DeepGNN(nn.Module):
         """
         self._compiled = Compiled(block)
         # Listed once: to walk the modules takes four times as long as to look at them, in every pass.
-        self._in_rounds = [*self.layers.modules(), *self.norms.modules(), *self.skips.modules()]
+        self._in_rounds = [*self.layers.modules(), *self.norms.modules(), *self.skips.modules(), *self.states]
 
-    def _block_for(self, graph: Graph) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    def _block_for(self, graphs: list[Graph]) -> Callable[..., tuple[Tensor, Tensor | None]]:
         if self._compiled is None or self._compiled.failed or any(map(_has_hooks, self._in_rounds)):
             return block
-        if graph not in self._compiled.graphs:
-            self._derive(graph)
-            self._compiled.graphs.add(graph)
+        if any(graph not in self._compiled.graphs for graph in dict.fromkeys(graphs)):
+            self._derive(graphs)
+            self._compiled.graphs.update(graphs)
         return self._compiled
 
     @torch.no_grad()
-    def _derive(self, graph: Graph) -> None:
-        """Make the graph compute and keep what layers and norms will ask it for: compiled code cannot."""
-        for layer in self.layers:
+    def _derive(self, graphs: list[Graph]) -> None:
+        """Make the graphs compute and keep what layers and norms will ask them for: compiled code cannot."""
+        for layer, graph in zip(self.layers, graphs, strict=True):
             training = layer.training
             assert isinstance(layer, Layer)
             weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
             layer.eval()(weight.new_zeros((graph.num_sources, layer.in_channels)), graph)
             layer.train(training)
-        graph.derive()
+        for graph in dict.fromkeys(graphs):
+            graph.derive()
 
     def _encode(self, x: Tensor) -> Tensor | SparseFeatures:
         if isinstance(self.encoder, nn.Identity):
@@ -172,15 +196,6 @@ class DeepGNN(nn.Module):
         return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
 
 
-class FeatureNorms(nn.ModuleList):
-    """The feature norms of one layer, applied in order."""
-
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        for norm in self:
-            x = norm(x, graph)
-        return x
-
-
 class MeanOfHeads(nn.Module):
     """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes, outputs)."""
 
@@ -190,36 +205,6 @@ class MeanOfHeads(nn.Module):
 
     def forward(self, x: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes outputs"]:
         return x.view(x.shape[0], -1, self.out_channels).mean(1)
-
-
-def _place(norms: Sequence[NormFactory], layer: Layer, gives_output: bool) -> FeatureNorms:
-    """Put each norm where its base class says; the feature norms are returned."""
-    feature_norms = FeatureNorms()
-    for make in norms:
-        cls = part_class(make)
-        if issubclass(cls, ScoreNorm):
-            if not isinstance(layer, AttentionLayer):
-                raise ValueError(_no_place(cls, layer))
-            layer.place(make(layer.heads))  # type: ignore[arg-type]
-        elif issubclass(cls, FeatureNorm):
-            if not gives_output:
-                feature_norms.append(make(layer.width))
-        else:
-            raise ValueError(f"{cls.__name__} is no norm: subclass FeatureNorm or ScoreNorm.")
-    return feature_norms
-
-
-def _no_place(norm: type, layer: Layer) -> str:
-    with_scores = [name for name, cls in registered("layer").items() if issubclass(cls, AttentionLayer)]
-    return (
-        f"norm {_name(norm)!r} acts on attention scores, and layer {_name(type(layer))!r} has none. "
-        f"Layers with scores: {', '.join(with_scores)}."
-    )
-
-
-def _name(cls: type) -> str:
-    found = name_of(cls)
-    return found[1] if found else cls.__name__
 
 
 def _check(num_layers: int, hidden_channels: int, dropout: float) -> None:

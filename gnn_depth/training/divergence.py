@@ -32,7 +32,7 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     ]
     try:
         with torch.no_grad():
-            stack(batch.x, batch.graph)
+            stack(batch.x, batch.graph, len(batch.y))
     finally:
         for handle in handles:
             handle.remove()

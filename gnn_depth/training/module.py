@@ -1,6 +1,7 @@
 """The only LightningModule: trains a stack of parts to classify nodes."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NoReturn
 
 import lightning as L
@@ -11,8 +12,10 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, Reduce
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, Task
-from gnn_depth.nn.base import Init, LayerFactory, NormFactory, SkipFactory
+from gnn_depth.data.base import FullBatch, NodeBatch, Task
+from gnn_depth.nn.base import Init
+from gnn_depth.nn.encoder import Encoder
+from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.skips import NoSkip
@@ -35,7 +38,7 @@ class NodeClassifier(PlainHyperparameters):
     test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1`` (and ``auroc`` for binary sets).
 
     Args:
-        in_channels: Number of input features, taken from the data.
+        in_channels: Number of input features, or of the values of each column of integers, taken from the data.
         num_classes: Number of classes, taken from the data.
         layer: Message-passing layer.
         norm: Norms of node features or attention scores, applied in order.
@@ -46,8 +49,10 @@ class NodeClassifier(PlainHyperparameters):
         activation: Function between the layers.
         last_activation: Whether it follows the last layer too; needs a decoder.
         dropout: Probability of dropping an input feature of a layer in training.
-        encoder: ``linear`` map before the layers, or ``none``.
+        encoder: ``linear`` map before the layers, ``embedding`` of integer features, or ``none``.
         decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
+        norm_after_skip: Whether norms of node features come after the skip connection, not on the layer's output.
+        share_layers: Whether all layers of equal shape are one and the same, as in recurrent networks.
         optimizer: Optimizer of all parameters.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: ``multiclass`` or ``binary`` (adds ROC AUC), taken from the data.
@@ -61,7 +66,7 @@ class NodeClassifier(PlainHyperparameters):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: int | Sequence[int],
         num_classes: int,
         layer: LayerFactory = GCN,
         norm: list[NormFactory] = [],  # noqa: B006  (read only; a None would be one more case in every config)
@@ -72,8 +77,10 @@ class NodeClassifier(PlainHyperparameters):
         activation: Activation = "relu",
         last_activation: bool = False,
         dropout: float = 0.0,
-        encoder: Literal["linear", "none"] = "linear",
+        encoder: Encoder = "linear",
         decoder: Literal["linear", "none"] = "linear",
+        norm_after_skip: bool = False,
+        share_layers: bool = False,
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
         scheduler: LRSchedulerCallable | None = None,
         task: Task = "multiclass",
@@ -94,6 +101,8 @@ class NodeClassifier(PlainHyperparameters):
             dropout,
             encoder,
             decoder,
+            norm_after_skip,
+            share_layers,
         )
         init(self.stack)
         self.optimizer, self.scheduler = optimizer, scheduler
@@ -105,8 +114,8 @@ class NodeClassifier(PlainHyperparameters):
         self.test_metrics = classification_metrics(task, num_classes).clone(prefix="test/")
 
     def forward(self, batch: NodeBatch) -> Tensor:
-        """Class scores (logits) of every node, shape (nodes, classes)."""
-        return self.stack(batch.x, batch.graph)
+        """Class scores (logits) of every node that is read, shape (read, classes)."""
+        return self.stack(batch.x, batch.graph, len(batch.y))
 
     def setup(self, stage: str) -> None:
         if self.trainer.precision == "16-true":
@@ -129,7 +138,7 @@ class NodeClassifier(PlainHyperparameters):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", loss, batch)
         rate = {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"])}
-        if self.trainer.num_training_batches == 1:
+        if self._trains_on_full_batch():
             self.epoch_log.open(self.trainer)
             mean, counts = means(self.trainer, loss.detach(), train.counts(scores.detach()))
             self.epoch_log.put(self.trainer, {"train/loss": mean, **train.metrics(counts), **rate})
@@ -151,7 +160,7 @@ class NodeClassifier(PlainHyperparameters):
         self._evaluate("test", self(batch), batch)
 
     def predict_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
-        """Class probabilities of every node, shape (nodes, classes)."""
+        """Class probabilities of every node that is read, shape (read, classes)."""
         return self(batch).softmax(-1)
 
     def configure_callbacks(self) -> list[L.Callback]:
@@ -215,12 +224,16 @@ class NodeClassifier(PlainHyperparameters):
             values |= evaluated.areas(scores)
         self.epoch_log.put(self.trainer, dict(zip(values, means(self.trainer, *values.values()), strict=True)))
 
+    def _trains_on_full_batch(self) -> bool:
+        """Whether an epoch is one step, on a batch that all processes have."""
+        return self.trainer.num_training_batches == 1 and isinstance(self.trainer.train_dataloader, FullBatch)
+
     def _is_one_batch_an_epoch(self) -> bool:
         trainer = self.trainer
         return (
             trainer.state.fn == TrainerFn.FITTING
             and not trainer.sanity_checking
-            and trainer.num_training_batches == 1
+            and self._trains_on_full_batch()
             and trainer.num_val_batches == [1]
         )
 

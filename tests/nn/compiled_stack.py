@@ -14,7 +14,7 @@ import torch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.base import FeatureNorm, ScoreNorm
-from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
@@ -35,6 +35,10 @@ STACKS = {
     ),
     "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2, share_weights=True), norms=[PairNorm], dropout=0.6),
     "gcn": partial(DeepGNN, layer=GCN, skip=Residual, dropout=0.5),
+    "transformer": partial(
+        DeepGNN, layer=partial(Transformer, heads=2, dropout=0.3, beta=True), norms=[LipschitzNorm], activation="elu"
+    ),
+    "ggnn": partial(DeepGNN, layer=GGNN, activation="identity", share_layers=True, dropout=0.5),
 }
 
 

@@ -142,3 +142,106 @@ def test_a_deep_stack_is_permutation_equivariant(graph):
     renumbered = Graph(torch.argsort(order)[graph.edge_index], 9)
     x = X.double()
     torch.testing.assert_close(stack(x[order], renumbered), stack(x, graph)[order])
+
+
+def test_an_embedding_is_a_linear_map_of_the_one_hot_columns(graph):
+    stack = DeepGNN((4, 3), 2, GCN, 1, 5, encoder="embedding")
+    x = torch.stack([torch.arange(9) % 4, torch.arange(9) % 3], 1)
+    hot = torch.cat([torch.nn.functional.one_hot(x[:, 0], 4), torch.nn.functional.one_hot(x[:, 1], 3)], 1).float()
+    torch.testing.assert_close(stack.encoder(x), hot @ stack.encoder.weight)
+    torch.testing.assert_close(stack(x, graph), stack.decoder(stack.layers[0](hot @ stack.encoder.weight, graph)))
+
+
+@pytest.mark.parametrize(
+    ("channels", "encoder", "answer"),
+    [(6, "embedding", "take linear or none"), ((4, 3), "linear", "2 columns of integers: take encoder embedding")],
+)
+def test_an_encoder_that_does_not_take_such_features_is_refused(channels, encoder, answer):
+    with pytest.raises(ValueError, match=answer):
+        DeepGNN(channels, 3, GCN, encoder=encoder)
+
+
+def test_norms_after_the_skip_connection_act_on_what_is_joined(graph):
+    stack = DeepGNN(6, 3, GCN, 2, 4, [LayerNorm], Residual, norm_after_skip=True)
+    h0 = stack.encoder(X)
+    h1 = stack.norms[0][0](torch.relu(stack.layers[0](h0, graph)) + h0, graph)
+    h2 = stack.norms[1][0](stack.layers[1](h1, graph) + h1, graph)
+    torch.testing.assert_close(stack(X, graph), stack.decoder(h2))
+
+
+def test_norms_after_the_skip_have_the_width_of_what_is_joined(graph):
+    class Concatenate(Skip):
+        def __init__(self, widths, out_channels):
+            super().__init__(widths, out_channels)
+            self.width = widths[-1] + out_channels
+
+        def forward(self, update, states):
+            return torch.cat([states[-1], update], 1)
+
+    stack = DeepGNN(6, 3, GCN, 2, 4, [LayerNorm], Concatenate, norm_after_skip=True)
+    assert [norms[0].channels for norms in stack.norms] == [8, 12]
+    assert stack(X, graph).shape == (9, 3)
+
+
+def test_shared_layers_of_equal_shape_are_one_and_normed_once(graph):
+    stack = DeepGNN(6, 3, GAT, 4, 5, [LipschitzNorm, LayerNorm], encoder="none", share_layers=True)
+    first, *others = stack.layers
+    assert first is not others[0]
+    assert all(layer is others[0] for layer in others)
+    assert len(others[0].score_norms) == 1
+    assert len({id(norms[0]) for norms in stack.norms}) == 4
+    stack(X, graph).sum().backward()
+    again = DeepGNN(6, 3, GAT, 4, 5, [LipschitzNorm, LayerNorm], encoder="none", share_layers=True)
+    again.load_state_dict(stack.state_dict())
+    torch.testing.assert_close(again(X, graph), stack(X, graph))
+
+
+PRUNED = {
+    "gat": partial(DeepGNN, layer=partial(GAT, heads=2), norms=[LipschitzNorm, LayerNorm]),
+    "residual": partial(DeepGNN, layer=partial(GCN), norms=[LayerNorm], skip=Residual, norm_after_skip=True),
+    "bare": partial(DeepGNN, layer=partial(GATv2, bias=False), encoder="none", decoder="none"),
+}
+
+
+class JoinsAll(Skip):
+    """The sum of all states, for skips that read more than the last one."""
+
+    reads = "all"
+
+    def forward(self, update, states):
+        return update + sum(states[1:], states[0])
+
+
+PRUNED["all states"] = partial(DeepGNN, layer=GCN, skip=JoinsAll)
+
+
+@pytest.fixture
+def chain():
+    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all others."""
+    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
+    return Graph(torch.tensor(edges).t(), 9)
+
+
+@pytest.mark.parametrize("kind", PRUNED)
+@pytest.mark.parametrize("read", [1, 2, 5, 9])
+def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
+    stack, x = PRUNED[kind](6, 3, num_layers=2, hidden_channels=6).double(), X.double()
+    rows = []
+    for layer in stack.layers:
+        layer.register_forward_hook(lambda _, inputs, out: rows.append((len(inputs[0]), len(out))))
+    whole = stack(x, chain)[:read]
+    wanted = torch.autograd.grad(whole.square().sum(), list(stack.parameters()), allow_unused=True)
+    rows.clear()
+    some = stack(x, chain, read)
+    got = torch.autograd.grad(some.square().sum(), list(stack.parameters()), allow_unused=True)
+    torch.testing.assert_close(some, whole, rtol=1e-12, atol=1e-12)
+    for ours, theirs in zip(got, wanted):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+    if read <= 2:
+        assert rows[-1][1] == read
+        assert rows[0][0] < 9
+
+
+def test_a_norm_that_looks_at_other_nodes_keeps_all_of_them(chain):
+    stack = DeepGNN(6, 3, GCN, 2, 4, [PairNorm])
+    torch.testing.assert_close(stack(X, chain, 2), stack(X, chain)[:2])

@@ -1,6 +1,7 @@
 """Tensors in, tensors out: what layers and norms are written on."""
 
 from gnn_depth.nn.functional.dropout import dropout
+from gnn_depth.nn.functional.heads import head_dots
 from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
 from gnn_depth.nn.functional.segments import (
     at_source,
@@ -9,6 +10,7 @@ from gnn_depth.nn.functional.segments import (
     segment_max,
     segment_softmax,
     segment_sum,
+    targets,
     widen,
 )
 from gnn_depth.nn.functional.sparse_features import SparseFeatures, sparse_features
@@ -22,9 +24,11 @@ __all__ = [
     "edge_additive",
     "edge_dot",
     "graph_mean",
+    "head_dots",
     "segment_max",
     "segment_softmax",
     "segment_sum",
     "sparse_features",
+    "targets",
     "widen",
 ]

@@ -14,6 +14,12 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
 
+def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
+    """The rows of the targets among those of the sources: all, but of a block."""
+    # To slice off nothing would cost a tensor of zeros in the backward pass.
+    return x if graph.num_sources == graph.num_nodes else x[: graph.num_nodes]
+
+
 def at_target(values: Float[Tensor, "nodes heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
     """The value of every edge's target."""
     return _spread(values, graph, False)

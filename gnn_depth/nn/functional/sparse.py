@@ -25,7 +25,7 @@ class _SpMM(Function):
     def forward(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
         heads, channels = x_NHC.shape[1:]
         ptr, neighbour, order = graph.rows(heads).csr(transposed)
-        weights = weights_EH.flatten() if order is None else weights_EH.flatten()[order]
+        weights = weights_EH.flatten() if order is None else weights_EH.flatten().index_select(0, order)
         return bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights).view(-1, heads, channels)
 
     @staticmethod
@@ -57,7 +57,8 @@ class _SDDMM(Function):
         rows = graph.rows(query_NHC.shape[1])
         pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape)
         products = torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0).values().to(dtype)
-        return (products if rows.inverse is None else products[rows.inverse]).view(-1, query_NHC.shape[1])
+        products = products if rows.inverse is None else products.index_select(0, rows.inverse)
+        return products.view(-1, query_NHC.shape[1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -31,6 +31,11 @@ class SparseFeatures:
     positions: Tensor
     rows: EdgeRows
 
+    def dense(self) -> Tensor:
+        """The matrix with its zeros."""
+        flat = self.values.new_zeros(self.rows.shape[0] * self.rows.shape[1])
+        return flat.index_put((self.positions.long(),), self.values).view(self.rows.shape)
+
     def dropout(self, p: float, training: bool = True) -> "SparseFeatures":
         """What dropout makes of the matrix: a zero that is dropped stays zero."""
         return replace(self, values=dropout_at(self.positions, self.values, p, training))

@@ -15,7 +15,8 @@ class Xavier(Init):
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
 
-    Attention parameters are drawn as the matrix (1, channels) of each head; biases are zero.
+    Attention parameters are drawn as the matrix (1, channels) of each head; biases are zero, and what else a layer
+    has is drawn as PyTorch Geometric does.
     Glorot & Bengio, *Understanding the difficulty of training deep feedforward neural networks*, AISTATS 2010.
 
     Args:
@@ -38,11 +39,14 @@ class Xavier(Init):
             assert isinstance(layer, Layer)
             layer.reset_parameters()
             chain = layer.weight_chain()
-            for weight in chain.incoming:
+            for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
                 draw(weight, gain=self.gain)
             for attention in chain.attention:
                 for head in range(len(attention)):
                     draw(attention[head : head + 1], gain=self.gain)
+            for name, parameter in layer.named_parameters():
+                if name.rpartition(".")[2] == "bias":
+                    nn.init.zeros_(parameter)
         for linear in stack.linear_maps():
             draw(linear.weight, gain=self.gain)
             if linear.bias is not None:

@@ -3,5 +3,9 @@
 from gnn_depth.nn.layers.gat import GAT
 from gnn_depth.nn.layers.gatv2 import GATv2
 from gnn_depth.nn.layers.gcn import GCN
+from gnn_depth.nn.layers.ggnn import GGNN
+from gnn_depth.nn.layers.gin import GIN
+from gnn_depth.nn.layers.sage import SAGE
+from gnn_depth.nn.layers.transformer import Transformer
 
-__all__ = ["GAT", "GCN", "GATv2"]
+__all__ = ["GAT", "GCN", "GGNN", "GIN", "SAGE", "GATv2", "Transformer"]

@@ -7,9 +7,11 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, Inputs, LinearScore, WeightChain, check_probability
-from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, segment_softmax
+from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
+from gnn_depth.nn.bounds import of_linear_scores
+from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, head_dots, segment_softmax, targets
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.scores import LinearScore
 from gnn_depth.registry import register
 
 
@@ -32,9 +34,11 @@ class GAT(AttentionLayer):
         negative_slope: Slope of the LeakyReLU below zero.
         dropout: Probability of dropping an attention weight in training.
         bias: Whether to add b.
+        split_heads: Whether out_channels is the width of all heads together.
     """
 
     takes_sparse = True
+    takes_blocks = True
     score = LinearScore
 
     def __init__(
@@ -45,15 +49,16 @@ class GAT(AttentionLayer):
         negative_slope: float = 0.2,
         dropout: float = 0.0,
         bias: bool = True,
+        split_heads: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, heads)
+        super().__init__(in_channels, out_channels, heads, split_heads)
         check_probability("dropout", dropout)
         self.negative_slope = negative_slope
         self.dropout = dropout
-        self.lin = Linear(in_channels, heads * out_channels, bias=False)
-        self.att_dst = nn.Parameter(torch.empty(heads, out_channels))
-        self.att_src = nn.Parameter(torch.empty(heads, out_channels))
-        self.bias = nn.Parameter(torch.zeros(heads * out_channels)) if bias else None
+        self.lin = Linear(in_channels, self.width, bias=False)
+        self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -64,11 +69,15 @@ class GAT(AttentionLayer):
     def weight_chain(self) -> WeightChain:
         return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src))
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]:
+    def lipschitz_bound(self, graph: Graph) -> float | None:
+        weight = self.lin.weight
+        return of_linear_scores(self, weight, weight, graph.with_self_loops(), self.negative_slope)
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x).view(-1, self.heads, self.out_channels)
-        score_dst, score_src = (h * self.att_dst).sum(-1), (h * self.att_src).sum(-1)
-        scores = at_target(score_dst, graph) + at_source(score_src, graph)
+        score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
+        scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
         out = aggregate(dropout(alpha, self.dropout, self.training), h, graph).flatten(1)

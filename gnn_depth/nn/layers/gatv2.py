@@ -6,9 +6,11 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AdditiveScore, AttentionLayer, Inputs, WeightChain, check_probability
-from gnn_depth.nn.functional import aggregate, dropout, edge_additive, segment_softmax
+from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
+from gnn_depth.nn.bounds import of_linear_scores
+from gnn_depth.nn.functional import aggregate, dropout, edge_additive, segment_softmax, targets
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.scores import AdditiveScore
 from gnn_depth.registry import register
 
 
@@ -32,9 +34,11 @@ class GATv2(AttentionLayer):
         dropout: Probability of dropping an attention weight in training.
         bias: Whether to add b.
         share_weights: Whether W_dst is W_src.
+        split_heads: Whether out_channels is the width of all heads together.
     """
 
     takes_sparse = True
+    takes_blocks = True
     score = AdditiveScore
 
     def __init__(
@@ -46,16 +50,17 @@ class GATv2(AttentionLayer):
         dropout: float = 0.0,
         bias: bool = True,
         share_weights: bool = False,
+        split_heads: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, heads)
+        super().__init__(in_channels, out_channels, heads, split_heads)
         check_probability("dropout", dropout)
         self.negative_slope = negative_slope
         self.dropout = dropout
         self.share_weights = share_weights
-        self.lin_src = Linear(in_channels, heads * out_channels, bias=False)
-        self.lin_dst = None if share_weights else Linear(in_channels, heads * out_channels, bias=False)
-        self.att = nn.Parameter(torch.empty(heads, out_channels))
-        self.bias = nn.Parameter(torch.zeros(heads * out_channels)) if bias else None
+        self.lin_src = Linear(in_channels, self.width, bias=False)
+        self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
+        self.att = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -67,10 +72,17 @@ class GATv2(AttentionLayer):
         both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
         return WeightChain(incoming=both, outgoing=both, attention=(self.att,))
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]:
+    def lipschitz_bound(self, graph: Graph) -> float | None:
+        weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).weight
+        return of_linear_scores(self, weight_dst, self.lin_src.weight, graph.with_self_loops(), self.negative_slope)
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
         x_src = self.lin_src(x).view(-1, self.heads, self.out_channels)
-        x_dst = x_src if self.lin_dst is None else self.lin_dst(x).view_as(x_src)
+        if self.lin_dst is None:
+            x_dst = targets(x_src, graph)
+        else:
+            x_dst = self.lin_dst.of_targets(x, graph).view(-1, self.heads, self.out_channels)
         scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
         scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
         alpha = segment_softmax(scores, graph)

@@ -28,6 +28,7 @@ class GCN(Layer):
     """
 
     takes_sparse = True
+    takes_blocks = True
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__(in_channels, out_channels)
@@ -42,7 +43,7 @@ class GCN(Layer):
     def weight_chain(self) -> WeightChain:
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
 
-    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "nodes outputs"]:
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x)
         out = aggregate(graph.gcn_weights(h.dtype)[:, None], h[:, None], graph)[:, 0]

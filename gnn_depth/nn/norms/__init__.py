@@ -4,9 +4,26 @@ A new one subclasses FeatureNorm or ScoreNorm, says ``@register("norm", name)``,
 """
 
 from gnn_depth.nn.norms.batch import BatchNorm
+from gnn_depth.nn.norms.graph import GraphNorm
+from gnn_depth.nn.norms.group import DiffGroupNorm
 from gnn_depth.nn.norms.layer import LayerNorm
 from gnn_depth.nn.norms.lipschitz import LipschitzNorm
+from gnn_depth.nn.norms.mean import MeanNorm
+from gnn_depth.nn.norms.neighbor import NeighborNorm
+from gnn_depth.nn.norms.node import NodeNorm
 from gnn_depth.nn.norms.none import NoNorm
-from gnn_depth.nn.norms.pair import PairNorm
+from gnn_depth.nn.norms.pair import PairNorm, PairNormSI
 
-__all__ = ["BatchNorm", "LayerNorm", "LipschitzNorm", "NoNorm", "PairNorm"]
+__all__ = [
+    "BatchNorm",
+    "DiffGroupNorm",
+    "GraphNorm",
+    "LayerNorm",
+    "LipschitzNorm",
+    "MeanNorm",
+    "NeighborNorm",
+    "NoNorm",
+    "NodeNorm",
+    "PairNorm",
+    "PairNormSI",
+]

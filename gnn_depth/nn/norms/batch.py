@@ -31,5 +31,5 @@ class BatchNorm(FeatureNorm):
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         if self.training and len(x) == 1:  # torch refuses; one node is its own mean, whatever its features
             zero = 0 * x
-            return zero if self.norm.bias is None else zero + self.norm.bias
+            return zero if self.norm.bias is None else (zero + self.norm.bias).to(x.dtype)
         return self.norm(x)

@@ -22,6 +22,8 @@ class LayerNorm(FeatureNorm):
         affine: Whether gamma and beta are learned.
     """
 
+    nodewise = True
+
     def __init__(self, channels: int, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(channels)
         self.norm = nn.LayerNorm(channels, eps=eps, elementwise_affine=affine)

@@ -7,13 +7,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AdditiveScore, LinearScore, Score, ScoreNorm
-from gnn_depth.nn.functional import at_source, at_target, segment_max, widen
+from gnn_depth.nn.base import ScoreNorm
+from gnn_depth.nn.functional import at_source, at_target, segment_max, targets, widen
+from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.registry import register
 
 # Rows of h underflow to exact zero in deep stacks, and the root's derivative is infinite there.
 TINY = 1e-20
 EPS = 1e-12
+# A product of two norms is smaller than a norm; the square of its inverse must stay within float32.
+EPS_OF_PRODUCTS = 1e-18
 
 
 @register("norm", "lipschitz")
@@ -24,9 +27,16 @@ class LipschitzNorm(ScoreNorm):
         \tilde s_{ij} = \frac{s_{ij}}{\lambda \, \|a\| \, \max_{k \in N(i)} \sqrt{\|h_i\|^2 + \|h_k\|^2}},
         \qquad a = [a_{dst} \,\|\, a_{src}]
 
-    for linear scores, form ``paper``. Form ``released`` is the authors' code, which the published numbers come
-    from: under the root stands the *source* of each edge, :math:`\max_k \|h_k\|^2 + \|h_j\|^2`, and with several
-    heads the (nodes x heads) maxima are flattened and then read at the target's number, hence another node's.
+    for linear scores, and for quadratic ones
+
+    .. math::
+        \tilde s_{ij} = \frac{s_{ij}}{\lambda \max(u_i v_i, u_i w_i, v_i w_i)}, \qquad
+        u_i = \|q_i\|, \quad v_i = \max_{k \in N(i)} \|k_k\|, \quad w_i = \max_{k \in N(i)} \|v_k\|
+
+    in form ``paper``. Form ``released`` is the authors' code, which the published numbers come from. For linear
+    scores, under the root stands the *source* of each edge, :math:`\max_k \|h_k\|^2 + \|h_j\|^2`, and with several
+    heads the (nodes x heads) maxima are flattened and then read at the target's number, hence another node's. For
+    quadratic ones, u is the Frobenius norm of the queries of all edges, :math:`u^2 = \sum_{j \to i} \|q_i\|^2`.
     Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021.
 
     Additive scores (GATv2) are our extension: :math:`|a \cdot \sigma(h_i + h_j)| \le \sqrt 2 \|a\|
@@ -34,43 +44,104 @@ class LipschitzNorm(ScoreNorm):
 
     Args:
         heads: Number of attention heads.
-        scale: lambda, one over the bound of the normalised scores.
+        scale: lambda; by default the paper's, 4 for linear and additive scores and 1 for quadratic ones.
         form: ``paper`` or ``released``.
         per_head: Whether ||a|| is taken for each head, or over all heads at once (the authors' default).
+
+    Raises:
+        ValueError: The scale is not positive.
     """
 
-    serves = (LinearScore, AdditiveScore)
+    serves = (LinearScore, AdditiveScore, QuadraticScore)
 
     def __init__(
-        self, heads: int, scale: float = 4.0, form: Literal["paper", "released"] = "paper", per_head: bool = True
+        self,
+        heads: int,
+        scale: float | None = None,
+        form: Literal["paper", "released"] = "paper",
+        per_head: bool = True,
     ) -> None:
         super().__init__(heads)
-        if scale <= 0:
+        if scale is not None and not scale > 0:
             raise ValueError(f"scale of LipschitzNorm must be positive, not {scale}.")
         self.scale = scale
         self.form = form
         self.per_head = per_head
+        self.nodewise = form == "paper"
 
     def forward(self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph) -> Float[Tensor, "edges heads"]:
-        att, x_dst, x_src = (widen(part) for part in _linear_form(score))
-        norm_att = torch.linalg.vector_norm(att, dim=-1 if self.per_head else None)
-        square_src = x_src.square().sum(-1)
-        largest = segment_max(at_source(square_src, graph), graph)
-        if self.form == "paper":
-            square = x_dst.square().sum(-1) + largest  # the same for all edges into a node
+        scale = self._scale(type(score))
+        if isinstance(score, QuadraticScore):
+            size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
+            factor = at_target(1 / (scale * size + EPS_OF_PRODUCTS), graph)
+        elif self.form == "paper":
+            factor = at_target(1 / (scale * _linear_size(score, graph, self.per_head) + EPS), graph)
         else:
-            misread = largest.flatten().index_select(0, graph.target)[:, None]
-            square = misread + at_source(square_src, graph)
-        divisor = self.scale * norm_att * (square + TINY).sqrt() + EPS
-        factor = at_target(1 / divisor, graph) if self.form == "paper" else 1 / divisor
+            factor = 1 / (scale * _released_linear_size(score, graph, self.per_head) + EPS)
         return (scores * factor).to(scores.dtype)
 
+    def bound(self, score: type, channels: int) -> float | None:
+        r""":math:`1 / \lambda`, and :math:`1 / (\lambda \sqrt C)` for quadratic scores, in form ``paper``."""
+        if self.form == "released" or not issubclass(score, self.serves):
+            return None
+        return 1 / (self._scale(score) * (channels**0.5 if issubclass(score, QuadraticScore) else 1))
+
+    def _scale(self, score: type) -> float:
+        default = 1.0 if issubclass(score, QuadraticScore) else 4.0
+        return default if self.scale is None else self.scale
+
     def extra_repr(self) -> str:
-        return f"scale={self.scale}, form={self.form}, per_head={self.per_head}"
+        scale = "" if self.scale is None else f"scale={self.scale}, "
+        return f"{scale}form={self.form}, per_head={self.per_head}"
 
 
-def _linear_form(score: Score) -> tuple[Tensor, Tensor, Tensor]:
+def _linear_size(score: LinearScore | AdditiveScore, graph: Graph, per_head: bool) -> Float[Tensor, "targets heads"]:
+    """||a|| max_k sqrt(||h_i||^2 + ||h_k||^2): the same for all edges into a node."""
+    att, x_dst, x_src = _linear_form(score, graph)
+    square = _square(x_dst) + _largest(_square(x_src), graph)
+    return _size_of_attention(att, per_head) * _root(square)
+
+
+def _released_linear_size(
+    score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
+) -> Float[Tensor, "edges heads"]:
+    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2) with the maxima of whichever node and head the flat index hits."""
+    att, _, x_src = _linear_form(score, graph)
+    square_src = _square(x_src)
+    misread = _largest(square_src, graph).flatten().index_select(0, graph.target)[:, None]
+    return _size_of_attention(att, per_head) * _root(misread + at_source(square_src, graph))
+
+
+def _quadratic_size(score: QuadraticScore, graph: Graph, of_all_edges: bool) -> Float[Tensor, "targets heads"]:
+    """max(u v, u w, v w), with one u of the queries of all edges or one for every query."""
+    square_u = _square(widen(score.query))
+    if of_all_edges:
+        square_u = (graph.in_degree[:, None].to(square_u.dtype) * square_u).sum(0, keepdim=True)
+    u = _root(square_u)
+    v, w = (_root(_largest(_square(widen(part)), graph)) for part in (score.key, score.value))
+    return torch.maximum(u * torch.maximum(v, w), v * w)
+
+
+def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
     """Attention vector of the concatenated pair, shape (heads, 2 channels), and the two ends' features."""
     if isinstance(score, LinearScore):
-        return torch.cat([score.att_dst, score.att_src], -1), score.x, score.x
-    return torch.cat([score.att, score.att], -1), score.x_dst, score.x_src
+        x = widen(score.x)
+        return widen(torch.cat([score.att_dst, score.att_src], -1)), targets(x, graph), x
+    return widen(torch.cat([score.att, score.att], -1)), widen(score.x_dst), widen(score.x_src)
+
+
+def _size_of_attention(att: Float[Tensor, "heads _"], per_head: bool) -> Tensor:
+    return torch.linalg.vector_norm(att, dim=-1 if per_head else None)
+
+
+def _square(x: Float[Tensor, "nodes heads channels"]) -> Float[Tensor, "nodes heads"]:
+    return x.square().sum(-1)
+
+
+def _root(square: Float[Tensor, "nodes heads"]) -> Float[Tensor, "nodes heads"]:
+    return (square + TINY).sqrt()
+
+
+def _largest(square: Float[Tensor, "sources heads"], graph: Graph) -> Float[Tensor, "targets heads"]:
+    """The largest among the sources of each node; zero where there is none."""
+    return segment_max(at_source(square, graph), graph).clamp_min(0)

@@ -16,5 +16,7 @@ class NoNorm(FeatureNorm):
         channels: Width of the node features.
     """
 
+    nodewise = True
+
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         return x

@@ -1,4 +1,4 @@
-"""PairNorm."""
+"""PairNorm, scaled for all nodes together or for each."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -6,6 +6,7 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import FeatureNorm
 from gnn_depth.nn.functional import graph_mean, widen
+from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.registry import register
 
 # As PyTorch Geometric has it: identical nodes stay identical, with gradients below scale / sqrt(EPS).
@@ -24,10 +25,14 @@ class PairNorm(FeatureNorm):
     Args:
         channels: Width of the node features.
         scale: s, the root mean square norm of a node after the norm.
+
+    Raises:
+        ValueError: scale is not positive.
     """
 
     def __init__(self, channels: int, scale: float = 1.0) -> None:
         super().__init__(channels)
+        check_positive("PairNorm", scale=scale)
         self.scale = scale
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
@@ -35,3 +40,32 @@ class PairNorm(FeatureNorm):
         centred = wide - graph_mean(wide, graph)
         mean_square = graph_mean(centred.square().sum(-1, keepdim=True), graph)
         return (self.scale * centred / (mean_square + EPS).sqrt()).to(x.dtype)
+
+
+@register("norm", "pair_si")
+class PairNormSI(FeatureNorm):
+    r"""Centre the nodes, then bring every one to the same norm: PairNorm that scales individually.
+
+    .. math::
+        \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \|x^c_i\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
+
+    over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020, PairNorm-SI. A node at the mean stays there;
+    the guard is under the root, as theirs is.
+
+    Args:
+        channels: Width of the node features.
+        scale: s, the norm of a node after the norm.
+
+    Raises:
+        ValueError: scale is not positive.
+    """
+
+    def __init__(self, channels: int, scale: float = 1.0) -> None:
+        super().__init__(channels)
+        check_positive("PairNormSI", scale=scale)
+        self.scale = scale
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        wide = widen(x)
+        centred = wide - graph_mean(wide, graph)
+        return (self.scale * centred / (centred.square().sum(-1, keepdim=True) + EPS).sqrt()).to(x.dtype)

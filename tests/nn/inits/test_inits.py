@@ -4,7 +4,7 @@ from torch import nn
 
 from gnn_depth.nn.base import Layer
 from gnn_depth.nn.inits import DefaultInit, Xavier
-from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 from gnn_depth.nn.skips import Residual
 from gnn_depth.nn.stack import DeepGNN
 
@@ -13,12 +13,20 @@ def stack_of(layer):
     return DeepGNN(50, 7, layer, num_layers=3, hidden_channels=128, skip=Residual)
 
 
-@pytest.mark.parametrize("layer", [GCN, GAT, GATv2])
+WITH_CHAIN = [GCN, GAT, GATv2, GIN, SAGE, Transformer]
+
+
+def matrices(layer):
+    chain = layer.weight_chain()
+    return list(dict.fromkeys((*chain.incoming, *chain.outgoing)))
+
+
+@pytest.mark.parametrize("layer", WITH_CHAIN)
 @pytest.mark.parametrize("distribution", ["normal", "uniform"])
 def test_xavier_draws_matrices_of_its_variance_and_attention_as_one_row(layer, distribution):
     stack = stack_of(layer)
     Xavier(distribution, gain=2.0)(stack)
-    weights = [weight for block in stack.layers for weight in block.weight_chain().incoming]
+    weights = [weight for block in stack.layers for weight in matrices(block)]
     for weight in [*weights, *(linear.weight for linear in stack.linear_maps())]:
         expected = 4 * 2 / sum(weight.shape)
         assert weight.var().item() == pytest.approx(expected, rel=0.15 if weight.numel() > 1000 else 0.3)
@@ -30,8 +38,20 @@ def test_xavier_draws_matrices_of_its_variance_and_attention_as_one_row(layer, d
     assert (weights[0].abs().max().item() <= bound) == (distribution == "uniform")
 
 
-def test_xavier_zeroes_every_bias():
-    stack = stack_of(GCN)
+@pytest.mark.parametrize("layer", WITH_CHAIN)
+def test_xavier_draws_each_matrix_once(layer, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(nn.init, "xavier_normal_", lambda weight, gain: drawn.append(id(weight)))
+    stack = stack_of(layer)
+    Xavier()(stack)
+    wanted = [id(weight) for block in stack.layers for weight in matrices(block)]
+    wanted += [id(linear.weight) for linear in stack.linear_maps()]
+    assert sorted(identity for identity in drawn if identity in wanted) == sorted(wanted)
+
+
+@pytest.mark.parametrize("layer", WITH_CHAIN)
+def test_xavier_zeroes_every_bias_and_leaves_nothing_as_it_was(layer):
+    stack = stack_of(layer)
     with torch.no_grad():
         for parameter in stack.parameters():
             parameter.fill_(3)
@@ -57,6 +77,11 @@ def test_one_seed_gives_one_draw():
         Xavier()(stack)
         draws.append(nn.utils.parameters_to_vector(stack.parameters()))
     assert torch.equal(*draws)
+
+
+def test_a_gated_unit_is_not_drawn_by_xavier():
+    with pytest.raises(ValueError, match=r"needs the weight chain of layer 0, and GGNN has none"):
+        Xavier()(DeepGNN(50, 7, GGNN, num_layers=1, hidden_channels=50))
 
 
 def test_a_layer_without_a_weight_chain_is_named():

@@ -1,40 +1,107 @@
 """Our layers against PyTorch Geometric's, with equal parameters, in float64, gradients too."""
 
+from functools import partial
+
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv
+from torch import nn
+from torch_geometric.nn import GATConv, GatedGraphConv, GATv2Conv, GCNConv, GINConv, SAGEConv, TransformerConv
 
-from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 
 
 def gcn_pair():
-    ours, theirs = GCN(5, 3).double(), GCNConv(5, 3).double()
-    return ours, theirs, {"lin.weight": "lin.weight", "bias": "bias"}
+    return GCN(5, 6), GCNConv(5, 6), {"lin.weight": "lin.weight", "bias": "bias"}
 
 
 def gat_pair():
-    ours, theirs = GAT(5, 3, heads=2).double(), GATConv(5, 3, heads=2).double()
     names = {"lin.weight": "lin.weight", "att_src": "att_src", "att_dst": "att_dst", "bias": "bias"}
-    return ours, theirs, names
+    return GAT(5, 3, heads=2), GATConv(5, 3, heads=2), names
 
 
 def gatv2_pair(share):
-    ours = GATv2(5, 3, heads=2, share_weights=share, bias=False).double()
-    theirs = GATv2Conv(5, 3, heads=2, share_weights=share, bias=False).double()
+    options = {"heads": 2, "share_weights": share, "bias": False}
     names = {"lin_src.weight": "lin_l.weight", "att": "att"} | ({} if share else {"lin_dst.weight": "lin_r.weight"})
-    return ours, theirs, names
+    return GATv2(5, 3, **options), GATv2Conv(5, 3, **options), names
 
 
-@pytest.mark.parametrize(
-    "pair", [gcn_pair, gat_pair, lambda: gatv2_pair(True), lambda: gatv2_pair(False)], ids=["gcn", "gat", "v2s", "v2"]
-)
+def transformer_pair(**options):
+    maps = {"lin_query": "lin_query", "lin_key": "lin_key", "lin_value": "lin_value"}
+    maps |= {"lin_root": "lin_skip"} if options.get("root_weight", True) else {}
+    kinds = ("weight", "bias") if options.get("bias", True) else ("weight",)
+    names = {f"{ours}.{kind}": f"{theirs}.{kind}" for ours, theirs in maps.items() for kind in kinds}
+    if options.get("beta"):
+        names |= {f"gate_{part}": ("lin_beta.weight", k) for k, part in enumerate(["message", "root", "difference"])}
+    return Transformer(5, 3, heads=2, **options), TransformerConv(5, 3, heads=2, **options), names
+
+
+def ggnn_pair(**options):
+    names = {"weight": ("weight", 0)}
+    names |= {f"gru.{name}": f"rnn.{name}" for name, _ in nn.GRUCell(6, 6, **options).named_parameters()}
+    return GGNN(5, 6, **options), GatedGraphConv(6, num_layers=1, **options), names
+
+
+def gin_pair(train_eps=False, batch_norm=False, bias=True):
+    norm = [nn.BatchNorm1d(6)] if batch_norm else []
+    mlp = nn.Sequential(nn.Linear(5, 6, bias=bias), *norm, nn.ReLU(), nn.Linear(6, 6, bias=bias))
+    last = len(mlp) - 1
+    names = {"lin.weight": "nn.0.weight", "lin_out.weight": f"nn.{last}.weight"}
+    names |= {"bias": "nn.0.bias", "lin_out.bias": f"nn.{last}.bias"} if bias else {}
+    names |= {f"batch_norm.norm.{kind}": f"nn.1.{kind}" for kind in ("weight", "bias")} if batch_norm else {}
+    names |= {"eps": "eps"} if train_eps else {}
+    ours = GIN(5, 6, eps=0.25, train_eps=train_eps, batch_norm=batch_norm, bias=bias)
+    return ours, GINConv(mlp, eps=0.25, train_eps=train_eps), names
+
+
+def sage_pair(**options):
+    names = {"lin.weight": "lin_l.weight"}
+    names |= {"bias": "lin_l.bias"} if options.get("bias", True) else {}
+    names |= {"lin_root.weight": "lin_r.weight"} if options.get("root_weight", True) else {}
+    return SAGE(5, 6, **options), SAGEConv(5, 6, **options), names
+
+
+PAIRS = {
+    "gcn": gcn_pair,
+    "gat": gat_pair,
+    "gatv2": partial(gatv2_pair, False),
+    "gatv2_shared": partial(gatv2_pair, True),
+    "transformer": transformer_pair,
+    "transformer_bias": partial(transformer_pair, bias=False),
+    "transformer_root": partial(transformer_pair, root_weight=False),
+    "transformer_beta": partial(transformer_pair, beta=True),
+    "transformer_beta_bias": partial(transformer_pair, beta=True, bias=False),
+    "ggnn": ggnn_pair,
+    "ggnn_bias": partial(ggnn_pair, bias=False),
+    "gin": gin_pair,
+    "gin_eps": partial(gin_pair, train_eps=True),
+    "gin_batch_norm": partial(gin_pair, batch_norm=True),
+    "gin_bias": partial(gin_pair, bias=False),
+    "sage": sage_pair,
+    "sage_root": partial(sage_pair, root_weight=False),
+    "sage_normalize": partial(sage_pair, normalize=True),
+    "sage_bias": partial(sage_pair, bias=False),
+}
+
+
+def part_of(tensors, name):
+    """A tensor by its name, or one of the equal parts that ours keep apart."""
+    if isinstance(name, str):
+        return tensors[name]
+    whole, position = name
+    return tensors[whole].view(3 if whole == "lin_beta.weight" else 1, -1)[position]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_outputs_and_all_gradients_agree(pair, graph):
-    ours, theirs, names = pair()
+    ours, theirs, names = PAIRS[pair]()
+    ours, theirs = ours.double(), theirs.double()
     mine, other = dict(ours.named_parameters()), dict(theirs.named_parameters())
     with torch.no_grad():
         for name, parameter in mine.items():
             parameter.normal_()
-            other[names[name]].copy_(parameter.view_as(other[names[name]]))
+            place = part_of(other, names[name])
+            place.copy_(parameter.view_as(place))
     assert set(names) == set(mine)
     x = torch.randn(graph.num_nodes, 5, dtype=torch.float64, requires_grad=True)
     direction = torch.randn(graph.num_nodes, ours.width, dtype=torch.float64)
@@ -45,7 +112,28 @@ def test_outputs_and_all_gradients_agree(pair, graph):
     torch.testing.assert_close(grad_x, expected_x, rtol=1e-11, atol=1e-12)
     out.backward(direction)
     expected.backward(direction)
+    gradients = {name: parameter.grad for name, parameter in other.items()}
     for name, parameter in mine.items():
+        wanted = part_of(gradients, names[name]).view_as(parameter)
+        torch.testing.assert_close(parameter.grad, wanted, rtol=1e-11, atol=1e-11, msg=name)
+
+
+def test_rounds_that_share_a_layer_are_the_recurrent_gated_network(graph):
+    ours, theirs = (
+        DeepGNN(5, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none"),
+        GatedGraphConv(6, 3),
+    )
+    shared = DeepGNN(6, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none", share_layers=True)
+    with torch.no_grad():
+        for position, layer in enumerate(ours.layers):
+            layer.gru.load_state_dict(theirs.rnn.state_dict())
+            layer.weight.copy_(theirs.weight[position])
+        x = torch.randn(9, 5, dtype=torch.float64)
         torch.testing.assert_close(
-            parameter.grad, other[names[name]].grad.view_as(parameter), rtol=1e-11, atol=1e-11, msg=name
+            ours.double()(x, graph), theirs.double()(x, graph.edge_index), rtol=1e-12, atol=1e-12
         )
+        shared.layers[0].load_state_dict(ours.double().layers[0].state_dict())
+        theirs.weight.copy_(theirs.weight[0].clone().expand(3, 6, 6))
+        x = torch.randn(9, 6, dtype=torch.float64)
+        expected = theirs(x, graph.edge_index)
+        torch.testing.assert_close(shared.double()(x, graph), expected, rtol=1e-12, atol=1e-12)

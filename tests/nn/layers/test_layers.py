@@ -5,100 +5,155 @@ import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, HasWeightChain, WeightChain
+from gnn_depth.nn.base import AttentionLayer
+from gnn_depth.nn.functional.sparse_features import _sparse
+from gnn_depth.nn.norms import LipschitzNorm
 from gnn_depth.registry import registered
+from tests.nn.layers.variants import ATTENTION, IN, OUT, VARIANTS, features, make
 
-LAYERS = registered("layer")
-every_layer = pytest.mark.parametrize("name", LAYERS)
-
-
-def make(name, heads=2):
-    cls = LAYERS[name]
-    options = {"heads": heads} if issubclass(cls, AttentionLayer) else {}
-    return cls(5, 3, **options).double()
+LAYERS = {name: cls for name, cls in registered("layer").items() if cls.__module__.startswith("gnn_depth.")}
+WITH_SCORES = [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)]
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+without_batches = pytest.mark.parametrize("variant", [name for name in VARIANTS if "batch" not in name])
 
 
-@every_layer
-def test_renumbering_the_nodes_renumbers_the_output(name, graph):
-    layer, x = make(name), torch.randn(graph.num_nodes, 5, dtype=torch.float64)
+def test_every_registered_layer_is_tested():
+    assert {name for name, _ in VARIANTS.values()} == set(LAYERS)
+
+
+@every_variant
+def test_renumbering_the_nodes_renumbers_the_output(variant, graph):
+    layer, x = make(variant), features(graph)
     order = torch.randperm(graph.num_nodes)
     place = torch.argsort(order)
     renumbered = Graph(place[graph.edge_index], graph.num_nodes)
     torch.testing.assert_close(layer(x[order], renumbered), layer(x, graph)[order])
 
 
-@every_layer
-def test_two_graphs_side_by_side_give_what_each_gives_alone(name, graph):
-    layer, x = make(name), torch.randn(graph.num_nodes, 5, dtype=torch.float64)
+@without_batches
+def test_two_graphs_side_by_side_give_what_each_gives_alone(variant, graph):
+    layer, x = make(variant), features(graph)
     edges = torch.cat([graph.edge_index, graph.edge_index + graph.num_nodes], 1)
     both = layer(torch.cat([x, 2 * x]), Graph(edges, 2 * graph.num_nodes))
     torch.testing.assert_close(both, torch.cat([layer(x, graph), layer(2 * x, graph)]))
 
 
-@every_layer
+# Forms of a norm of the scores, where there are scores.
+FORMS = [(name, form) for name in VARIANTS for form in (None, "paper", "released") if form is None or name in ATTENTION]
+
+
+@pytest.mark.parametrize(("variant", "form"), FORMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(name, dtype, graph):
-    layer = make(name).to(dtype)
+def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(variant, form, dtype, graph):
+    layer = make(variant, dtype)
+    if form:
+        layer.place(LipschitzNorm(layer.heads, form=form))
     for structure in (graph, Graph(torch.zeros(2, 0, dtype=torch.long), 9), Graph(torch.zeros(2, 0).long(), 1)):
-        x = torch.randn(structure.num_nodes, 5, dtype=dtype)
-        x[: structure.num_nodes // 2] = 0
-        x.requires_grad_()
-        out = layer(x, structure)
-        out.square().sum().backward()
-        assert out.isfinite().all()
-        assert x.grad.isfinite().all()
-        assert all(p.grad.isfinite().all() for p in layer.parameters())
+        for zeros in (structure.num_nodes // 2, structure.num_nodes):
+            x = torch.randn(structure.num_nodes, IN, dtype=dtype)
+            x[:zeros] = 0
+            x.requires_grad_()
+            layer.zero_grad()
+            out = layer(x, structure)
+            out.square().sum().backward()
+            assert out.isfinite().all()
+            assert x.grad.isfinite().all()
+            assert all(p.grad.isfinite().all() for p in layer.parameters() if p.grad is not None)
 
 
-@every_layer
-def test_width_is_that_of_the_output(name, graph):
-    layer = make(name)
-    assert layer(torch.randn(9, 5, dtype=torch.float64), graph).shape == (9, layer.width)
+@every_variant
+def test_single_precision_gives_the_numbers_of_double_precision(variant, graph):
+    layer, x = make(variant), features(graph)
+    wanted = layer(x, graph)
+    torch.testing.assert_close(layer.float()(x.float(), graph).double(), wanted, rtol=1e-4, atol=1e-4)
 
 
-@every_layer
-def test_the_weight_chain_names_parameters_by_neuron(name):
-    layer = make(name)
-    assert isinstance(layer, HasWeightChain)
-    chain = layer.weight_chain()
-    assert isinstance(chain, WeightChain)
-    parameters = {id(p) for p in layer.parameters()}
-    assert all(id(weight) in parameters for weight in (*chain.incoming, *chain.outgoing, *chain.attention))
-    assert all(weight.shape == (layer.width, 5) for weight in chain.incoming)
-    assert all(attention.shape == (layer.heads, layer.out_channels) for attention in chain.attention)
+@every_variant
+def test_width_is_that_of_the_output(variant, graph):
+    layer = make(variant)
+    assert layer(features(graph), graph).shape == (9, layer.width)
 
 
-@every_layer
-def test_reset_draws_anew_and_zeroes_the_bias(name):
-    layer = make(name)
-    before = layer.weight_chain().incoming[0].clone()
+@pytest.mark.parametrize("variant", [name for name, (layer, _) in VARIANTS.items() if LAYERS[layer].takes_sparse])
+@pytest.mark.parametrize("nodes", [9, 4])
+def test_sparse_features_give_what_dense_ones_give(variant, nodes, graph):
+    layer = make(variant)
+    graph = graph.prefix(nodes) if layer.takes_blocks else graph
+    x = torch.randn(graph.num_sources, IN, dtype=torch.float64) * (torch.rand(graph.num_sources, IN) < 0.4)
+    direction = torch.randn(graph.num_nodes, layer.width, dtype=torch.float64)
+    results = []
+    for given in (x, _sparse(x)):
+        out = layer(given, graph)
+        results.append([out, *torch.autograd.grad(out, list(layer.parameters()), direction, allow_unused=True)])
+    for dense, sparse in zip(*results, strict=True):
+        torch.testing.assert_close(sparse, dense, rtol=1e-12, atol=1e-12)
+
+
+@every_variant
+def test_reset_draws_every_parameter_anew(variant):
+    layer = make(variant)
     with torch.no_grad():
-        layer.bias.fill_(1)
+        for parameter in layer.parameters():
+            parameter.fill_(7)
     layer.reset_parameters()
-    assert not torch.equal(before, layer.weight_chain().incoming[0])
-    assert (layer.bias == 0).all()
+    assert not any((parameter == 7).any() for parameter in layer.parameters())
 
 
-@every_layer
+@pytest.mark.parametrize("name", LAYERS)
 def test_a_width_below_one_is_refused(name):
     with pytest.raises(ValueError, match="out_channels must be at least 1, not 0"):
         LAYERS[name](5, 0)
 
 
-ATTENTION = [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)]
+@pytest.mark.parametrize("name", WITH_SCORES)
+def test_heads_that_share_a_width_each_have_a_part_of_it(name):
+    layer = LAYERS[name](5, 32, heads=8, split_heads=True)
+    assert (layer.out_channels, layer.width) == (4, 32)
+    assert LAYERS[name](5, 32, heads=8).width == 256
 
 
-@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("name", WITH_SCORES)
+@pytest.mark.parametrize(("width", "near"), [(30, "24 or 32"), (7, "8")])
+def test_heads_that_do_not_divide_the_width_they_share_are_refused_with_the_nearest_widths(name, width, near):
+    with pytest.raises(ValueError, match=rf"8 heads cannot share a width of {width}.* take a width of {near}, "):
+        LAYERS[name](5, width, heads=8, split_heads=True)
+
+
+@pytest.mark.parametrize("name", WITH_SCORES)
 @pytest.mark.parametrize("p", [-0.5, 1.5])
 def test_a_dropout_that_is_no_probability_is_refused(name, p):
     with pytest.raises(ValueError, match=r"dropout is a probability, in \[0, 1\], not"):
         LAYERS[name](5, 3, dropout=p)
 
 
-@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("name", WITH_SCORES)
 def test_attention_dropout_drops_in_training_only(name, graph):
-    layer = LAYERS[name](5, 3, heads=2, dropout=0.5)
-    x = torch.randn(9, 5)
+    layer = LAYERS[name](IN, OUT, heads=2, dropout=0.5)
+    x = torch.randn(9, IN)
     assert not torch.equal(layer(x, graph), layer(x, graph))
     layer.eval()
     assert torch.equal(layer(x, graph), layer(x, graph))
+
+
+def test_a_gate_without_anything_to_mix_in_is_refused():
+    with pytest.raises(ValueError, match="beta true mixes in the node itself, which root_weight false leaves out"):
+        LAYERS["transformer"](5, 3, beta=True, root_weight=False)
+
+
+def test_a_node_without_neighbours_receives_zero_from_a_transformer(graph):
+    layer = make("transformer", root_weight=False)
+    assert graph.in_degree[8] == 0
+    assert (layer(features(graph), graph)[8] == 0).all()
+
+
+def test_a_gated_state_narrower_than_the_features_is_refused():
+    with pytest.raises(ValueError, match=r"5 channels do not hold 6: take 6 or more, or a linear encoder"):
+        LAYERS["ggnn"](6, 5)
+
+
+def test_batch_norm_inside_a_gin_follows_running_averages_in_evaluation(graph):
+    layer, x = make("gin_with_batch_norm"), features(graph)
+    trained = layer(x, graph)
+    layer.eval()
+    assert not torch.allclose(layer(x, graph), trained)
+    torch.testing.assert_close(layer(x, graph)[:4], layer(x[: graph.prefix(4).num_sources], graph.prefix(4)))

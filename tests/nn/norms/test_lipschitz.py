@@ -1,10 +1,13 @@
+from functools import partial
+
 import pytest
 import torch
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AdditiveScore, LinearScore
-from gnn_depth.nn.layers import GAT, GATv2
+from gnn_depth.nn.functional import edge_additive, edge_dot
+from gnn_depth.nn.layers import GAT, GATv2, Transformer
 from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore
 from gnn_depth.nn.stack import DeepGNN
 from tests import reference
 
@@ -14,60 +17,117 @@ def looped(graph):
     return graph.with_self_loops()
 
 
-def linear_score(graph, heads=2, channels=3):
-    h = torch.randn(graph.num_nodes, heads, channels, dtype=torch.float64, requires_grad=True)
-    att_dst, att_src = (torch.randn(heads, channels, dtype=torch.float64, requires_grad=True) for _ in range(2))
+def draw(*shape, size=1.0):
+    return (size * torch.randn(*shape, dtype=torch.float64)).requires_grad_()
+
+
+def linear(graph, size=1.0):
+    """Scores, what they are made of, and the same as the loops take it."""
+    h, att_dst, att_src = draw(graph.num_nodes, 2, 3, size=size), draw(2, 3), draw(2, 3)
     scores = (h * att_dst).sum(-1)[graph.target] + (h * att_src).sum(-1)[graph.source]
-    return scores, LinearScore(h, att_dst, att_src)
+    return scores, LinearScore(h, att_dst, att_src), (h, h, att_dst, att_src)
 
 
-@pytest.mark.parametrize("scale", [1.0, 4.0])
-def test_the_paper_form_and_its_gradients_are_those_of_a_loop_over_neighbours(looped, scale):
-    scores, made_of = linear_score(looped)
-    ours = LipschitzNorm(2, scale=scale)(scores, made_of, looped)
-    expected = reference.lipschitz(scores, made_of.x, made_of.att_dst, made_of.att_src, looped, scale)
-    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
-    direction = torch.randn_like(ours)
-    inputs = (made_of.x, made_of.att_dst, made_of.att_src)
+def additive(graph, size=1.0):
+    x_dst, x_src, att = draw(graph.num_nodes, 2, 3, size=size), draw(graph.num_nodes, 2, 3, size=size), draw(2, 3)
+    return edge_additive(x_dst, x_src, att, graph), AdditiveScore(x_dst, x_src, att), (x_dst, x_src, att, att)
+
+
+def quadratic(graph, size=1.0):
+    query, key, value = (draw(graph.num_nodes, 2, 3, size=size) for _ in range(3))
+    return edge_dot(query, key, graph) / 3**0.5, QuadraticScore(query, key, value), (query, key, value)
+
+
+LOOPS = {
+    (linear, "paper"): reference.lipschitz,
+    (linear, "released"): reference.released_lipschitz,
+    (additive, "paper"): reference.lipschitz,
+    (additive, "released"): reference.released_lipschitz,
+    (quadratic, "paper"): reference.quadratic_lipschitz,
+    (quadratic, "released"): reference.released_quadratic_lipschitz,
+}
+every_score = pytest.mark.parametrize("score", [linear, additive, quadratic])
+
+
+def assert_is(norm, loop, drawn, graph):
+    """The norm is the loop, and so are its gradients with respect to all that scores are made of."""
+    scores, made_of, parts = drawn
+    ours, expected = norm(scores, made_of, graph), loop(scores, parts, graph)
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-10)
+    inputs, direction = list(dict.fromkeys(parts)), torch.randn_like(ours)
     got = torch.autograd.grad(ours, inputs, direction, retain_graph=True)
-    wanted = torch.autograd.grad(expected, inputs, direction)
-    for gradient, expected_gradient in zip(got, wanted):
-        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-10, atol=1e-10)
+    for ours_of, wanted in zip(got, torch.autograd.grad(expected, inputs, direction), strict=True):
+        torch.testing.assert_close(ours_of, wanted, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("per_head", [True, False])
-def test_the_released_form_is_the_authors_arithmetic_misread_maxima_included(looped, per_head):
-    scores, made_of = linear_score(looped)
-    ours = LipschitzNorm(2, form="released", per_head=per_head)(scores, made_of, looped)
-    squares = made_of.x.square().sum(-1)
-    flat = []
-    for node in range(looped.num_nodes):
-        neighbours = [int(looped.source[edge]) for edge in reference.in_edges(looped, node)]
-        flat += [max(squares[k, head] for k in neighbours) for head in range(2)]
-    for edge in range(looped.num_edges):
-        i, j = int(looped.target[edge]), int(looped.source[edge])
-        for head in range(2):
-            pair = torch.cat([made_of.att_dst, made_of.att_src], -1)
-            size = pair[head].norm() if per_head else pair.norm()
-            expected = scores[edge, head] / (4 * size * (flat[i] + squares[j, head]).sqrt())
-            torch.testing.assert_close(ours[edge, head], expected, rtol=1e-10, atol=1e-12)
+@pytest.mark.parametrize(("score", "form"), LOOPS)
+@pytest.mark.parametrize("with_loops", [True, False])
+def test_each_form_for_each_score_and_its_gradients_are_those_of_a_loop(score, form, with_loops, graph):
+    graph = graph.with_self_loops() if with_loops else graph
+    loop = LOOPS[score, form]
+    assert_is(LipschitzNorm(2, scale=2.5, form=form), partial(loop, scale=2.5), score(graph), graph)
+    assert_is(LipschitzNorm(2, form=form), partial(loop, scale=1 if score is quadratic else 4), score(graph), graph)
 
 
+@pytest.mark.parametrize("score", [linear, additive])
+@pytest.mark.parametrize("form", ["paper", "released"])
+def test_attention_may_be_measured_over_all_heads_at_once(score, form, looped):
+    norm, loop = LipschitzNorm(2, form=form, per_head=False), LOOPS[score, form]
+    assert_is(norm, partial(loop, scale=4, per_head=False), score(looped), looped)
+
+
+@every_score
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
-def test_normalised_scores_never_exceed_one_over_the_scale(looped, size):
-    scores, made_of = linear_score(looped)
-    made_of = LinearScore(size * made_of.x, made_of.att_dst, made_of.att_src)
-    assert (LipschitzNorm(2, scale=4.0)(size * scores, made_of, looped).abs() <= 0.25 + 1e-12).all()
+@pytest.mark.parametrize("scale", [None, 0.5])
+def test_normed_scores_obey_the_bound_whatever_the_size_of_the_features(score, size, scale, looped):
+    scores, made_of, _ = score(looped, size)
+    norm = LipschitzNorm(2, scale=scale)
+    normed, bound = norm(scores, made_of, looped).abs(), norm.bound(type(made_of), channels=3)
+    assert (normed <= bound * (1 + 1e-12)).all()
+    assert normed.max() > 0.1 * bound
 
 
-def test_additive_scores_obey_the_same_bound(looped):
-    layer = GATv2(4, 3, heads=2).double()
-    x_dst, x_src = (50 * torch.randn(9, 2, 3, dtype=torch.float64) for _ in range(2))
-    pairs = x_dst[looped.target] + x_src[looped.source]
-    scores = (torch.nn.functional.leaky_relu(pairs, 0.2) * layer.att).sum(-1)
-    normed = LipschitzNorm(2, scale=1.0)(scores, AdditiveScore(x_dst, x_src, layer.att), looped)
-    assert (normed.abs() <= 1 + 1e-12).all()
-    assert normed.abs().max() > 0.1
+@every_score
+def test_normed_scores_of_the_paper_form_do_not_see_the_size_of_the_features(score, looped):
+    torch.manual_seed(3)
+    (scores, made_of, _), normed = score(looped), []
+    normed.append(LipschitzNorm(2)(scores, made_of, looped))
+    torch.manual_seed(3)
+    scores, made_of, _ = score(looped, size=1e-4)
+    normed.append(LipschitzNorm(2)(scores, made_of, looped))
+    torch.testing.assert_close(*normed, rtol=1e-5, atol=1e-8)
+
+
+def slopes(scores, parts, edge):
+    """Norms of the derivatives of a score of head 0 with respect to its ends: together, but of each if quadratic."""
+    gradients = torch.autograd.grad(scores[edge, 0], list(dict.fromkeys(parts[:2])), retain_graph=True)
+    return [gradient.norm() for gradient in gradients] if len(parts) == 3 else [torch.cat(gradients).norm()]
+
+
+def largest_features(parts, target, sources):
+    """Of values if scores are quadratic, else of the pair of a target and a source."""
+    ends = [[parts[2][k, 0]] if len(parts) == 3 else [parts[0][target, 0], parts[1][k, 0]] for k in sources]
+    return max(torch.cat(pair).norm() for pair in ends)
+
+
+@every_score
+@pytest.mark.parametrize("size", [1e-2, 1.0, 1e3])
+def test_derivatives_of_the_scores_times_the_size_of_the_features_obey_the_bound(score, size, graph):
+    scores, made_of, parts = score(graph, size)
+    norm = LipschitzNorm(2)
+    factor, bound = norm(scores, made_of, graph) / scores, norm.bound(type(made_of), channels=3)
+    seen = []
+    for edge, (i, j) in enumerate(zip(graph.target.tolist(), graph.source.tolist())):
+        if i != j:
+            features = largest_features(parts, i, graph.source[graph.target == i].tolist())
+            seen += [(slope * factor[edge, 0] * features / bound).item() for slope in slopes(scores, parts, edge)]
+    assert 0.3 < max(seen) <= 1 + 1e-9
+
+
+def test_nothing_is_known_of_the_released_form():
+    assert LipschitzNorm(1, form="released").bound(LinearScore, 8) is None
+    assert LipschitzNorm(1).bound(LinearScore, 16) == LipschitzNorm(1).bound(QuadraticScore, 16) == 0.25
+    assert LipschitzNorm(1, scale=2.0).bound(AdditiveScore, 16) == 0.5
 
 
 def largest_stretch(layer, x, graph):
@@ -75,33 +135,45 @@ def largest_stretch(layer, x, graph):
     return torch.linalg.matrix_norm(jacobian.reshape(x.numel(), -1), 2).item()
 
 
-def test_the_jacobian_stays_bounded_while_inputs_grow_and_does_not_without_the_norm():
+def steepest_gat():
+    layer = GAT(2, 2, bias=False).double()
+    with torch.no_grad():
+        layer.lin.weight.copy_(torch.eye(2))
+        layer.att_src.copy_(torch.tensor([[1.0, 0.0]]))
+        layer.att_dst.zero_()
+    return layer
+
+
+def steepest_transformer():
+    layer = Transformer(2, 2, bias=False, root_weight=False).double()
+    with torch.no_grad():
+        for lin in (layer.lin_query, layer.lin_key, layer.lin_value):
+            lin.weight.copy_(torch.eye(2))
+    return layer
+
+
+@pytest.mark.parametrize("layer", [steepest_gat, steepest_transformer])
+def test_the_jacobian_stays_bounded_while_inputs_grow_and_does_not_without_the_norm(layer):
     # Node 0 sees two neighbours with equal scores and opposite features: there the softmax is steepest,
     # and moving a score by a unit moves the output by the distance of the features.
     graph = Graph(torch.tensor([[1, 2], [0, 0]]), 3)
-    x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
-    plain, normed = GAT(2, 2, bias=False).double(), GAT(2, 2, bias=False).double()
+    x = torch.tensor([[0.0, 0.0] if layer is steepest_gat else [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]).double()
+    plain, normed = layer(), layer()
     normed.place(LipschitzNorm(1))
-    for layer in (plain, normed):
-        with torch.no_grad():
-            layer.lin.weight.copy_(torch.eye(2))
-            layer.att_src.copy_(torch.tensor([[1.0, 0.0]]))
-            layer.att_dst.zero_()
     scales = (1, 10, 100, 1000)
     without, with_norm = ([largest_stretch(layer, s * x, graph) for s in scales] for layer in (plain, normed))
     assert all(value < 2 for value in with_norm)
     assert without[-1] > 50 * without[0]
 
 
-def deep_gat(norms):
-    torch.manual_seed(0)
-    return DeepGNN(6, 3, GAT, num_layers=30, hidden_channels=4, norms=norms, activation="elu", decoder="linear")
-
-
-def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(graph):
-    stack = deep_gat([LipschitzNorm])
+@pytest.mark.parametrize("layer", [GAT, GATv2, Transformer])
+def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(layer, graph):
+    norms = [LipschitzNorm]
+    stack = DeepGNN(6, 3, layer, num_layers=30, hidden_channels=4, norms=norms, activation="elu", decoder="linear")
     with torch.no_grad():
-        stack.layers[0].lin.weight.mul_(1e-30)  # squares underflow in float32 from here on
+        for name, weight in stack.layers[0].named_parameters():
+            if "lin" in name:
+                weight.mul_(1e-30)  # squares underflow in float32 from here on
     x = torch.randn(9, 6)
     x[0] = 0
     stack(x, graph).sum().backward()
@@ -109,23 +181,38 @@ def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(grap
     assert (stack.layers[0](stack.encoder(x), graph).square() == 0).any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("zeroed", [["query"], ["key"], ["value"], ["query", "key"], ["key", "value"]])
+def test_queries_keys_or_values_of_zero_give_finite_gradients(zeroed, dtype, graph):
+    parts = {name: torch.randn(9, 2, 3, dtype=dtype) for name in ("query", "key", "value")}
+    for name in parts:
+        if name in zeroed:
+            parts[name][:] = 0
+        parts[name].requires_grad_()
+    scores = edge_dot(parts["query"], parts["key"], graph)
+    LipschitzNorm(2)(scores, QuadraticScore(**parts), graph).square().sum().backward()
+    assert all(part.grad.isfinite().all() for part in parts.values())
+
+
 def test_without_its_guard_the_norm_has_no_finite_gradient_there(graph, monkeypatch):
     monkeypatch.setattr("gnn_depth.nn.norms.lipschitz.TINY", 0.0)
-    layer = GAT(2, 3)
-    layer.place(LipschitzNorm(1))
-    x = torch.zeros(9, 2, requires_grad=True)
-    layer(x, graph).sum().backward()
-    assert not x.grad.isfinite().all()
+    for layer in (GAT(2, 3), Transformer(2, 3, bias=False)):
+        layer.place(LipschitzNorm(1))
+        x = torch.zeros(9, 2, requires_grad=True)
+        layer(x, graph).sum().backward()
+        assert not x.grad.isfinite().all()
 
 
-def test_zero_rows_of_half_precision_stay_finite(graph):
-    layer = GAT(2, 3).half()
+@pytest.mark.parametrize("layer", [GAT(2, 3), Transformer(2, 3, bias=False)], ids=["gat", "transformer"])
+def test_zero_rows_of_half_precision_stay_finite(layer, graph):
+    layer = layer.half()
     layer.place(LipschitzNorm(1))
     x = torch.zeros(9, 2, dtype=torch.float16, requires_grad=True)
     layer(x, graph).sum().backward()
     assert x.grad.isfinite().all()
 
 
-def test_a_scale_that_is_not_positive_is_refused():
-    with pytest.raises(ValueError, match="scale of LipschitzNorm must be positive, not 0"):
-        LipschitzNorm(1, scale=0.0)
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_a_scale_that_is_not_positive_is_refused(scale):
+    with pytest.raises(ValueError, match=f"scale of LipschitzNorm must be positive, not {scale}"):
+        LipschitzNorm(1, scale=scale)

@@ -3,7 +3,8 @@ import torch
 from torch_geometric.nn import PairNorm as Reference
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.norms import PairNorm
+from gnn_depth.nn.norms import PairNorm, PairNormSI
+from tests import reference_norms
 
 NO_EDGES = torch.zeros(2, 0, dtype=torch.long)
 one_graph = Graph(NO_EDGES, 6)
@@ -17,6 +18,25 @@ def test_it_agrees_with_pytorch_geometric(graph):
     torch.testing.assert_close(PairNorm(4, scale=2.0)(x, graph), expected)
 
 
+@pytest.mark.parametrize("graph", [one_graph, two_graphs])
+def test_scaled_individually_it_agrees_with_pytorch_geometric_up_to_the_guard(graph):
+    x = 100 * torch.randn(6, 4, dtype=torch.float64)
+    expected = Reference(scale=2.0, scale_individually=True)(x, graph.node_to_graph)
+    torch.testing.assert_close(PairNormSI(4, scale=2.0)(x, graph), expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(("norm", "loop"), [(PairNorm, reference_norms.pair), (PairNormSI, reference_norms.pair_si)])
+def test_values_and_gradients_are_those_of_a_loop(norm, loop, together):
+    x = torch.randn(14, 4, dtype=torch.float64, requires_grad=True)
+    reference_norms.assert_same(norm(4, scale=2.0)(x, together.whole), loop(x, together.whole, 2.0), [x])
+
+
+def test_scaled_individually_every_node_has_the_same_norm_but_one_at_the_mean():
+    x = torch.tensor([[3.0, 4.0], [-3.0, -4.0], [1e3, 0.0], [-1e3, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    norms = PairNormSI(2, scale=2.0)(x, one_graph).norm(dim=-1)
+    torch.testing.assert_close(norms, torch.tensor([2.0, 2.0, 2.0, 2.0, 0.0, 0.0]))
+
+
 def test_it_centres_every_graph():
     out = PairNorm(4)(torch.randn(6, 4) + 5, two_graphs)
     torch.testing.assert_close(out[:2].mean(0), torch.zeros(4), atol=1e-6, rtol=0)
@@ -28,18 +48,20 @@ def test_it_is_unmoved_by_shifting_and_scaling_its_input():
     torch.testing.assert_close(norm(3 * x + 7, one_graph), norm(x, one_graph))
 
 
-def test_identical_nodes_stay_identical_and_have_gradients_of_a_bearable_size():
+@pytest.mark.parametrize("norm", [PairNorm, PairNormSI])
+def test_identical_nodes_stay_identical_and_have_gradients_of_a_bearable_size(norm):
     x = torch.ones(6, 4, requires_grad=True)
-    out = PairNorm(4)(x, one_graph)
+    out = norm(4)(x, one_graph)
     (out * torch.randn(6, 4)).sum().backward()
     assert (out == 0).all()
     assert 0 < x.grad.abs().max() < 1e4
 
 
+@pytest.mark.parametrize("norm", [PairNorm, PairNormSI])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_squares_of_half_precision_neither_overflow_nor_vanish(dtype):
+def test_squares_of_half_precision_neither_overflow_nor_vanish(norm, dtype):
     x = torch.randn(6, 4)
     for size in (1e-3, 1e3):
-        out = PairNorm(4)((size * x).to(dtype), one_graph)
+        out = norm(4)((size * x).to(dtype), one_graph)
         assert out.dtype == dtype
-        torch.testing.assert_close(out.float(), PairNorm(4)(size * x, one_graph), rtol=0.05, atol=0.02)
+        torch.testing.assert_close(out.float(), norm(4)(size * x, one_graph), rtol=0.05, atol=0.02)

@@ -1,0 +1,127 @@
+r"""Upper bounds of the Lipschitz constants of attention layers, at any input: what normed scores are good for.
+
+One head at node i gives :math:`o_i = \sum_j p_j v_j` over its n incoming edges, :math:`v_j = W_v x_j`. It moves by
+
+.. math:: d o_i = \sum_j p_j W_v \, dx_j + T_i, \qquad T_i = \sum_j p_j \, ds_j \, (v_j - o_i)
+
+*Values.* Scores in :math:`[-\alpha, \alpha]` give :math:`\sum_j p_j^2 \le \max_j p_j \le 1 / (1 + (n-1) e^{-2\alpha})`;
+call its root :math:`\rho_n`, at most :math:`e^\alpha / \sqrt n`. By Cauchy and Schwarz the first sum is at most
+:math:`\rho_n \|W_v\| \|dx_{N(i)}\|`, for all heads together with all rows of :math:`W_v`.
+
+*Scores.* The variance of the values is at most their mean square, so :math:`\|T_i\| \le \max_j |ds_j| \max_j \|v_j\|`.
+
+For linear and additive scores of :math:`d_i = W_d x_i` and :math:`v_j`, divided by :math:`\|a\| R / \alpha` with
+:math:`R = \max_k \sqrt{\|d_i\|^2 + \|v_k\|^2} \ge \max_j \|v_j\|`, the score and the divisor each add at most
+:math:`\alpha \max_k \sqrt{\|dd_i\|^2 + \|dv_k\|^2} / R` to :math:`|ds_j|`. Squared and summed over heads,
+
+.. math:: \|T_i\| \le 2 \alpha \, \| [W_d; W_v] \| \, \|dx_{N(i) \cup \{i\}}\|
+
+with the matrices stacked; :math:`\alpha \sqrt 8 \|W\|` where they are one. A LeakyReLU of slope c, after the norm or
+inside the score, multiplies :math:`\alpha` by max(1, |c|).
+
+For quadratic scores divided by a multiple of :math:`M = \max(uv, uw, vw)`, where u, v, w are the sizes of the query and
+of the largest key and value, :math:`|s_j| \le \alpha u v / M`. The score adds at most :math:`\alpha (\|dq_i\| + \max_k
+\|dk_k\|)` to :math:`|ds_j| w`, and M adds at most :math:`\alpha` times the changes of those two of u, v, w whose
+product it is. In each case that is at most :math:`\alpha \sqrt 8` times the root of the three squares' sum, so
+
+.. math:: \|T_i\| \le \sqrt 8 \alpha \, \| [W_q; W_k; W_v] \| \, \|dx_{N(i) \cup \{i\}}\|
+
+*All nodes.* With :math:`L_i` the sum of both, :math:`\sum_i L_i^2 \|dx_{N(i) \cup \{i\}}\|^2` counts :math:`dx_j` at
+every node that reads it, so
+
+.. math:: \|J\|^2 \le \max_j \sum_{i : \, j \in N(i) \cup \{i\}} L_i^2, \qquad L_i = \rho_{n_i} \|W_v\| +
+    \begin{cases} 2 \alpha \| [W_d; W_v] \| \\ \sqrt 8 \alpha \| [W_q; W_k; W_v] \| \end{cases}
+
+A node with one edge has :math:`L_i = \|W_v\|`, its softmax is constant; a repeated edge counts as often as it is
+there. The norm's guards against zero make divisors larger and their changes smaller, so the bound holds with them, and
+at a tie of maxima, where the derivative is a mean of several. Attention dropout is off, as in evaluation.
+
+This is the theorem of Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021,
+:math:`e^\alpha \sqrt{m/n} + \alpha \sqrt 8` for m queries that share n keys, node by node and with the weights. Its
+second term has no m, since there one size serves all queries; in form ``paper`` each node has its own.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import AttentionLayer
+
+
+def of_linear_scores(
+    layer: AttentionLayer, weight_dst: Tensor, weight_src: Tensor, graph: Graph, slope: float = 1.0
+) -> float | None:
+    """The bound of attention whose linear or additive scores are made of two linear maps, the second one the values'.
+
+    Args:
+        layer: Has the score norms.
+        weight_dst, weight_src: The maps.
+        graph: The edges, with the self-loops that the layer adds.
+        slope: Of the LeakyReLU that scores pass, or that is inside them.
+
+    Returns:
+        None where nothing bounds the scores.
+    """
+    alpha = bound_of_scores(layer)
+    if alpha is None:
+        return None
+    alpha *= max(1.0, abs(slope))
+    scores = 2 * alpha * spectral_norm(weight_dst, weight_src)
+    return _of_all_nodes(alpha, spectral_norm(weight_src), scores, graph)
+
+
+def of_quadratic_scores(
+    layer: AttentionLayer, weight_query: Tensor, weight_key: Tensor, weight_value: Tensor, graph: Graph
+) -> float | None:
+    """The bound of attention whose scores are products of linear maps, as :func:`of_linear_scores`."""
+    alpha = bound_of_scores(layer)
+    if alpha is None:
+        return None
+    scores = math.sqrt(8) * alpha * spectral_norm(weight_query, weight_key, weight_value)
+    return _of_all_nodes(alpha, spectral_norm(weight_value), scores, graph)
+
+
+def bound_of_scores(layer: AttentionLayer) -> float | None:
+    """The alpha of a layer's score norm; None without one, and for several: a norm may undo what one before it did."""
+    return layer.score_norms[0].bound(layer.score, layer.out_channels) if len(layer.score_norms) == 1 else None  # type: ignore[operator]
+
+
+def spectral_norm(*weights: Tensor) -> float:
+    """The largest singular value of matrices stacked on one another, in float64; inf if they are not finite."""
+    stacked = torch.cat([weight.detach().cpu().double() for weight in weights])
+    largest = stacked.abs().max().item() if stacked.numel() else 0.0
+    if not 0 < largest < math.inf:
+        return math.inf if largest else 0.0
+    scaled = stacked / largest  # its squares stay within range
+    # Some ten times as fast as singular values, and as exact for the largest one.
+    gram = scaled @ scaled.t() if len(scaled) < scaled.shape[1] else scaled.t() @ scaled
+    return largest * math.sqrt(torch.linalg.eigvalsh(gram)[-1].item())
+
+
+def _of_all_nodes(alpha: float, values: float, scores: float, graph: Graph) -> float:
+    count = graph.in_degree.double()
+    has_choice = count > 1
+    spread = (1 + (count.clamp_min(1) - 1) * math.exp(-2 * alpha)).rsqrt()
+    square = (spread * values + scores * has_choice.double()).square()
+    square_of_source = square.new_zeros(graph.num_sources).index_add(0, graph.source, square[graph.target])
+    reads_itself = torch.zeros_like(has_choice)
+    reads_itself[graph.target[graph.source == graph.target]] = True
+    # What a node does not read as a neighbour it reads as the query.
+    square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
+    return math.sqrt(square_of_source.max().item()) if graph.num_sources else 0.0
+
+
+def why_no_bound(layer: nn.Module) -> str:
+    """What is missing for a bound of a layer that gives none."""
+    norms = getattr(layer, "score_norms", None)
+    if norms is None:
+        return "it has no attention scores"
+    if len(norms) == 0:
+        return "no norm bounds its attention scores"
+    if len(norms) > 1:
+        return "nothing is known of several score norms in a row"
+    if norms[0].bound(layer.score, layer.out_channels) is None:
+        return f"{type(norms[0]).__name__}({norms[0].extra_repr()}) does not bound its scores"
+    return "nothing is known of its other options"

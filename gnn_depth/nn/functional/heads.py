@@ -1,0 +1,26 @@
+"""Dot products of every head of the nodes with vectors of that head."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+# A sum over fewer numbers than a vector register holds is computed number by number.
+NARROW = 16
+
+
+def head_dots(
+    x: Float[Tensor, "nodes heads channels"], *vectors: Float[Tensor, "heads channels"]
+) -> tuple[Float[Tensor, "nodes heads"], ...]:
+    r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of some a.
+
+    Of narrow heads all of them are one matrix product, with the vectors on the blocks of a diagonal: 130,000 nodes of
+    four heads of 8 take half the time forward, and a third of it backward. There one infinite head makes NaN of all
+    products of its node.
+    """
+    heads, channels = x.shape[1:]
+    if channels >= NARROW or any(a.dtype != x.dtype for a in vectors):  # the sum is in the wider type of the two
+        return tuple((x * a).sum(-1) for a in vectors)
+    diagonal = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
+    blocks = torch.cat([(diagonal * a).flatten(1) for a in vectors])
+    return torch.split(F.linear(x.flatten(1), blocks), heads, 1)

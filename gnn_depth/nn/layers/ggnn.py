@@ -1,0 +1,57 @@
+"""Gated graph network."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import uniform
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import Inputs, Layer
+from gnn_depth.nn.functional import aggregate, targets
+from gnn_depth.registry import register
+
+
+@register("layer", "ggnn")
+class GGNN(Layer):
+    r"""Keep a state at every node, and let a gated unit update it with the sum of its neighbours.
+
+    .. math:: x'_i = \mathrm{GRU}(m_i, x_i), \qquad m_i = \sum_{j \in N(i)} x_j W
+
+    where x is padded with zeros to the width of the state. The published network is recurrent: all its rounds share
+    one layer, which is the stack's ``share_layers``.
+    Li, Tarlow, Brockschmidt & Zemel, *Gated Graph Sequence Neural Networks*, ICLR 2016.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of the state, no less than in_channels.
+        bias: Whether the gates have biases.
+
+    Raises:
+        ValueError: The state is narrower than the features.
+    """
+
+    takes_blocks = True
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
+        super().__init__(in_channels, out_channels)
+        if out_channels < in_channels:
+            raise ValueError(
+                f"layer 'ggnn' keeps the features in its state, and {out_channels} channels do not hold {in_channels}: "
+                f"take {in_channels} or more, or a linear encoder before it and a linear decoder after it."
+            )
+        self.weight = nn.Parameter(torch.empty(out_channels, out_channels))
+        self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        uniform(self.out_channels, self.weight)
+        self.gru.reset_parameters()
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        assert isinstance(x, Tensor)
+        missing = self.out_channels - self.in_channels
+        messages = x @ (self.weight[: self.in_channels] if missing else self.weight)
+        received = aggregate(messages.new_ones(graph.num_edges, 1), messages[:, None], graph)[:, 0]
+        state = targets(x, graph)
+        return self.gru(received, F.pad(state, (0, missing)) if missing else state)

@@ -1,0 +1,72 @@
+"""Graph isomorphism network."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import uniform
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import Inputs, Layer, WeightChain
+from gnn_depth.nn.functional import aggregate, targets
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.norms.batch import BatchNorm
+from gnn_depth.registry import register
+
+
+@register("layer", "gin")
+class GIN(Layer):
+    r"""Sum the neighbours, and give the sum to a network of two linear maps.
+
+    .. math:: x'_i = W_2 \, \mathrm{ReLU}(W_1 s_i + b_1) + b_2, \qquad s_i = (1 + \epsilon) x_i + \sum_{j \in N(i)} x_j
+
+    Xu, Hu, Leskovec & Jegelka, *How Powerful are Graph Neural Networks?*, ICLR 2019.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of the outgoing features, and of those between the two maps.
+        eps: epsilon, or what it begins as.
+        train_eps: Whether epsilon is learned.
+        batch_norm: Whether to normalise over the nodes between the first map and the ReLU, as the authors do.
+        bias: Whether to add the b.
+    """
+
+    takes_sparse = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        eps: float = 0.0,
+        train_eps: bool = False,
+        batch_norm: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(in_channels, out_channels)
+        self.takes_blocks = not batch_norm  # which sees all nodes
+        self.initial_eps = eps
+        self.eps: float | nn.Parameter = nn.Parameter(torch.empty(1)) if train_eps else eps
+        self.lin = Linear(in_channels, out_channels, bias=False)
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.batch_norm = BatchNorm(out_channels) if batch_norm else None
+        self.lin_out = Linear(out_channels, out_channels, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.lin.reset_parameters()
+        uniform(self.in_channels, self.bias)
+        self.lin_out.reset_parameters()
+        if self.batch_norm is not None:
+            self.batch_norm.norm.reset_parameters()
+        if isinstance(self.eps, nn.Parameter):
+            nn.init.constant_(self.eps, self.initial_eps)
+
+    def weight_chain(self) -> WeightChain:
+        return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,))
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        h = self.lin(x)  # before the sum, which is then no wider than the output
+        out = (1 + self.eps) * targets(h, graph)
+        out = out + aggregate(h.new_ones(graph.num_edges, 1), h[:, None], graph)[:, 0]
+        out = out if self.bias is None else out + self.bias
+        out = out if self.batch_norm is None else self.batch_norm(out, graph)
+        return self.lin_out(out.relu())

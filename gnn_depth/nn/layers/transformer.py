@@ -1,0 +1,123 @@
+"""Graph transformer: attention with dot-product scores over neighbourhoods."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import uniform
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
+from gnn_depth.nn.bounds import of_quadratic_scores, spectral_norm
+from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.scores import QuadraticScore
+from gnn_depth.registry import register
+
+
+@register("layer", "transformer")
+class Transformer(AttentionLayer):
+    r"""Average values of the neighbours with weights that the product of a query and a key decides.
+
+    .. math::
+        q, k, v = W_q x + b_q, \; W_k x + b_k, \; W_v x + b_v, \quad s_{ij} = \frac{q_i \cdot k_j}{\sqrt C}, \quad
+        \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i)} s_{ij}, \quad m_i = \sum_j \alpha_{ij} v_j
+
+    for each head; the heads are concatenated. The node itself, :math:`r_i = W_r x_i + b_r`, is added,
+    :math:`x'_i = m_i + r_i`, or mixed in by a learned gate,
+
+    .. math:: x'_i = \beta_i r_i + (1 - \beta_i) m_i, \quad
+        \beta_i = \mathrm{sigmoid}(g_m \cdot m_i + g_r \cdot r_i + g_d \cdot (m_i - r_i))
+
+    Score norms act on s. A node without neighbours receives zero.
+    Shi et al., *Masked Label Prediction: Unified Message Passing Model for Semi-Supervised Classification*, IJCAI 2021.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        dropout: Probability of dropping an attention weight in training.
+        bias: Whether to add the b.
+        root_weight: Whether r is added.
+        beta: Whether a gate mixes m and r.
+        self_loops: Whether every node is its own neighbour too.
+        split_heads: Whether out_channels is the width of all heads together.
+
+    Raises:
+        ValueError: There is a gate and nothing to mix in.
+    """
+
+    takes_sparse = True
+    takes_blocks = True
+    score = QuadraticScore
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        dropout: float = 0.0,
+        bias: bool = True,
+        root_weight: bool = True,
+        beta: bool = False,
+        self_loops: bool = False,
+        split_heads: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads, split_heads)
+        check_probability("dropout", dropout)
+        if beta and not root_weight:
+            raise ValueError("beta true mixes in the node itself, which root_weight false leaves out: change one.")
+        self.dropout = dropout
+        self.self_loops = self_loops
+        self.lin_query, self.lin_key, self.lin_value = (Linear(in_channels, self.width, bias=bias) for _ in range(3))
+        self.lin_root = Linear(in_channels, self.width, bias=bias) if root_weight else None
+        shape = (heads, self.out_channels)
+        gates = [nn.Parameter(torch.empty(shape)) if beta else None for _ in range(3)]
+        self.gate_message, self.gate_root, self.gate_difference = gates
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for lin in (self.lin_query, self.lin_key, self.lin_value, self.lin_root):
+            if lin is not None:
+                lin.reset_parameters()
+        for gate in (self.gate_message, self.gate_root, self.gate_difference):
+            uniform(3 * self.width, gate)
+
+    def weight_chain(self) -> WeightChain:
+        root = () if self.lin_root is None else (self.lin_root.weight,)
+        gates = (self.gate_message, self.gate_root, self.gate_difference)
+        return WeightChain(
+            incoming=(self.lin_value.weight, *root),
+            outgoing=(self.lin_query.weight, self.lin_key.weight, self.lin_value.weight, *root),
+            # A gate reads the neurons and gives none, as the attention of other layers does.
+            attention=tuple(gate for gate in gates if gate is not None),
+        )
+
+    def lipschitz_bound(self, graph: Graph) -> float | None:
+        if self.gate_message is not None:  # a product of two functions of x, of which neither is bounded
+            return None
+        graph = graph.with_self_loops() if self.self_loops else graph
+        weights = (self.lin_query.weight, self.lin_key.weight, self.lin_value.weight)
+        message = of_quadratic_scores(self, *weights, graph)
+        root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.weight)
+        return None if message is None else message + root
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        graph = graph.with_self_loops() if self.self_loops else graph
+        shape = (-1, self.heads, self.out_channels)
+        query = self.lin_query.of_targets(x, graph).view(shape)
+        key, value = self.lin_key(x).view(shape), self.lin_value(x).view(shape)
+        scores = edge_dot(query, key, graph) / self.out_channels**0.5
+        scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
+        alpha = segment_softmax(scores, graph)
+        message = aggregate(dropout(alpha, self.dropout, self.training), value, graph).flatten(1)
+        return message if self.lin_root is None else self._mix(message, self.lin_root.of_targets(x, graph))
+
+    def _mix(
+        self, message: Float[Tensor, "targets outputs"], root: Float[Tensor, "targets outputs"]
+    ) -> Float[Tensor, "targets outputs"]:
+        if self.gate_message is None or self.gate_root is None or self.gate_difference is None:
+            return message + root
+        of_message = (self.gate_message + self.gate_difference).flatten()
+        of_root = (self.gate_root - self.gate_difference).flatten()
+        beta = (message @ of_message + root @ of_root).sigmoid()[:, None]
+        return beta * root + (1 - beta) * message

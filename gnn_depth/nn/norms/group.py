@@ -1,0 +1,88 @@
+"""Differentiable group normalisation."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.nn.functional import widen
+from gnn_depth.nn.norms.options import check_positive
+from gnn_depth.registry import register
+
+
+@register("norm", "group")
+class DiffGroupNorm(FeatureNorm):
+    r"""Share the nodes out among groups, batch-normalise each group, and add some of it to the features.
+
+    .. math::
+        \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}
+        + \beta_g \Big), \qquad s_i = \mathrm{softmax}(W x_i)
+
+    with mu and sigma, by channel, of :math:`s_{ig} x_i` over all nodes of the step in training, and their running
+    averages otherwise. Zhou et al., *Towards Deeper Graph Neural Networks with Differentiable Group Normalization*,
+    NeurIPS 2020.
+
+    Args:
+        channels: Width of the node features.
+        groups: Number of groups.
+        weight: lambda, how much of the normalised groups is added.
+        eps: Added to the variance.
+        momentum: Weight of the newest step in the running averages.
+
+    Raises:
+        ValueError: momentum is outside [0, 1], or another option is not positive.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(
+        self, channels: int, groups: int = 10, weight: float = 0.01, eps: float = 1e-5, momentum: float = 0.1
+    ) -> None:
+        super().__init__(channels)
+        check_positive("DiffGroupNorm", weight=weight, eps=eps)
+        if groups < 1:
+            raise ValueError(f"groups of DiffGroupNorm must be at least 1, not {groups}.")
+        if not 0 <= momentum <= 1:
+            raise ValueError(f"momentum of DiffGroupNorm must be in [0, 1], not {momentum}.")
+        self.weight = weight
+        self.eps = eps
+        self.momentum = momentum
+        self.lin = nn.Linear(channels, groups, bias=False)
+        self.gamma = nn.Parameter(torch.ones(groups, channels))
+        self.beta = nn.Parameter(torch.zeros(groups, channels))
+        self.register_buffer("running_mean", torch.zeros(groups, channels))
+        self.register_buffer("running_var", torch.ones(groups, channels))
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        # PyTorch Geometric's holds several tensors of nodes x groups x channels, and refuses one node in training.
+        # But what is summed over the groups is x times a mixture of the groups' scales, and shifts.
+        wide = widen(x)
+        share = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
+        mean, variance = self._statistics(wide, share)
+        scale = self.gamma * (variance + self.eps).rsqrt()
+        shift = (self.beta - scale * mean).sum(0)
+        return (wide + self.weight * (wide * (share.to(wide.dtype) @ scale.to(wide.dtype)) + shift)).to(x.dtype)
+
+    def _statistics(self, x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of share x features, by group and channel."""
+        if not self.training:
+            return self.running_mean, self.running_var
+        # Where nodes are alike the difference of the moments cancels to a few digits: float64 has them to spare.
+        wide, share = x.double(), share.double()
+        mean = share.t() @ wide / len(x)
+        variance = (share.square().t() @ wide.square() / len(x) - mean.square()).clamp_min(0)
+        mean, variance = mean.to(x.dtype), variance.to(x.dtype)
+        self._remember(mean.detach(), variance.detach(), len(x))
+        return mean, variance
+
+    def _remember(self, mean: Tensor, variance: Tensor, nodes: int) -> None:
+        if nodes > 1:  # one node has no unbiased variance
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+            unbiased = variance * (nodes / (nodes - 1))
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+
+    def extra_repr(self) -> str:
+        return f"weight={self.weight}"

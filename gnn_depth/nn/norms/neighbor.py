@@ -1,0 +1,71 @@
+"""NeighborNorm."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.nn.functional import aggregate, segment_sum, widen
+from gnn_depth.nn.norms.options import check_positive
+from gnn_depth.registry import register
+
+
+@register("norm", "neighbor")
+class NeighborNorm(FeatureNorm):
+    r"""Take the mean of its neighbourhood off each node, divide by the neighbourhood's deviation, scale and shift.
+
+    .. math::
+        \tilde x_i = \gamma \odot \frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \epsilon}} + \beta, \qquad
+        \mu_i = \mathop{\mathrm{mean}}_{j \in N(i) \cup \{i\}} x_j, \qquad
+        \sigma_i^2 = \mathop{\mathrm{mean}}_{j \in N(i) \cup \{i\}} (x_j - \mu_i)^2
+
+    channel by channel, or with one mean and one deviation for all channels of a neighbourhood: then it is the
+    adjacency-wise normalisation of Chen et al., *Learning Graph Normalization for Graph Neural Networks*, 2020.
+    Channel by channel, a node with one neighbour keeps the sign of their difference and a node with none keeps nothing.
+    N(i) sends the edges into i; repeated edges count repeatedly, self-loops once. The NeighborNorm in the code of
+    LipschitzNorm goes by channel too, but does not centre: it only divides by a deviation.
+
+    Args:
+        channels: Width of the node features.
+        per_channel: Whether every channel has a mean and deviation of its own, or all share one of each.
+        eps: Added to the variance.
+        affine: Whether gamma and beta are learned.
+
+    Raises:
+        ValueError: eps is not positive.
+    """
+
+    def __init__(self, channels: int, per_channel: bool = True, eps: float = 1e-5, affine: bool = True) -> None:
+        super().__init__(channels)
+        check_positive("NeighborNorm", eps=eps)
+        self.per_channel = per_channel
+        self.eps = eps
+        self.gamma = nn.Parameter(torch.ones(channels)) if affine else None
+        self.beta = nn.Parameter(torch.zeros(channels)) if affine else None
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        wide = widen(x)
+        mean, variance = self._statistics(x, graph)
+        out = (wide - mean.to(wide.dtype)) / (variance.to(wide.dtype) + self.eps).sqrt()
+        if self.gamma is not None and self.beta is not None:
+            out = self.gamma * out + self.beta
+        return out.to(x.dtype)
+
+    def _statistics(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
+        # From the first two moments, as deviations from each target's mean would be a tensor of edges x channels.
+        # Where neighbours are alike their difference cancels to a few digits: float64 has them to spare.
+        x = x.double()
+        moments = (x, x.square()) if self.per_channel else (x.mean(-1, True), x.square().mean(-1, True))
+        mean, square = (neighbourhood_mean(moment, graph) for moment in moments)
+        return mean, (square - mean.square()).clamp_min(0)
+
+    def extra_repr(self) -> str:
+        return f"per_channel={self.per_channel}"
+
+
+def neighbourhood_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    """Mean over the sources of the edges into each node, and the node itself."""
+    others = (graph.source != graph.target).to(x.dtype)[:, None]
+    total = x + aggregate(others, x[:, None], graph)[:, 0]
+    return total / (1 + segment_sum(others, graph))

@@ -1,0 +1,45 @@
+"""NodeNorm."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.nn.functional import widen
+from gnn_depth.nn.norms.options import check_positive
+from gnn_depth.registry import register
+
+
+@register("norm", "node")
+class NodeNorm(FeatureNorm):
+    r"""Divide each node's features by a root of their own standard deviation; nothing is centred.
+
+    .. math:: \tilde x_i = x_i / \sigma_i^{1/p}, \qquad \sigma_i^2 = \mathrm{var}(x_i) + \epsilon
+
+    with the variance over the channels of the node. Zhou et al., *Understanding and Resolving Performance Degradation
+    in Deep Graph Convolutional Networks*, CIKM 2021; the options' values are those of the authors' configuration.
+
+    Args:
+        channels: Width of the node features.
+        p: Which root; 1 divides by the standard deviation itself, and the larger it is the less is done.
+        eps: Added to the variance.
+
+    Raises:
+        ValueError: An option is not positive.
+    """
+
+    nodewise = True
+
+    def __init__(self, channels: int, p: float = 1.0, eps: float = 1e-5) -> None:
+        super().__init__(channels)
+        check_positive("NodeNorm", p=p, eps=eps)
+        self.p = p
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        wide = widen(x)
+        variance = wide.var(-1, correction=0, keepdim=True)
+        return (wide * (variance + self.eps).pow(-0.5 / self.p)).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

@@ -1,0 +1,14 @@
+"""Checks that the options of norms share."""
+
+import math
+
+
+def check_positive(norm: str, **options: float) -> None:
+    """Refuse options that are not positive.
+
+    Raises:
+        ValueError: One is zero, negative, infinite or not a number.
+    """
+    for name, value in options.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} of {norm} must be positive and finite, not {value}.")

@@ -1,0 +1,195 @@
+"""Tree-NeighborsMatch: the published construction, found again by walking the trees."""
+
+from functools import partial
+from itertools import permutations
+
+import lightning as L
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightning.pytorch.callbacks import EarlyStopping
+
+from gnn_depth.data import TreeNeighborsMatch
+from gnn_depth.data.tree_batches import TreeBatches
+from gnn_depth.nn.layers import GAT
+from gnn_depth.nn.norms import LayerNorm
+from gnn_depth.nn.skips import Residual
+from gnn_depth.training import NodeClassifier
+
+CHECKSUM = "cc1f8f1c091b31a4b290f26819b739053a98b439009a7e2105b2f5192b011655"
+COUNTS = {2: 96, 3: 8000, 4: 16000, 5: 32000, 6: 32000, 7: 32000, 8: 32000}
+
+
+def everyone(data):
+    """All examples as triples: the value of each leaf, the key of the root, the class; what a batch says of them."""
+    batches = [*data.train_dataloader(), *data.val_dataloader()]
+    for batch in batches:
+        key, value = batch.x.view(-1, len(batch.y), 2).unbind(-1)
+        yield from zip(
+            map(tuple, value[-data.num_classes :].T.tolist()), key[0].tolist(), batch.y.tolist(), strict=True
+        )
+
+
+@pytest.mark.parametrize("depth", COUNTS)
+def test_each_depth_has_the_published_number_of_examples_four_fifths_of_them_to_train_on(depth):
+    examples = TreeNeighborsMatch(depth=depth).examples
+    train, held_out = examples.train, examples.held_out
+    assert len(train) + len(held_out) == COUNTS[depth]
+    assert torch.equal(torch.cat([train, held_out]).sort().values, torch.arange(COUNTS[depth]))
+    assert len(train) == (76 if depth == 2 else 0.8 * COUNTS[depth])
+
+
+@pytest.mark.parametrize("depth", [2, 3, 5])
+@pytest.mark.parametrize("stage", ["train", "val"])
+def test_the_class_is_the_value_of_the_leaf_whose_key_the_root_holds(depth, stage):
+    data = TreeNeighborsMatch(depth=depth, batch_size=7)
+    batch = next(iter(data.train_dataloader() if stage == "train" else data.val_dataloader()))
+    senders = {node: set() for node in range(batch.graph.num_nodes)}
+    for source, target in batch.graph.edge_index.T.tolist():
+        senders[target].add(source)
+    assert all(node in sources for node, sources in senders.items())  # self-loops
+    for root in range(7):
+        level, seen = [root], {root}
+        for _ in range(depth):
+            assert all(batch.x[node].tolist() == [0, 0] for node in level if node != root)
+            children = [child for node in level for child in sorted(senders[node] - {node})]
+            assert len(children) == 2 * len(level)
+            level, seen = children, seen | set(children)
+        assert all(senders[leaf] == {leaf} for leaf in level)
+        assert len(seen) == 2 ** (depth + 1) - 1
+        assert {int(batch.graph.node_to_graph[node]) for node in seen} == {root}
+        selected, nothing = batch.x[root].tolist()
+        pairs = batch.x[level].tolist()
+        assert [key for key, _ in pairs] == list(range(1, 2**depth + 1))
+        assert sorted(value for _, value in pairs) == list(range(1, 2**depth + 1))
+        assert (nothing, int(batch.y[root]) + 1) == (0, dict(pairs)[selected])
+
+
+def test_all_permutations_with_all_keys_are_the_examples_of_depth_2():
+    wanted = {(values, key, values[key - 1] - 1) for values in permutations(range(1, 5)) for key in range(1, 5)}
+    found = list(everyone(TreeNeighborsMatch(depth=2, batch_size=10)))
+    assert len(found) == 96
+    assert set(found) == wanted
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_no_two_examples_are_equal_and_every_key_is_asked_for_equally_often(depth):
+    found = list(everyone(TreeNeighborsMatch(depth=depth)))
+    assert len(set(found)) == len(found) == COUNTS[depth]
+    assert len({values for values, _, _ in found}) == 1000
+    assert torch.bincount(torch.tensor([key for _, key, _ in found])).tolist() == [0] + [1000] * 2**depth
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(2, 3), st.floats(0.05, 0.95), st.integers(0, 2**40))
+def test_any_fraction_of_each_class_is_trained_on_and_the_rest_held_out(depth, fraction, seed):
+    examples = TreeNeighborsMatch(depth=depth, train_fraction=fraction, seed=seed).examples
+    count = 24 if depth == 2 else 1000
+    for chosen, size in ((examples.train, round(fraction * count)), (examples.held_out, None)):
+        classes = examples.values[chosen // 2**depth, chosen % 2**depth]
+        assert torch.bincount(classes).tolist() == [0] + [size or count - round(fraction * count)] * 2**depth
+    assert not set(examples.train.tolist()) & set(examples.held_out.tolist())
+
+
+def test_the_examples_are_those_of_every_machine_and_the_global_generator_is_left_alone():
+    torch.manual_seed(0)
+    wanted = torch.rand(2)
+    torch.manual_seed(0)
+    data = TreeNeighborsMatch(depth=5)
+    assert data.checksum == TreeNeighborsMatch(depth=5, batch_size=3, passes=2).checksum == CHECKSUM
+    assert torch.equal(torch.rand(2), wanted)
+
+
+def test_another_depth_seed_or_split_is_another_data_set():
+    options = [{}, {"depth": 4}, {"seed": 1}, {"train_fraction": 0.7}]
+    assert len({TreeNeighborsMatch(**option).checksum for option in options}) == 4
+
+
+def test_sixteen_million_nodes_are_kept_in_less_than_a_megabyte():
+    data = TreeNeighborsMatch(depth=8)
+    assert sum(part.nbytes for part in data.examples.parts) < 2**20
+    assert sum(batch.graph.num_nodes for batch in data.train_dataloader()) == 511 * 25600
+
+
+def test_the_graph_of_a_size_is_built_once():
+    data = TreeNeighborsMatch(depth=2, batch_size=40)
+    first, second = [[batch.graph for batch in data.train_dataloader()] for _ in range(2)]
+    assert [len(graph.node_to_graph) for graph in first] == [7 * 40, 7 * 36]
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
+def test_the_roots_of_a_batch_read_the_levels_below_them_one_by_one():
+    graph = TreeBatches(TreeNeighborsMatch(depth=3).examples).graph(6)
+    sources = 6
+    for nodes in (3, 7, 15, 15):
+        sources = graph.prefix(sources).num_sources
+        assert sources == 6 * nodes
+
+
+def test_the_features_are_columns_of_as_many_values_as_are_said():
+    data = TreeNeighborsMatch(depth=3)
+    batch = next(iter(data.val_dataloader()))
+    assert tuple(batch.x.max(0).values + 1) == data.num_features == (9, 9)
+    assert (data.num_classes, int(batch.y.max()) + 1, data.task) == (8, 8, "multiclass")
+
+
+def test_each_loader_gives_the_examples_of_its_set():
+    data = TreeNeighborsMatch(depth=2, batch_size=50)
+    loaders = (data.train_dataloader(), data.val_dataloader(), data.test_dataloader(), data.predict_dataloader())
+    for loader, which in zip(loaders, (0, 1, 2, 2), strict=True):
+        for batch in loader:
+            assert [bool(mask.all()) for mask in batch.masks] == [place == which for place in range(3)]
+            assert {len(mask) for mask in batch.masks} == {len(batch.y)}
+            assert not any(mask.any() for place, mask in enumerate(batch.masks) if place != which)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"depth": 1}, "depth must be from 2 to 8, not 1"),
+        ({"depth": 9}, "depth must be from 2 to 8, not 9"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"passes": 0}, "passes must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"train_fraction": 1.5}, "train_fraction must be from 0 to 1"),
+        ({"train_fraction": float("nan")}, "train_fraction must be from 0 to 1"),
+        ({"train_fraction": 1.0}, "none to hold out: take from 0.001 to 0.999"),
+        ({"depth": 2, "train_fraction": 0.01}, "24 examples of each value leaves none to train on"),
+    ],
+)
+def test_what_no_set_of_trees_has_is_refused_at_construction(options, words):
+    with pytest.raises(ValueError, match=words):
+        TreeNeighborsMatch(**options)
+
+
+def test_attention_learns_the_trees_of_depth_2_by_heart():
+    torch.manual_seed(0)
+    data = TreeNeighborsMatch(depth=2, batch_size=38, passes=10)
+    model = NodeClassifier(
+        data.num_features,
+        data.num_classes,
+        layer=partial(GAT, heads=4, split_heads=True),
+        norm=[LayerNorm],
+        skip=Residual,
+        num_layers=3,
+        hidden_channels=32,
+        activation="identity",
+        encoder="embedding",
+        norm_after_skip=True,
+        optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.01),
+        compile="off",
+    )
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    stop = EarlyStopping("train/acc", patience=100, mode="max", stopping_threshold=0.999, check_on_train_epoch_end=True)
+    trainer = L.Trainer(
+        max_epochs=30,
+        accelerator="cpu",
+        logger=False,
+        limit_val_batches=0,
+        log_every_n_steps=1,
+        callbacks=[stop],
+        **quiet,
+    )
+    trainer.fit(model, datamodule=data)
+    assert trainer.callback_metrics["train/acc"] == 1

@@ -1,0 +1,87 @@
+import logging
+
+import lightning as L
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from gnn_depth.diagnostics import GradientNorms
+
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+
+class Chain(L.LightningModule):
+    """Nobody's model: x + tanh(W x), several times, and a mean square error."""
+
+    def __init__(self, depth=4, width=3, optimizer=None, factor=1.0, call=None):
+        super().__init__()
+        self.enter = nn.Linear(width, width)
+        self.rounds = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+        self.optimizer = optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+        self.factor = factor
+        self.call = call or (lambda layer, x: layer(x))
+        self.hooked = []
+
+    def states(self, x):
+        """What enters each layer, and what leaves the last."""
+        x = self.enter(x)
+        yield x
+        for layer in self.rounds:
+            x = x + torch.tanh(self.call(layer, x))
+            yield x
+
+    def loss(self, batch):
+        *_, out = self.states(batch[0])
+        return (out.float() if out.dtype == torch.bfloat16 else out).square().mean() * self.factor
+
+    def training_step(self, batch, batch_idx):
+        self.hooked.append(any(layer._forward_pre_hooks for layer in self.rounds))
+        loss = self.loss(batch)
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return self.optimizer(self.parameters())
+
+
+def rows(count=20, width=3, dtype=torch.float64):
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def loader(x, batch_size):
+    return DataLoader(TensorDataset(x), batch_size=batch_size)
+
+
+def chain(**options):
+    torch.manual_seed(0)
+    return Chain(**options).double()
+
+
+def values(callback):
+    """Steps, hidden norms and parameter norms, not as logarithms."""
+    hidden, parameters = callback.sink.measurements()
+    return hidden.steps, 10**hidden.values, 10**parameters.values
+
+
+@pytest.fixture
+def make_trainer(tmp_path):
+    def make(callbacks, **options):
+        quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+        defaults = quiet | {"accelerator": "cpu", "max_epochs": 1, "log_every_n_steps": 1, "default_root_dir": tmp_path}
+        return L.Trainer(callbacks=callbacks, **(defaults | options))
+
+    return make
+
+
+@pytest.fixture
+def measure(make_trainer):
+    """Train a chain and return its callback."""
+
+    def run(module=None, x=None, batch_size=20, cadence=None, callbacks=(), **options):
+        callback = GradientNorms("rounds.*", **(cadence or {}))
+        trainer = make_trainer([callback, *callbacks], **options)
+        trainer.fit(module or chain(), loader(rows() if x is None else x, batch_size))
+        return callback
+
+    return run

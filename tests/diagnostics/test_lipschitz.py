@@ -1,0 +1,160 @@
+import pytest
+import torch
+from torch import nn
+
+import gnn_depth.nn  # noqa: F401  (registers the layers)
+from gnn_depth.diagnostics.lipschitz import Linearised, local_lipschitz
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import AttentionLayer
+from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.registry import registered
+
+LAYERS = registered("layer")
+CASES = [
+    (name, norm)
+    for name, cls in LAYERS.items()
+    for norm in ("none", "lipschitz")[: 1 + issubclass(cls, AttentionLayer)]
+]
+
+
+def make(name, norm):
+    attention = issubclass(LAYERS[name], AttentionLayer)
+    layer = LAYERS[name](5, 5, **({"heads": 2} if attention else {})).double().eval()
+    if norm == "lipschitz":
+        layer.place(LipschitzNorm(2, scale=0.5))
+    return layer
+
+
+def dense(function, x):
+    return torch.autograd.functional.jacobian(function, x).reshape(-1, x.numel())
+
+
+def matrix(values):
+    """A function whose Jacobian has these singular values, and turns what it is given."""
+    left, right = (torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64)).Q for _ in range(2))
+    return left @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ right
+
+
+@pytest.mark.parametrize(("name", "norm"), CASES)
+@pytest.mark.parametrize("kind", ["graph", "no_edges", "one_node"])
+def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(name, norm, kind, graph):
+    structure = {
+        "graph": graph,
+        "no_edges": Graph(torch.zeros(2, 0).long(), 4),
+        "one_node": Graph(torch.zeros(2, 1).long(), 1),
+    }[kind]
+    layer, x = make(name, norm), torch.randn(structure.num_nodes, 5, dtype=torch.float64)
+
+    def function(v):
+        return layer(v, structure)
+
+    expected = torch.linalg.matrix_norm(dense(function, x), 2).item()
+    stretch = local_lipschitz(function, x, tolerance=1e-7, max_iterations=1000)
+    assert stretch.converged
+    assert stretch.value == pytest.approx(expected, rel=1e-6)
+    assert stretch.value <= expected * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("name", "norm"), CASES)
+def test_products_of_every_layer_are_those_of_the_dense_jacobian(name, norm, graph):
+    layer, x = make(name, norm), torch.randn(9, 5, dtype=torch.float64)
+    products, full = Linearised(lambda v: layer(v, graph), x), dense(lambda v: layer(v, graph), x)
+    change, out = torch.randn(full.shape[1], dtype=torch.float64), torch.randn(full.shape[0], dtype=torch.float64)
+    torch.testing.assert_close(products(change), full @ change, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(products.transposed(out), full.t() @ out, rtol=1e-10, atol=1e-12)
+
+
+def test_the_direction_is_the_one_that_is_stretched_most():
+    weight = matrix([3.0, 2.0, 1.0])
+    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), tolerance=1e-10)
+    assert stretch.direction.norm().item() == pytest.approx(1, rel=1e-12)
+    assert (weight @ stretch.direction).norm().item() == pytest.approx(3, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_sizes_that_squared_leave_float32_are_measured(dtype, size):
+    weight = matrix([4.0, 3.9, 1.0, 0.5]).to(dtype)
+    stretch = local_lipschitz(lambda x: size * (weight @ x), torch.ones(4, dtype=dtype), tolerance=1e-6)
+    assert stretch.value == pytest.approx(4 * size, rel=1e-6)
+
+
+def test_close_singular_values_take_far_fewer_rounds_than_power_iteration():
+    values = [1.0, *torch.linspace(0.999, 0.1, 60).tolist()]
+    weight = matrix(values)
+    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(61, dtype=torch.float64), tolerance=1e-6)
+    plain = torch.randn(61, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for _ in range(stretch.iterations):
+        plain = weight.t() @ (weight @ plain)
+        plain = plain / plain.norm()
+    assert stretch.value == pytest.approx(1, rel=1e-7)
+    assert (weight @ plain).norm() < 1 - 1e-4
+
+
+def test_equal_singular_values_end_it_at_once():
+    stretch = local_lipschitz(lambda x: 2 * x, torch.zeros(50))
+    assert stretch.value == pytest.approx(2, rel=1e-6)
+    assert stretch.iterations == 1
+
+
+def test_an_earlier_direction_saves_most_of_the_work():
+    weight = matrix(torch.linspace(2, 1, 80).tolist())
+    x = torch.zeros(80, dtype=torch.float64)
+    first = local_lipschitz(lambda x: weight @ x, x)
+    moved = weight + 1e-4 * torch.randn(80, 80, dtype=torch.float64)
+    again = local_lipschitz(lambda x: moved @ x, x, first.direction.to(torch.bfloat16))
+    assert again.converged
+    assert again.iterations < first.iterations / 2
+    assert again.value == pytest.approx(torch.linalg.matrix_norm(moved, 2).item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("start", [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+def test_a_start_that_leads_nowhere_is_replaced(start):
+    weight = torch.diag(torch.tensor([2.0, 1.0, 0.0], dtype=torch.float64))
+    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), torch.tensor(start))
+    assert stretch.value == pytest.approx(2, rel=1e-4)
+
+
+def test_a_function_that_does_not_move_has_constant_zero():
+    stretch = local_lipschitz(lambda x: 0 * x + 3, torch.ones(4))
+    assert (stretch.value, stretch.direction, stretch.converged) == (0.0, None, True)
+
+
+@pytest.mark.parametrize("function", [lambda x: x * torch.nan, lambda x: x * torch.inf, lambda x: (x - 1).abs().sqrt()])
+def test_a_jacobian_that_is_not_finite_has_none(function):
+    stretch = local_lipschitz(function, torch.ones(4))
+    assert stretch.value != stretch.value
+    assert not stretch.converged
+
+
+def test_rounds_are_limited_and_it_says_so():
+    weight = matrix([1.0, *torch.linspace(0.9999, 0.1, 60).tolist()])
+    stretch = local_lipschitz(
+        lambda x: weight @ x, torch.zeros(61, dtype=torch.float64), max_iterations=3, tolerance=1e-9
+    )
+    assert (stretch.iterations, stretch.converged) == (3, False)
+    assert 0.5 < stretch.value < 1
+
+
+def test_it_is_the_same_in_every_call_and_takes_no_random_numbers_of_others():
+    layer, x = nn.Linear(6, 4), torch.randn(6)
+    state = torch.get_rng_state()
+    first, second = (local_lipschitz(layer, x) for _ in range(2))
+    assert first.value == second.value
+    assert torch.equal(first.direction, second.direction)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_parameters_get_no_gradients_and_keep_no_graph():
+    layer = nn.Linear(6, 4)
+    stretch = local_lipschitz(layer, torch.randn(3, 6, requires_grad=True))
+    assert stretch.value == pytest.approx(torch.linalg.matrix_norm(layer.weight, 2).item(), rel=1e-4)
+    assert layer.weight.grad is None
+    assert not stretch.direction.requires_grad
+
+
+def test_a_tolerance_below_that_of_the_type_is_the_types():
+    weight = torch.randn(40, 30)
+    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(30), tolerance=0.0)
+    assert stretch.converged
+    assert stretch.value == pytest.approx(torch.linalg.matrix_norm(weight, 2).item(), rel=1e-5)

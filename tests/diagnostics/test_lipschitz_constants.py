@@ -1,0 +1,190 @@
+import csv
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import nn
+
+from gnn_depth import measurements
+from gnn_depth.data import SyntheticCitation
+from gnn_depth.diagnostics import LipschitzConstants
+from gnn_depth.diagnostics.calls import evaluating, recorded_calls
+from gnn_depth.nn.functional import sparse_features
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
+from gnn_depth.training import NodeClassifier
+from tests.diagnostics.conftest import Chain, chain, loader, rows
+
+
+@pytest.fixture
+def data():
+    return SyntheticCitation(
+        num_nodes=60, num_edges=120, num_features=8, num_classes=3, num_train_per_class=5, num_val=10, num_test=10
+    )
+
+
+def classifier(norm=(LipschitzNorm,), num_layers=3, dropout=0.5, layer=GAT, **options):
+    torch.manual_seed(0)
+    return NodeClassifier(8, 3, layer, list(norm), num_layers=num_layers, hidden_channels=4, dropout=dropout, **options)
+
+
+def curves(folder):
+    events = EventAccumulator(str(folder)).Reload()
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def exact(layer, x, graph):
+    jacobian = torch.autograd.functional.jacobian(lambda v: layer(v, graph), x)
+    return torch.linalg.matrix_norm(jacobian.reshape(-1, x.numel()), 2).item()
+
+
+def test_first_every_so_often_and_last_with_the_trained_model(make_trainer, data, tmp_path):
+    model, callback = classifier(), LipschitzConstants(every_n_epochs=2, tolerance=1e-6)
+    first = [layer.lipschitz_bound(data.batch.graph) for layer in model.stack.layers]
+    make_trainer([callback], max_epochs=5, logger=TensorBoardLogger(tmp_path)).fit(model, data)
+    measured, bounds = callback.sink.measurements()
+    assert measured.steps.tolist() == [0, 2, 4, 5]
+    assert (measured.values <= bounds.values).all()
+    assert 10 ** bounds.values[0] == pytest.approx(first)
+    graph, model = data.batch.graph, model.eval()
+    assert 10 ** bounds.values[-1] == pytest.approx([layer.lipschitz_bound(graph) for layer in model.stack.layers])
+    with torch.no_grad():
+        x = model.stack.encoder(data.batch.x)
+    assert 10 ** measured.values[-1, 0] == pytest.approx(exact(model.stack.layers[0], x, graph), rel=1e-4)
+
+
+def test_curves_and_arrays_have_every_layer_and_the_product(make_trainer, data, tmp_path):
+    logger = TensorBoardLogger(tmp_path)
+    make_trainer([LipschitzConstants()], max_epochs=1, logger=logger).fit(classifier(), data)
+    tags, folder = curves(logger.log_dir), tmp_path / "lightning_logs" / "version_0"
+    for name in ("measured", "bound"):
+        saved = measurements.load(folder, f"lipschitz_{name}")
+        assert saved.values.shape == (2, 3)
+        of_layers = [dict(tags[f"lipschitz/{name}_log10/layer_00{layer}"]) for layer in (1, 2, 3)]
+        assert [curve[0] for curve in of_layers] == pytest.approx(saved.values[0].tolist(), rel=1e-5)
+        assert dict(tags[f"lipschitz/{name}_log10/product"])[0] == pytest.approx(saved.values[0].sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("norm", [(), (LipschitzNorm,), (BatchNorm,)])
+def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, data, tmp_path, norm):
+    losses, states = [], []
+    for callbacks in ([], [LipschitzConstants(every_n_epochs=1)]):
+        logger = CSVLogger(tmp_path)
+        model = classifier(norm)
+        make_trainer(callbacks, max_epochs=4, logger=logger, log_every_n_steps=1).fit(model, data)
+        text = (Path(logger.log_dir) / "metrics.csv").read_text()
+        losses.append([(row["train/loss"], row["val/loss"]) for row in csv.DictReader(text.splitlines())])
+        states.append((model.state_dict(), torch.get_rng_state()))
+    assert len(losses[0]) >= 4
+    assert losses[0] == losses[1]
+    assert all(torch.equal(value, states[1][0][name]) for name, value in states[0][0].items())
+    assert torch.equal(states[0][1], states[1][1])
+
+
+def test_layers_without_a_bound_have_none_and_are_measured(make_trainer, data, tmp_path):
+    callback, logger = LipschitzConstants(), TensorBoardLogger(tmp_path)
+    make_trainer([callback], logger=logger).fit(classifier((), layer=GCN), data)
+    measured, bounds = callback.sink.measurements()
+    assert torch.tensor(bounds.values).isnan().all()
+    assert torch.tensor(measured.values).isfinite().all()
+    assert not [tag for tag in curves(logger.log_dir) if "bound" in tag]
+
+
+def test_layers_of_any_module_are_measured_by_name(make_trainer):
+    model, callback = chain(depth=3), LipschitzConstants("rounds.*", tolerance=1e-8)
+    model.forward = lambda batch: list(model.states(batch[0]))
+    expected = [torch.linalg.matrix_norm(layer.weight, 2).item() for layer in model.rounds]
+    make_trainer([callback]).fit(model, loader(rows(), 20))
+    assert 10 ** callback.sink.measurements()[0].values[0] == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, data):
+    model, callback = classifier(share_layers=True, dropout=0.0), LipschitzConstants(tolerance=1e-6)
+    make_trainer([callback]).fit(model, data)
+    first = 10 ** callback.sink.measurements()[0].values[0]
+    assert len(set(first.tolist())) == 3
+    graph, state = data.batch.graph, classifier(share_layers=True).eval()
+    with torch.no_grad():
+        x = state.stack.encoder(data.batch.x)
+        for value in first:
+            assert value == pytest.approx(exact(state.stack.layers[0], x, graph), rel=1e-4)
+            x = state.stack.activation(state.stack.layers[0](x, graph))
+
+
+def test_sparse_features_are_measured_as_what_they_are():
+    x = torch.zeros(300, 250)
+    x[torch.arange(300), torch.arange(300) % 250] = 2.0
+    layer, seen = nn.Identity(), sparse_features(x)
+    with recorded_calls([layer]) as calls:
+        layer(seen)
+    assert not isinstance(seen, torch.Tensor)
+    assert torch.equal(calls[0].x, x)
+
+
+def test_a_diverged_layer_is_not_a_number_and_stops_nothing(make_trainer):
+    model, callback = chain(depth=2), LipschitzConstants("rounds.*")
+    model.forward = lambda batch: list(model.states(batch[0]))
+    model.rounds[1].weight.data[0, 0] = math.inf
+    make_trainer([callback]).fit(model, loader(rows(), 20))
+    values = callback.sink.measurements()[0].values[0]
+    assert not math.isnan(values[0])
+    assert math.isnan(values[1])
+
+
+def test_what_was_measured_before_an_exception_is_kept(make_trainer, data, tmp_path):
+    class Stop(LipschitzConstants):
+        def on_train_epoch_end(self, trainer, pl_module):
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        make_trainer([Stop()], logger=TensorBoardLogger(tmp_path)).fit(classifier(), data)
+    assert measurements.load(tmp_path / "lightning_logs" / "version_0", "lipschitz_measured").steps.tolist() == [0]
+
+
+def test_modes_are_restored_one_by_one_and_hooks_are_gone():
+    model = nn.Sequential(nn.Dropout(), nn.Linear(3, 3), nn.Dropout())
+    model[0].eval()
+    state = torch.get_rng_state()
+    with pytest.raises(TypeError), evaluating(model), recorded_calls(list(model)):
+        model(torch.rand(3) if model.training else "an error in between")
+    assert [part.training for part in model] == [False, True, True]
+    with evaluating(model):
+        torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not any(part._forward_pre_hooks for part in model)
+
+
+@pytest.mark.parametrize("options", [{"every_n_epochs": 0}, {"iterations": -1}, {"tolerance": 0.0}])
+def test_numbers_that_are_not_positive_are_refused(options):
+    ((name, value),) = options.items()
+    with pytest.raises(ValueError, match=f"{name} of LipschitzConstants must be positive, not {value}"):
+        LipschitzConstants(**options)
+
+
+def test_a_name_that_no_module_has_is_answered_with_those_there_are(make_trainer, data):
+    with pytest.raises(MisconfigurationException, match=r"Did you mean 'stack.layers.\*'"):
+        make_trainer([LipschitzConstants("stack.layer.*")]).fit(classifier(), data)
+
+
+def test_bounds_are_asked_for_with_all_other_arguments(make_trainer):
+    class Known(nn.Linear):
+        def forward(self, x, factor, *, shift):
+            return factor * super().forward(x) + shift
+
+        def lipschitz_bound(self, factor, *, shift):
+            return factor * 7.0
+
+    model = Chain(call=partial(lambda layer, x: layer(x, 2.0, shift=1.0))).double()
+    model.rounds = nn.ModuleList([Known(3, 3).double()])
+    model.forward = lambda batch: list(model.states(batch[0]))
+    callback = LipschitzConstants("rounds.*", tolerance=1e-8)
+    expected = 2 * torch.linalg.matrix_norm(model.rounds[0].weight, 2).item()
+    make_trainer([callback]).fit(model, loader(rows(), 20))
+    measured, bounds = callback.sink.measurements()
+    assert 10 ** measured.values[0, 0] == pytest.approx(expected, rel=1e-8)
+    assert 10 ** bounds.values[0, 0] == pytest.approx(14)

@@ -1,0 +1,139 @@
+import csv
+
+import lightning as L
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from gnn_depth import measurements
+from gnn_depth.diagnostics import GradientNorms, sink
+from tests.diagnostics.conftest import chain, loader, rows, values
+
+HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"
+
+
+class Raise(L.Callback):
+    def __init__(self, error, step):
+        self.error, self.step = error, step
+
+    def on_train_batch_end(self, trainer, *args):
+        if trainer.global_step == self.step:
+            raise self.error
+
+
+@pytest.fixture
+def board(tmp_path):
+    return TensorBoardLogger(tmp_path, name="run", version="")
+
+
+def scalars(folder):
+    events = EventAccumulator(str(folder)).Reload()
+    return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"] if tag.startswith("gradient_norm/")}
+
+
+def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):
+    callback = measure(logger=board, max_epochs=3)
+    assert measurements.names(tmp_path / "run") == [HIDDEN, PARAMETERS]
+    for measured in callback.sink.measurements():
+        saved = measurements.load(tmp_path / "run", measured.name)
+        assert saved.steps.tolist() == [0, 1, 2]
+        assert saved.layers.tolist() == [1, 2, 3, 4]
+        assert saved.log10
+        assert np.array_equal(saved.values, measured.values)
+
+
+def test_curves_are_logarithms_at_their_steps(measure, board, tmp_path):
+    steps, hidden, parameters = values(measure(logger=board, max_epochs=3))
+    found = scalars(tmp_path / "run")
+    assert len(found) == 8
+    for kind, expected in (("hidden", hidden), ("parameters", parameters)):
+        curve = found[f"gradient_norm/{kind}_log10/layer_002"]
+        assert [event.step for event in curve] == steps.tolist()
+        assert [event.value for event in curve] == pytest.approx(np.log10(expected[:, 1]), rel=1e-6)
+
+
+def test_a_table_of_metrics_gets_no_columns(measure, board, tmp_path):
+    table = CSVLogger(tmp_path / "table", name="", version="")
+    measure(logger=[board, table], max_epochs=2, log_every_n_steps=1)
+    with (tmp_path / "table" / "metrics.csv").open() as file:
+        assert set(next(csv.reader(file))) == {"epoch", "loss", "step"}
+
+
+@pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16), (200, 16)])
+def test_of_many_layers_some_have_curves_the_first_and_the_last_too(measure, board, tmp_path, depth, curves):
+    measure(chain(depth=depth), logger=board)
+    tags = sorted(tag for tag in scalars(tmp_path / "run") if "hidden" in tag)
+    assert len(tags) == curves
+    assert tags[0].endswith("layer_001")
+    assert tags[-1].endswith(f"layer_{depth:03d}")
+    assert measurements.load(tmp_path / "run", HIDDEN).values.shape == (1, depth)
+
+
+@pytest.mark.parametrize(("error", "raised"), [(OSError("gone"), OSError), (KeyboardInterrupt(), SystemExit)])
+def test_what_was_measured_before_an_exception_is_kept(measure, board, tmp_path, error, raised):
+    module = chain()
+    with pytest.raises(raised):
+        measure(module, logger=board, max_epochs=9, callbacks=[Raise(error, 4)])
+    for name in (HIDDEN, PARAMETERS):
+        assert measurements.load(tmp_path / "run", name).steps.tolist() == [0, 1, 2, 3]
+    assert len(scalars(tmp_path / "run")["gradient_norm/hidden_log10/layer_001"]) == 4
+    assert not any(layer._forward_pre_hooks for layer in module.rounds)
+
+
+def test_a_full_disk_does_not_hide_the_exception_before_it(measure, board, monkeypatch):
+    def full(*args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(sink, "save", full)
+    with (
+        pytest.warns(UserWarning, match="could not be saved: no space left"),
+        pytest.raises(RuntimeError, match="the real one"),
+    ):
+        measure(logger=board, callbacks=[Raise(RuntimeError("the real one"), 1)])
+
+
+def test_rows_are_handed_on_in_blocks_and_written_now_and_then(measure, board, monkeypatch):
+    written, moved = [], []
+    monkeypatch.setattr(sink, "SECONDS", 1e9)
+    monkeypatch.setattr(sink, "save", lambda folder, measurement: written.append(len(measurement.steps)))
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(tuple(self.shape)) or self)
+    measure(logger=board, max_epochs=120)
+    assert [shape for shape in moved if shape[1:] == (2, 4)] == [(51, 2, 4), (51, 2, 4), (18, 2, 4)]
+    assert written == [120, 120]
+
+
+def test_a_long_training_is_written_before_it_ends(measure, board, monkeypatch):
+    written = []
+    monkeypatch.setattr(sink, "SECONDS", -1)
+    monkeypatch.setattr(sink, "SAVE_SECONDS", -1)
+    monkeypatch.setattr(sink, "SAVE_SHARE", 1e9)
+    monkeypatch.setattr(sink, "save", lambda folder, measurement: written.append(len(measurement.steps)))
+    measure(logger=board, max_epochs=3)
+    assert written == [1, 1, 2, 2, 3, 3, 3, 3]
+
+
+def test_a_run_without_a_folder_writes_nothing(measure, tmp_path):
+    callback = measure(max_epochs=2)
+    assert values(callback)[0].tolist() == [0, 1]
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_a_resumed_training_goes_on_with_the_arrays(measure, make_trainer, board, tmp_path):
+    whole = values(measure(max_epochs=5))
+    first = GradientNorms("rounds.*")
+    trainer = make_trainer([first], max_epochs=2)
+    trainer.fit(chain(), loader(rows(), 20))
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    second = GradientNorms("rounds.*")
+    resumed = make_trainer([second], max_epochs=5, logger=board)
+    resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    for ours, expected in zip(values(second), whole):
+        assert ours == pytest.approx(expected, rel=1e-12)
+    assert measurements.load(tmp_path / "run", HIDDEN).steps.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_exact_zero_is_kept_as_minus_infinity(measure, board, tmp_path):
+    measure(chain(factor=0.0), logger=board)
+    assert np.isneginf(measurements.load(tmp_path / "run", HIDDEN).values).all()

@@ -1,0 +1,97 @@
+import pytest
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from torch import nn
+
+from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
+
+
+@pytest.fixture
+def stack():
+    def layer():
+        return nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+
+    root = nn.Module()
+    root.stack = nn.Module()
+    root.stack.layers = nn.ModuleList(layer() for _ in range(12))
+    root.stack.states = nn.ModuleList(nn.Identity() for _ in range(11))
+    return root
+
+
+def test_a_star_stands_for_one_part_of_a_name(stack):
+    assert list(select(stack, "stack.layers.*")) == [f"stack.layers.{place}" for place in range(12)]
+    assert list(select(stack, "*.layers.1[01].0")) == ["stack.layers.10.0", "stack.layers.11.0"]
+    assert list(select(stack, "stack")) == ["stack"]
+
+
+def test_a_module_of_two_names_is_found_under_both(stack):
+    stack.stack.layers[1] = stack.stack.layers[0]
+    found = select(stack, "stack.layers.[01]")
+    assert list(found) == ["stack.layers.0", "stack.layers.1"]
+    assert found["stack.layers.0"] is found["stack.layers.1"]
+
+
+def test_a_name_that_does_not_exist_is_answered_with_the_nearest(stack):
+    with pytest.raises(MisconfigurationException) as error:
+        select(stack, "stack.layer.*")
+    assert str(error.value) == (
+        "no module of Module is called 'stack.layer.*'. Did you mean 'stack.layers.*'? "
+        "Available: stack, stack.layers, stack.states, stack.layers.*, stack.states.*, stack.layers.*.*."
+    )
+
+
+def test_of_many_names_an_error_lists_some():
+    root = nn.ModuleDict({f"part_{letter}": nn.Identity() for letter in "abcdefghijklmnopqrstuvwxyz"})
+    with pytest.raises(MisconfigurationException, match=r"part_a, .*part_t, and 6 more"):
+        select(root, "nothing like it")
+
+
+def test_whole_states_are_seen_where_a_stack_shows_them(stack):
+    modules = entrances(stack, [f"stack.layers.{place}" for place in range(12)])
+    assert modules == [*stack.stack.states, stack.stack.layers[11]]
+    assert entrances(stack, ["stack.layers.3.0"]) == [stack.stack.layers[3][0]]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(["a.0", "a.1", "a.2"], [1, 2, 3]), (["a.4", "a.7"], [5, 8]), (["a", "b"], [1, 2]), (["a.0.x", "a.1.x"], [1, 2])],
+)
+def test_layers_have_the_numbers_of_their_places(names, expected):
+    assert numbers(names) == expected
+
+
+def test_two_lists_of_layers_are_numbered_through():
+    assert numbers(["a.0", "a.1", "b.0", "b.1"]) == [1, 2, 3, 4]
+
+
+def test_the_gradient_is_that_through_everything_that_reads_the_input():
+    layer = nn.Linear(2, 2)
+    seen = InputGradients([layer], torch.clone)
+    seen.attach()
+    x = torch.randn(3, 2).requires_grad_()
+    y = 2 * x
+    (layer(y).sum() + y.square().sum()).backward()
+    assert torch.allclose(seen.taken[0][0], x.grad / 2)
+
+
+def test_every_call_is_taken():
+    layer = nn.Linear(2, 2)
+    seen = InputGradients([layer], torch.clone)
+    seen.attach()
+    x, y = torch.randn(3, 2).requires_grad_(), torch.randn(5, 2).requires_grad_()
+    (layer(input=x).sum() + layer(y).sum()).backward()
+    assert sorted(len(part) for part in seen.taken[0]) == [3, 5]
+
+
+def test_nothing_is_taken_after_the_hooks_are_off():
+    layer, x = nn.Linear(2, 2), nn.Parameter(torch.randn(3, 2))
+    seen = InputGradients([layer], torch.clone)
+    for taken in (1, 2):
+        seen.attach()
+        layer(x).sum().backward()
+        assert len(seen.taken[0]) == taken
+    seen.detach()
+    layer(x).sum().backward()
+    assert len(seen.taken[0]) == 2
+    assert not layer._forward_pre_hooks
+    assert not x._backward_hooks

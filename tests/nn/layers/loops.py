@@ -1,0 +1,91 @@
+"""Every layer as its formula, with the loops over nodes and neighbours of tests/reference.py."""
+
+import torch
+
+from tests import reference
+
+
+def heads_of(layer, x):
+    return x.view(len(x), layer.heads, layer.out_channels)
+
+
+def plus(out, bias):
+    return out if bias is None else out + bias
+
+
+def weighted_sum(weights, x, graph):
+    """Over the edges into each node, with a number for each edge."""
+    column = torch.tensor(weights, dtype=x.dtype)[:, None]
+    return reference.aggregate(column, x[:, None], graph)[:, 0]
+
+
+def attend(layer, scores, x, graph):
+    return plus(
+        reference.aggregate(reference.softmax(scores, graph), x, graph).flatten(1), getattr(layer, "bias", None)
+    )
+
+
+def gcn(layer, x, graph, normed):
+    graph = reference.with_loops(graph)
+    degree = [len(reference.in_edges(graph, node)) for node in range(graph.num_nodes)]
+    weights = [(degree[i] * degree[j]) ** -0.5 for i, j in zip(graph.target.tolist(), graph.source.tolist())]
+    return plus(weighted_sum(weights, x @ layer.lin.weight.t(), graph), layer.bias)
+
+
+def gat(layer, x, graph, normed):
+    graph = reference.with_loops(graph)
+    h = heads_of(layer, x @ layer.lin.weight.t())
+    rows = []
+    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
+        rows.append((layer.att_dst * h[i] + layer.att_src * h[j]).sum(-1))
+    scores = normed(torch.stack(rows), (h, h, layer.att_dst, layer.att_src), graph)
+    return attend(layer, torch.where(scores > 0, scores, 0.2 * scores), h, graph)
+
+
+def gatv2(layer, x, graph, normed):
+    graph = reference.with_loops(graph)
+    x_src = heads_of(layer, x @ layer.lin_src.weight.t())
+    x_dst = x_src if layer.lin_dst is None else heads_of(layer, x @ layer.lin_dst.weight.t())
+    scores = reference.edge_additive(x_dst, x_src, layer.att, graph, 0.2)
+    return attend(layer, normed(scores, (x_dst, x_src, layer.att, layer.att), graph), x_src, graph)
+
+
+def transformer(layer, x, graph, normed):
+    graph = reference.with_loops(graph) if layer.self_loops else graph
+    query, key, value = (heads_of(layer, lin(x)) for lin in (layer.lin_query, layer.lin_key, layer.lin_value))
+    scores = reference.edge_dot(query, key, graph) / layer.out_channels**0.5
+    message = attend(layer, normed(scores, (query, key, value), graph), value, graph)
+    if layer.lin_root is None:
+        return message
+    root = layer.lin_root(x)
+    if layer.gate_root is None:
+        return message + root
+    gates = [gate.flatten() for gate in (layer.gate_message, layer.gate_root, layer.gate_difference)]
+    beta = torch.sigmoid(torch.cat([message, root, message - root], 1) @ torch.cat(gates))[:, None]
+    return beta * root + (1 - beta) * message
+
+
+def ggnn(layer, x, graph, normed):
+    x = torch.cat([x, x.new_zeros(len(x), layer.out_channels - x.shape[1])], 1)
+    gru = layer.gru
+    received = weighted_sum([1] * graph.num_edges, x @ layer.weight, graph)
+    into = (received @ gru.weight_ih.t() + gru.bias_ih).chunk(3, 1)
+    kept = (x @ gru.weight_hh.t() + gru.bias_hh).chunk(3, 1)
+    reset, update = torch.sigmoid(into[0] + kept[0]), torch.sigmoid(into[1] + kept[1])
+    return (1 - update) * torch.tanh(into[2] + reset * kept[2]) + update * x
+
+
+def gin(layer, x, graph, normed):
+    total = (1 + layer.eps) * x + weighted_sum([1] * graph.num_edges, x, graph)
+    h = plus(total @ layer.lin.weight.t(), layer.bias)
+    if layer.batch_norm is not None:
+        norm = layer.batch_norm.norm
+        h = norm.weight * (h - h.mean(0)) / (h.var(0, correction=0) + norm.eps).sqrt() + norm.bias
+    return layer.lin_out(torch.relu(h))
+
+
+def sage(layer, x, graph, normed):
+    weights = [1 / len(reference.in_edges(graph, node)) for node in graph.target.tolist()]
+    out = plus(weighted_sum(weights, x, graph) @ layer.lin.weight.t(), layer.bias)
+    out = out if layer.lin_root is None else out + x @ layer.lin_root.weight.t()
+    return torch.stack([row / row.norm() for row in out]) if layer.normalize else out

@@ -1,0 +1,43 @@
+"""Every layer with its options, for the tests of what all layers have in common."""
+
+import torch
+
+from gnn_depth.nn.base import AttentionLayer
+from gnn_depth.registry import registered
+
+#: Name of a variant: the registered name and the options.
+VARIANTS = {
+    "gcn": ("gcn", {}),
+    "gat": ("gat", {"heads": 2}),
+    "gat_sharing_a_width": ("gat", {"heads": 3, "split_heads": True}),
+    "gatv2": ("gatv2", {"heads": 2}),
+    "gatv2_of_shared_weights": ("gatv2", {"heads": 2, "share_weights": True}),
+    "transformer": ("transformer", {"heads": 2}),
+    "transformer_with_gate": ("transformer", {"heads": 2, "beta": True}),
+    "transformer_with_loops": ("transformer", {"heads": 2, "root_weight": False, "self_loops": True}),
+    "ggnn": ("ggnn", {}),
+    "gin": ("gin", {"eps": 0.3}),
+    "gin_learning_eps": ("gin", {"train_eps": True}),
+    "gin_with_batch_norm": ("gin", {"batch_norm": True}),
+    "sage": ("sage", {}),
+    "sage_of_neighbours": ("sage", {"root_weight": False}),
+    "sage_of_one_length": ("sage", {"normalize": True}),
+}
+
+ATTENTION = [name for name, (layer, _) in VARIANTS.items() if issubclass(registered("layer")[layer], AttentionLayer)]
+
+IN, OUT = 4, 6
+
+
+def make(variant, dtype=torch.float64, in_channels=IN, **more):
+    """A layer from IN to OUT channels whose every parameter is drawn, biases too."""
+    name, options = VARIANTS[variant]
+    layer = registered("layer")[name](in_channels, OUT, **(options | more)).to(dtype)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    return layer
+
+
+def features(graph, dtype=torch.float64):
+    return torch.randn(graph.num_sources, IN, dtype=dtype, requires_grad=True)

@@ -1,0 +1,73 @@
+import pytest
+import torch
+from torch_geometric.nn import DiffGroupNorm as Reference
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.norms import DiffGroupNorm
+from tests import reference_norms
+
+
+def test_values_and_gradients_are_those_of_a_loop_over_groups(graph, at_random):
+    x = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
+    norm = at_random(DiffGroupNorm(4, groups=3, weight=0.7))
+    expected = reference_norms.group(x, norm.lin.weight, norm.gamma, norm.beta, 0.7)
+    inputs = [x, norm.lin.weight, norm.gamma, norm.beta]
+    reference_norms.assert_same(norm(x, graph), expected, inputs)
+
+
+def test_it_agrees_with_pytorch_geometric_running_averages_included(graph, at_random):
+    norm = at_random(DiffGroupNorm(4, groups=3, weight=0.7, eps=1e-3, momentum=0.3))
+    peer = Reference(in_channels=4, groups=3, lamda=0.7, eps=1e-3, momentum=0.3).double()
+    with torch.no_grad():
+        peer.lin.weight.copy_(norm.lin.weight)
+        peer.norm.weight.copy_(norm.gamma.flatten())
+        peer.norm.bias.copy_(norm.beta.flatten())
+    for _ in range(3):
+        x = torch.randn(9, 4, dtype=torch.float64)
+        torch.testing.assert_close(norm(x, graph), peer(x))
+    torch.testing.assert_close(norm.running_mean.flatten(), peer.norm.running_mean)
+    torch.testing.assert_close(norm.running_var.flatten(), peer.norm.running_var)
+    torch.testing.assert_close(norm.eval()(x, graph), peer.eval()(x))
+
+
+def test_a_single_group_is_batch_norm_on_top_of_the_features(graph):
+    x = torch.randn(9, 4, dtype=torch.float64)
+    expected = x + 0.5 * torch.nn.functional.batch_norm(x, None, None, training=True)
+    torch.testing.assert_close(DiffGroupNorm(4, groups=1, weight=0.5).double()(x, graph), expected)
+
+
+def test_nodes_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_deviation(graph):
+    x = 1000 + 0.01 * torch.randn(9, 4)
+    norm = DiffGroupNorm(4, groups=1, weight=1.0)
+    added = norm(x, graph) - x
+    centred = (x.double() - x.double().mean(0)).float()
+    torch.testing.assert_close(added, centred / (centred.square().mean(0) + 1e-5).sqrt(), rtol=0.01, atol=0.01)
+
+
+def test_evaluation_changes_no_average_and_one_node_in_training_neither(graph):
+    norm = DiffGroupNorm(4)
+    before = [buffer.clone() for buffer in norm.buffers()]
+    norm(torch.randn(1, 4), Graph(torch.zeros(2, 0, dtype=torch.long), 1))
+    norm.eval()(torch.randn(9, 4), graph)
+    assert all(torch.equal(old, new) for old, new in zip(before, norm.buffers()))
+    norm.train()(torch.randn(9, 4), graph)
+    assert not any(torch.equal(old, new) for old, new in zip(before, norm.buffers()))
+
+
+def test_nothing_as_large_as_nodes_by_groups_by_channels_is_kept_for_the_backward_pass(graph):
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        DiffGroupNorm(8, groups=10)(torch.randn(9, 8, requires_grad=True), graph)
+    assert 9 * 8 <= max(kept) < 9 * 8 * 10 / 2
+
+
+@pytest.mark.parametrize("groups", [0, -3])
+def test_fewer_groups_than_one_are_refused(groups):
+    with pytest.raises(ValueError, match=f"groups of DiffGroupNorm must be at least 1, not {groups}"):
+        DiffGroupNorm(4, groups=groups)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.1, float("nan")])
+def test_a_momentum_outside_zero_and_one_is_refused(momentum):
+    with pytest.raises(ValueError, match=rf"momentum of DiffGroupNorm must be in \[0, 1\], not {momentum}"):
+        DiffGroupNorm(4, momentum=momentum)

@@ -1,0 +1,59 @@
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.norms import NeighborNorm
+from gnn_depth.nn.norms.neighbor import neighbourhood_mean
+from tests import reference_norms
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_values_and_gradients_are_those_of_a_loop_over_neighbours(per_channel, together, at_random):
+    x = torch.randn(14, 4, dtype=torch.float64, requires_grad=True)
+    norm = at_random(NeighborNorm(4, per_channel=per_channel))
+    expected = reference_norms.neighbor(x, together.whole, norm.gamma, norm.beta, per_channel)
+    reference_norms.assert_same(norm(x, together.whole), expected, [x, norm.gamma, norm.beta])
+
+
+def test_a_node_is_of_its_neighbourhood_once_with_or_without_self_loops(graph):
+    x = torch.randn(9, 4, dtype=torch.float64)
+    torch.testing.assert_close(neighbourhood_mean(x, graph), neighbourhood_mean(x, graph.with_self_loops()))
+    assert torch.equal(neighbourhood_mean(x, graph)[8], x[8])  # isolated
+
+
+def test_in_a_complete_graph_it_is_batch_norm():
+    nodes = torch.arange(7)
+    complete = Graph(torch.cartesian_prod(nodes, nodes).t(), 7)
+    x = torch.randn(7, 4, dtype=torch.float64)
+    expected = torch.nn.functional.batch_norm(x, None, None, training=True)
+    torch.testing.assert_close(NeighborNorm(4, affine=False)(x, complete), expected)
+
+
+def test_an_isolated_node_keeps_nothing_by_channel_and_is_layer_normed_over_all_channels(graph):
+    x = torch.randn(9, 4, dtype=torch.float64)
+    assert (NeighborNorm(4, affine=False)(x, graph)[8] == 0).all()
+    joint = NeighborNorm(4, per_channel=False, affine=False)(x, graph)[8]
+    torch.testing.assert_close(joint, torch.nn.functional.layer_norm(x[8], (4,)))
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_neighbours_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_deviation(per_channel, graph):
+    x = (1000 + 0.01 * torch.randn(9, 4)).requires_grad_()
+    norm = NeighborNorm(4, per_channel=per_channel)
+    exact = x.detach().double().requires_grad_()
+    expected = reference_norms.neighbor(exact, graph, norm.gamma.double(), norm.beta.double(), per_channel)
+    out = norm(x, graph)
+    torch.testing.assert_close(out.double(), expected, rtol=0.01, atol=0.01)
+    direction = torch.randn(9, 4)
+    (gradient,) = torch.autograd.grad(out, x, direction)
+    (wanted,) = torch.autograd.grad(expected, exact, direction.double())
+    torch.testing.assert_close(gradient.double(), wanted, rtol=0.02, atol=0.02 * wanted.abs().max().item())
+
+
+def test_nothing_as_large_as_edges_by_channels_is_kept_for_the_backward_pass():
+    nodes = torch.arange(40)
+    complete = Graph(torch.cartesian_prod(nodes, nodes).t(), 40)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        NeighborNorm(8)(torch.randn(40, 8, requires_grad=True), complete)
+    assert 40 * 8 <= max(kept) < complete.num_edges * 8 / 2

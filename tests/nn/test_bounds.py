@@ -1,0 +1,213 @@
+"""The bounds hold everywhere: for drawn weights and inputs, and for those that gradient ascent finds."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.nn.base import HasLipschitzBound
+from gnn_depth.nn.bounds import spectral_norm, why_no_bound
+from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
+from gnn_depth.nn.norms import LipschitzNorm
+from tests.nn.functional.graphs import GRAPHS, both_ways, graph_of
+
+LAYERS = {
+    "gat": GAT,
+    "gat_steep": partial(GAT, negative_slope=-2.0),
+    "gatv2": GATv2,
+    "gatv2_shared": partial(GATv2, share_weights=True),
+    "gatv2_steep": partial(GATv2, negative_slope=3.0),
+    "transformer": Transformer,
+    "transformer_self_loops": partial(Transformer, self_loops=True),
+    "transformer_message": partial(Transformer, root_weight=False),
+}
+#: Many into one, one into many, all into all; node 0 of the pair reads two others and not itself.
+SHAPES = {
+    "pair": lambda: graph_of([(1, 0), (2, 0)], 3),
+    "hub": lambda: graph_of(both_ways([(0, leaf) for leaf in range(1, 4)]), 4),
+    "out": lambda: graph_of([(0, leaf) for leaf in range(1, 4)] + [(4, leaf) for leaf in range(1, 4)], 5),
+    "full": lambda: graph_of([(i, j) for i in range(3) for j in range(3)], 3),
+    **{kind: GRAPHS[kind] for kind in ("directed", "repeated", "isolated", "block", "no_edges")},
+}
+every_layer = pytest.mark.parametrize("name", LAYERS)
+
+
+def make(name, heads=2, scale=None, channels=(3, 2), **options):
+    layer = LAYERS[name](*channels, heads=heads, **options).double().eval()
+    layer.place(LipschitzNorm(heads, scale=scale))
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+    return layer
+
+
+def stretch(layer, x, graph, create_graph=False):
+    jacobian = torch.autograd.functional.jacobian(lambda v: layer(v, graph), x, create_graph=create_graph)
+    return torch.linalg.matrix_norm(jacobian.reshape(-1, x.numel()), 2)
+
+
+@every_layer
+@pytest.mark.parametrize("kind", SHAPES)
+def test_no_jacobian_exceeds_the_bound_at_any_size_of_input_and_scale_of_norm(name, kind):
+    graph = SHAPES[kind]()
+    for heads, scale in ((2, None), (2, 0.3)):
+        layer = make(name, heads, scale)
+        bound = layer.lipschitz_bound(graph)
+        for size in (1e-3, 1.0, 1e3):
+            x = size * torch.randn(graph.num_sources, 3, dtype=torch.float64)
+            assert stretch(layer, x, graph) <= bound * (1 + 1e-9)
+
+
+def log_weights(layer):
+    """Mean of the logarithms of the matrices' norms: what ascent must not gain by merely growing the weights."""
+    norms = [
+        torch.linalg.matrix_norm(w, 2)
+        for name, w in layer.named_parameters()
+        if name.startswith("lin") and w.dim() == 2
+    ]
+    return torch.stack(norms).log().mean()
+
+
+@every_layer
+@pytest.mark.parametrize("kind", ["pair", "hub"])
+def test_gradient_ascent_on_inputs_and_weights_does_not_exceed_the_bound(name, kind):
+    graph = SHAPES[kind]()
+    layer = make(name, heads=1, scale=1.0, channels=(2, 2))
+    x = torch.randn(graph.num_sources, 2, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([x, *layer.parameters()], lr=0.05)
+    reached = []
+    for _ in range(15):
+        largest = stretch(layer, x, graph, create_graph=True)
+        reached.append(largest.item() / layer.lipschitz_bound(graph))
+        optimizer.zero_grad()
+        (log_weights(layer) - largest.log()).backward()
+        optimizer.step()
+    assert max(reached) <= 1 + 1e-9
+    assert max(reached[1:]) > reached[0], "the ascent did not ascend"
+
+
+def test_isolated_nodes_reach_the_bound(graph):
+    alone = graph_of([], 4)
+    for layer in (make("gat"), make("gatv2")):
+        assert stretch(layer, torch.randn(4, 3, dtype=torch.float64), alone) == pytest.approx(
+            layer.lipschitz_bound(alone)
+        )
+
+
+def steepest(layer):
+    """Two neighbours of opposite features whose scores are equal: there the softmax is steepest."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+        (layer.lin if isinstance(layer, GAT) else layer.lin_value).weight.copy_(torch.eye(2))
+        if isinstance(layer, GAT):
+            layer.att_src.copy_(torch.tensor([[1.0, 0.0]]))
+        else:
+            layer.lin_key.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+            layer.lin_query.bias.copy_(torch.tensor([1.0, 0.0]))
+    return torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("name", "within"), [("gat", 3.5), ("transformer_message", 4.5)])
+def test_the_bound_is_within_a_small_factor_of_what_can_happen(name, within):
+    layer, graph = make(name, heads=1, scale=1.0, channels=(2, 2)), SHAPES["pair"]()
+    x = steepest(layer)
+    largest = max(stretch(layer, size * x, graph).item() for size in (0.1, 1.0, 10.0))
+    assert layer.lipschitz_bound(graph) / within <= largest <= layer.lipschitz_bound(graph)
+
+
+@pytest.mark.parametrize("name", ["gat", "gatv2", "transformer_message"])
+def test_inputs_scaled_a_thousandfold_stay_below_the_bound_and_exceed_it_without_the_norm(name):
+    # Two neighbours whose scores stay equal at any scale, and whose features part.
+    graph = SHAPES["pair"]()
+    normed = make(name, heads=1, channels=(2, 2))
+    if name == "gatv2":
+        with torch.no_grad():
+            normed.lin_src.weight.copy_(torch.eye(2))
+            normed.lin_dst.weight.zero_()
+            normed.att.copy_(torch.tensor([[1.0, 0.0]]))
+        x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
+    else:
+        x = steepest(normed)
+    plain = LAYERS[name](2, 2).double()
+    plain.load_state_dict(normed.state_dict())
+    bound, scales = normed.lipschitz_bound(graph), (1, 10, 100, 1000)
+    with_norm, without = ([stretch(layer, s * x, graph).item() for s in scales] for layer in (normed, plain))
+    assert max(with_norm) <= bound
+    assert with_norm[-1] < 2 * with_norm[0]
+    assert without[-1] > 50 * without[0]
+    assert without[-1] > 10 * bound
+
+
+def test_by_hand_a_gat_on_two_nodes_has_the_theorems_constant():
+    # Each node reads both, so each feature is read twice: e^a / sqrt(n) + a sqrt(8), with n - 1 + e^(2a) in place of n.
+    layer = make("gat", heads=1, channels=(3, 3))
+    layer.lin.weight.data = 2 * torch.eye(3, dtype=torch.float64)
+    alpha = 0.25
+    expected = 2 * (math.exp(alpha) / math.sqrt(1 + math.exp(2 * alpha)) + alpha * math.sqrt(8)) * math.sqrt(2)
+    assert layer.lipschitz_bound(graph_of([(0, 1), (1, 0)], 2)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_by_hand_a_transformer_counts_a_node_that_only_asks():
+    layer = make("transformer", heads=1, channels=(2, 2))
+    with torch.no_grad():
+        for lin, size in ((layer.lin_query, 1.0), (layer.lin_key, 2.0), (layer.lin_value, 3.0), (layer.lin_root, 5.0)):
+            lin.weight.copy_(size * torch.eye(2))
+    alpha = 1 / math.sqrt(2)
+    of_node_0 = 3 / math.sqrt(1 + math.exp(-2 * alpha)) + math.sqrt(8) * alpha * math.sqrt(1 + 4 + 9)
+    assert layer.lipschitz_bound(SHAPES["pair"]()) == pytest.approx(of_node_0 + 5, rel=1e-12)
+
+
+def test_more_heads_of_the_same_matrix_norm_do_not_loosen_it(graph):
+    one, four = make("gat", heads=1, channels=(8, 8)), make("gat", heads=4, channels=(8, 2))
+    four.lin.weight.data = one.lin.weight.data
+    assert four.lipschitz_bound(graph) == one.lipschitz_bound(graph)
+
+
+@every_layer
+def test_it_does_not_depend_on_the_graph_being_a_block_of_itself(name, graph):
+    layer = make(name)
+    block = graph.prefix(4)
+    assert stretch(layer, torch.randn(block.num_sources, 3, dtype=torch.float64), block) <= layer.lipschitz_bound(block)
+    assert layer.lipschitz_bound(block) <= layer.lipschitz_bound(graph)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e12])
+def test_extreme_scales_give_a_finite_bound(scale, graph):
+    assert math.isfinite(make("gat", scale=scale).lipschitz_bound(graph))
+
+
+@pytest.mark.parametrize(
+    ("layer", "norms", "reason"),
+    [
+        (lambda: GAT(3, 2), [], "no norm bounds its attention scores"),
+        (lambda: GAT(3, 2), [LipschitzNorm(1), LipschitzNorm(1)], "nothing is known of several score norms in a row"),
+        (
+            lambda: GATv2(3, 2),
+            [LipschitzNorm(1, form="released")],
+            "LipschitzNorm(form=released, per_head=True) does not bound its scores",
+        ),
+        (lambda: Transformer(3, 2, beta=True), [LipschitzNorm(1)], "nothing is known of its other options"),
+        (lambda: GCN(3, 2), [], "it has no attention scores"),
+    ],
+)
+def test_where_nothing_is_known_there_is_no_bound_and_a_reason(layer, norms, reason, graph):
+    layer = layer()
+    for norm in norms:
+        layer.place(norm)
+    assert (layer.lipschitz_bound(graph) if isinstance(layer, HasLipschitzBound) else None) is None
+    assert why_no_bound(layer) == reason
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 1)])
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_the_spectral_norm_is_the_largest_singular_value(shape, size):
+    matrices = [size * torch.randn(shape, dtype=torch.float64) for _ in range(2)]
+    assert spectral_norm(*matrices) == pytest.approx(torch.linalg.matrix_norm(torch.cat(matrices), 2).item(), rel=1e-12)
+
+
+def test_weights_of_zero_and_weights_that_diverged():
+    assert spectral_norm(torch.zeros(3, 2)) == 0
+    assert spectral_norm(torch.tensor([[1.0, math.inf]])) == math.inf
+    assert spectral_norm(torch.tensor([[1.0, math.nan]])) == math.inf

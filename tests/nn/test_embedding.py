@@ -1,0 +1,24 @@
+"""Learned tables for integer features."""
+
+import pytest
+import torch
+from torch.nn.functional import one_hot
+
+from gnn_depth.nn.embedding import Embedding
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+def test_rows_and_their_gradients_are_those_of_a_product_with_the_one_hot_columns(dtype):
+    embedding = Embedding((4, 3, 200), 5).double()
+    x = torch.stack([torch.arange(9) % 4, torch.arange(9) % 3, 199 - torch.arange(9) // 2], 1)
+    hot = torch.cat([one_hot(column, size) for column, size in zip(x.t(), embedding.sizes, strict=True)], 1).double()
+    ours, expected = embedding(x.to(dtype)), hot @ embedding.weight
+    torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
+    direction = torch.randn_like(ours)
+    (gradient,), (theirs,) = (torch.autograd.grad(out, embedding.weight, direction) for out in (ours, expected))
+    torch.testing.assert_close(gradient, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_value_out_of_its_range_is_an_error():
+    with pytest.raises(IndexError, match="out of range"):
+        Embedding((4, 3), 5)(torch.tensor([[0, 3]]))

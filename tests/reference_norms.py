@@ -1,0 +1,104 @@
+"""The feature norms as loops over nodes and channels, with the training step's statistics where there are any."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gnn_depth.graph import Graph
+from tests import reference
+
+
+def members(node: int, graph: Graph) -> list[int]:
+    """The nodes of a node's graph."""
+    if graph.node_to_graph is None:
+        return list(range(graph.num_nodes))
+    return [other for other in range(graph.num_nodes) if graph.node_to_graph[other] == graph.node_to_graph[node]]
+
+
+def neighbourhood(node: int, graph: Graph) -> list[int]:
+    """Sources of the edges into a node, other than itself, and the node."""
+    sources = [int(graph.source[edge]) for edge in reference.in_edges(graph, node)]
+    return [node, *(source for source in sources if source != node)]
+
+
+def mean_of(rows: list[Tensor]) -> Tensor:
+    return sum(rows[1:], rows[0]) / len(rows)
+
+
+def every_node(row: Callable[[int], Tensor], graph: Graph) -> Tensor:
+    return torch.stack([row(node) for node in range(graph.num_nodes)])
+
+
+def mean(x: Tensor, graph: Graph) -> Tensor:
+    return every_node(lambda i: x[i] - mean_of([x[j] for j in members(i, graph)]), graph)
+
+
+def pair(x: Tensor, graph: Graph, scale: float) -> Tensor:
+    centred = mean(x, graph)
+
+    def row(i: int) -> Tensor:
+        squares = [sum(value**2 for value in centred[j]) for j in members(i, graph)]
+        return scale * centred[i] / (mean_of(squares) + 1e-5).sqrt()
+
+    return every_node(row, graph)
+
+
+def pair_si(x: Tensor, graph: Graph, scale: float) -> Tensor:
+    centred = mean(x, graph)
+    return every_node(lambda i: scale * centred[i] / (sum(v**2 for v in centred[i]) + 1e-5).sqrt(), graph)
+
+
+def graph_norm(x: Tensor, graph: Graph, alpha: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    def row(i: int) -> Tensor:
+        centre = alpha * mean_of([x[j] for j in members(i, graph)])
+        size = mean_of([(x[j] - centre) ** 2 for j in members(i, graph)])
+        return gamma * (x[i] - centre) / (size + 1e-5).sqrt() + beta
+
+    return every_node(row, graph)
+
+
+def neighbor(x: Tensor, graph: Graph, gamma: Tensor, beta: Tensor, per_channel: bool) -> Tensor:
+    def value(i: int, channel: int) -> Tensor:
+        channels = [channel] if per_channel else range(x.shape[1])
+        values = [x[j, c] for j in neighbourhood(i, graph) for c in channels]
+        centre = mean_of(values)
+        variance = mean_of([(v - centre) ** 2 for v in values])
+        return gamma[channel] * (x[i, channel] - centre) / (variance + 1e-5).sqrt() + beta[channel]
+
+    return every_node(lambda i: torch.stack([value(i, channel) for channel in range(x.shape[1])]), graph)
+
+
+def node(x: Tensor, graph: Graph, p: float) -> Tensor:
+    def row(i: int) -> Tensor:
+        centre = mean_of(list(x[i]))
+        deviation = (mean_of([(value - centre) ** 2 for value in x[i]]) + 1e-5).sqrt()
+        return x[i] / deviation ** (1 / p)
+
+    return every_node(row, graph)
+
+
+def group(x: Tensor, assign: Tensor, gamma: Tensor, beta: Tensor, weight: float) -> Tensor:
+    shares = []
+    for row in x:
+        exponentials = [(vector * row).sum().exp() for vector in assign]
+        shares.append([value / sum(exponentials) for value in exponentials])
+    out = list(x)
+    for g in range(len(assign)):
+        rows = [share[g] * row for share, row in zip(shares, x)]
+        centre = mean_of(rows)
+        deviation = (mean_of([(row - centre) ** 2 for row in rows]) + 1e-5).sqrt()
+        for i, row in enumerate(rows):
+            out[i] = out[i] + weight * (gamma[g] * (row - centre) / deviation + beta[g])
+    return torch.stack(out)
+
+
+def assert_same(ours: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-10) -> None:
+    """Values and the gradients of a random sum of them, to the tolerance."""
+    torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)
+    direction = torch.randn_like(ours)
+    got = torch.autograd.grad(ours, inputs, direction)
+    wanted = torch.autograd.grad(expected, inputs, direction)
+    for gradient, expected_gradient in zip(got, wanted):
+        assert expected_gradient.abs().max() > 0
+        torch.testing.assert_close(gradient, expected_gradient, rtol=tolerance, atol=tolerance)
