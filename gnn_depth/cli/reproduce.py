@@ -9,6 +9,7 @@ from gnn_depth.cli.grids import add_options, open_engine, part, terminated
 from gnn_depth.cli.options import Options, positive_number
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import load_grid, split_overrides
+from gnn_depth.sweeps.grid import Grid
 from gnn_depth.sweeps.store import ResultWarning
 
 SAMPLED = 3  # groups of each item that --list measures
@@ -38,7 +39,13 @@ def main(words: list[str]) -> int:
     with terminated(), plain_warnings(ResultWarning), open_engine(options) as engine:
         from gnn_depth.cli.plans import carry_out, make_plan
 
-        plan = make_plan(grid, item.grid.parent, overrides, options, options.force)
+        absent: dict[str, str] = {}
+        known = absent if options.available else None
+        plan = make_plan(grid, item.grid.parent, overrides, options, options.force, known)
+        if absent:
+            print(_left_out(absent, grid))
+        if not plan.runs:
+            raise UsageError(f"nothing is left of {item.name}.")
         if options.estimate:
             from gnn_depth.cli.cost import estimate
 
@@ -61,6 +68,7 @@ def _parser() -> Options:
     parser.add_argument("item", nargs="?", help="lipschitz/depth, or a file of one's own; --list shows all")
     parser.add_argument("--list", action="store_true", help="all items, and what each costs on this machine")
     parser.add_argument("--estimate", action="store_true", help="measure a few epochs and say how long it would take")
+    parser.add_argument("--available", action="store_true", help="leave out the runs whose data is not here")
     parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
     add_options(parser)
     return parser
@@ -79,6 +87,10 @@ def _list(overrides: list[str], options: argparse.Namespace) -> int:
             plan = make_plan(grid, item.grid.parent, overrides, options, force=False, absent=absent)
             print(f"  {len(plan.runs)} runs; {estimate(plan, engine, SAMPLED)}")
             if absent:
-                reason = next(iter(absent.values())).splitlines()[0]
-                print(f"  {len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}")
+                print(f"  {_left_out(absent, grid)}")
     return 0
+
+
+def _left_out(absent: dict[str, str], grid: Grid) -> str:
+    reason = next(iter(absent.values())).splitlines()[0]
+    return f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}"

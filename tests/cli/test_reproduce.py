@@ -98,6 +98,19 @@ def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted(i
     assert (refused.code, "Or leave such runs out with --subset." in refused.err) == (2, True)
 
 
+def test_runs_whose_data_is_not_here_are_left_out_when_asked_and_said(item, gnn_depth):
+    away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
+    axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
+    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes}))
+    part = ["reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2"]
+    answer = gnn_depth(*part, "--available")
+    assert answer.code == 0, answer.err
+    assert "2 runs more whose data is not here: data=away,depth=2,norm=pair: " in answer.out
+    assert "done: 2 finished" in answer.out
+    nothing = gnn_depth(*part, "data=away", "--available")
+    assert (nothing.code, "nothing is left of nobody/depth" in nothing.err) == (2, True)
+
+
 def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--max-hours", "1e-9")
     assert answer.code == 0, answer.err

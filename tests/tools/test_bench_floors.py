@@ -2,8 +2,11 @@
 
 import pytest
 
+from gnn_depth.data.tree_batches import tree_edges
+from gnn_depth.graph import Graph
 from tools.bench.cases import CASES, WIDTH
 from tools.bench.floors import Sizes, floor
+from tools.bench.measure import blocks
 
 SIZES = Sizes(nodes=1000, edges=5000, features=200, words=3000, classes=7)
 
@@ -30,6 +33,25 @@ def test_edges_are_read_once_a_reduction_and_layer(name, reductions):
 def test_additive_scores_take_three_reductions_more():
     found = floor(CASES["gatv2-10-cora"], SIZES, Unit(products=False)).edges
     assert found == 6 * 4 * SIZES.edges * (9 * WIDTH + SIZES.classes)
+
+
+def test_the_graph_transformer_takes_six_reductions_without_self_loops_and_eleven_tensors():
+    found = floor(CASES["gt-lip-20-h8"], SIZES, Unit(products=False))
+    width = 8 * WIDTH
+    assert found.edges == 20 * 6 * 4 * (SIZES.edges - SIZES.nodes) * width
+    assert found.nodes == 4 * SIZES.nodes * (2 * (WIDTH + 19 * width) + 20 * 9 * width)
+
+
+def test_of_trees_only_what_reaches_the_roots_counts():
+    graph = Graph(tree_edges(2), 7).with_self_loops()
+    layers = blocks(graph, 1, 3)
+    assert layers == ((7, 7, 13), (7, 3, 9), (3, 1, 3))
+    sizes = Sizes(nodes=7, edges=13, features=2, words=6, classes=4, blocks=layers)
+    found = floor(CASES["gat-trees-5"], sizes, Unit(products=False))
+    assert found.edges == 3 * 4 * 32 * (13 + 9 + 3)
+    assert found.nodes == 4 * 32 * (2 * 7 + 4 * 17 + 2 * 11)
+    products = floor(CASES["gat-trees-5"], sizes, Unit(copies=False)).products
+    assert products == 3 * 32 * (17 * 32 + 4)
 
 
 def test_eight_heads_are_eight_times_as_wide():

@@ -12,25 +12,32 @@ MALLOCS = ("default", "tuned")
 
 @dataclass(frozen=True)
 class Case:
-    """A model on a graph.
+    """A model on a graph, or on batches of trees.
 
     Attributes:
         name: What the command line calls it.
         family: Which pair of models.
-        data: Which graph.
+        data: Which graph, or trees of which depth.
         layers: Number of message-passing layers.
         heads: Heads of each.
+        width: Width of a head; in trees of all heads together.
         ratio: The time of a step over the peer's that is aimed at, for each malloc setting that has such an aim.
         gigabytes: The peak memory of a step that is aimed at.
     """
 
     name: str
-    family: Literal["gat-lip", "gatv2", "gcn"]
-    data: Literal["cora", "squirrel", "chameleon"]
+    family: Literal["gat-lip", "gt-lip", "gatv2", "gcn", "trees"]
+    data: Literal["cora", "squirrel", "chameleon", "trees-3", "trees-5", "trees-6"]
     layers: int
     heads: int = 1
     ratio: Mapping[str, float] = field(default_factory=dict)
     gigabytes: float | None = None
+    width: int = WIDTH
+
+    @property
+    def compiled(self) -> bool:
+        """Whether training compiles the layers by default: not for batches, each of which may be another graph."""
+        return self.family != "trees"
 
     @property
     def mallocs(self) -> tuple[str, ...]:
@@ -52,9 +59,21 @@ CASES = {
         Case("gcn-128-cora", "gcn", "cora", 128, 1, {"default": 0.45}),
         Case("gcn-64-chameleon", "gcn", "chameleon", 64, 1, {"default": 0.15}, 0.15),
         Case("gcn-128-chameleon", "gcn", "chameleon", 128, 1, {"default": 0.15}, 0.15),
+        Case("gt-lip-20-h8", "gt-lip", "cora", 20, 8, {"default": 0.35}),
+        Case("gat-trees-5", "trees", "trees-5", 6, 4, {"default": 0.22}, width=32),
+        Case("gat-trees-6", "trees", "trees-6", 7, 4, {"default": 0.22}, width=32),
     )
 }
-SHORT = ("gat-lip-30-h1", "gatv2-10-cora", "gatv2-10-squirrel", "gcn-64-cora", "gcn-64-chameleon")
+SHORT = (
+    "gat-lip-30-h1",
+    "gatv2-10-cora",
+    "gatv2-10-squirrel",
+    "gcn-64-cora",
+    "gcn-64-chameleon",
+    "gt-lip-20-h8",
+    "gat-trees-5",
+    "gat-trees-6",
+)
 
 
 def choose(names: Sequence[str], long: bool) -> list[Case]:

@@ -1,13 +1,16 @@
-"""The graphs of the cases: the real ones where their files are, else generated ones of the same size."""
+"""The data of the cases: real graphs where their files are, else generated ones of the same size, and trees."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from gnn_depth.data import HeterophilousGraphs, NodeDataModule, Planetoid, SyntheticCitation
 from gnn_depth.graph import Graph
+from tools.bench.trees import Trees
 
 # Counts of the published files, undirected edges, and the size of their training sets.
 GENERATED: dict[str, dict[str, Any]] = {
@@ -48,6 +51,7 @@ class Data:
         train: Numbers of the training nodes.
         classes: How many there are.
         origin: ``real`` or ``generated``.
+        trees: The examples, where this is a batch of trees.
     """
 
     x: Tensor
@@ -56,14 +60,34 @@ class Data:
     train: Tensor
     classes: int
     origin: str
+    trees: Trees | None = None
+
+    @property
+    def features(self) -> int | tuple[int, ...]:
+        """Width of the features; of trees, the number of values of each column."""
+        return self.trees.num_values if self.trees else self.x.shape[1]
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        return self.graph.edge_index
+
+    def ours(self) -> tuple[Any, ...]:
+        """What our model reads in a step, made anew where the loader does."""
+        return self.trees.ours() if self.trees else (self.x, self.graph)
+
+    def peers(self) -> tuple[Any, ...]:
+        """What the peer reads; of trees the examples, which it collates."""
+        return (self.trees.examples,) if self.trees else (self.x, self.edge_index)
 
 
 def load(name: str, root: str | None) -> Data:
-    """Read or generate a graph; nothing is downloaded.
+    """Read or generate a graph, or a batch of trees; nothing is downloaded.
 
     Raises:
         DataError: The files are there but damaged.
     """
+    if name.startswith("trees-"):
+        return _trees(Trees(int(name.removeprefix("trees-"))))
     source = _real(name, root) if root else None
     origin = "real" if source else "generated"
     source = source or _generated(name)
@@ -77,6 +101,11 @@ def _real(name: str, root: str) -> NodeDataModule | None:
         return Planetoid("Cora", root=root) if (Path(root).expanduser() / "Cora" / "raw").is_dir() else None
     data = HeterophilousGraphs(name, root=root)
     return data if data.path.is_file() else None
+
+
+def _trees(trees: Trees) -> Data:
+    batch = trees.batch()
+    return Data(batch.x, batch.y, batch.graph, torch.arange(len(batch.y)), trees.classes, "generated", trees)
 
 
 def _generated(name: str) -> NodeDataModule:

@@ -14,6 +14,7 @@ import lightning  # noqa: F401  (both sides have imported the same when memory i
 import torch
 import torch_geometric  # noqa: F401
 
+from gnn_depth.graph import Graph
 from tools.bench import graphs, memory, sides, timing
 from tools.bench.cases import CASES, Case
 from tools.bench.floors import Sizes, floor
@@ -24,13 +25,13 @@ from tools.bench.statistics import compare
 def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan) -> dict[str, Any]:
     """Both sides in this process: warm up, check that they are the same model, interleave, find the floor."""
     ours = sides.ours(case, data, compiling)
-    peer = sides.peer(case, data, data.graph.edge_index)
+    peer = sides.peer(case, data)
     first = _seconds(ours)
     peer()
     sides.share_weights(ours.model, peer.model)
     difference = sides.check_equal(ours.scores(), peer.scores())
     pair = compare(timing.interleave({"peer": peer, "ours": ours}, plan))
-    least = floor(case, sizes(data), Rates(plan.patience))
+    least = floor(case, sizes(data, case.layers), Rates(plan.patience))
     return {
         "origin": data.origin,
         "path": ours.path,
@@ -46,16 +47,26 @@ def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: tim
 def peak_of_side(case: Case, data: graphs.Data, compiling: sides.Compile, side: str) -> dict[str, Any]:
     """The peak of one side above the imports and the data."""
     if side == "peer":
-        return asdict(memory.peak_of(partial(sides.peer, case, data, data.graph.edge_index)))
-    if sides.compiles(compiling):
+        data.peers()  # what it reads is data, and not counted
+        return asdict(memory.peak_of(partial(sides.peer, case, data)))
+    if sides.compiles(case, compiling):
         import_module("torch._inductor.compile_fx")
     return asdict(memory.peak_of(partial(sides.ours, case, data, compiling)))
 
 
-def sizes(data: graphs.Data) -> Sizes:
+def sizes(data: graphs.Data, layers: int) -> Sizes:
     """What the floor needs to know of the graph."""
-    edges = int((data.graph.source != data.graph.target).sum()) + data.graph.num_nodes
-    return Sizes(data.graph.num_nodes, edges, data.x.shape[1], int(data.x.count_nonzero()), data.classes)
+    graph = data.graph.with_self_loops()
+    counts = graph.num_nodes, graph.num_edges, data.x.shape[1], int(data.x.count_nonzero()), data.classes
+    return Sizes(*counts, blocks(graph, len(data.train), layers) if data.trees else ())
+
+
+def blocks(graph: Graph, read: int, layers: int) -> tuple[tuple[int, int, int], ...]:
+    """Sources, targets and edges of every layer of a model of which the first nodes are read."""
+    found = [graph.prefix(read)]
+    while len(found) < layers:
+        found.insert(0, graph.prefix(found[0].num_sources))
+    return tuple((block.num_sources, block.num_nodes, block.num_edges) for block in found)
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -5,7 +5,8 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.nn import GATv2Conv, GCNConv, MessagePassing
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, MessagePassing, TransformerConv
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import add_self_loops, remove_self_loops, scatter, softmax
 
@@ -40,20 +41,35 @@ class LipschitzGATConv(MessagePassing):
         return x_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
 
 
-class GATLip(nn.Module):
+class LipschitzTransformerConv(TransformerConv):
+    """TransformerConv with LipschitzNorm on its scores, per head."""
+
+    def message(self, query_i: Tensor, key_j: Tensor, value_j: Tensor, edge_attr, index: Tensor, ptr, size_i) -> Tensor:
+        u, v, w = query_i.norm(dim=-1), key_j.norm(dim=-1), value_j.norm(dim=-1)
+        v, w = (scatter(norm, index, 0, size_i, "max")[index] for norm in (v, w))
+        size = torch.maximum(u * torch.maximum(v, w), v * w)
+        score = (query_i * key_j).sum(-1) / self.out_channels**0.5 / size.clamp_min(1e-12)
+        alpha = softmax(score, index, ptr, size_i)
+        return value_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
+
+
+class AttentionLip(nn.Module):
     """Linear map, L layers with dropout and ELU, linear map."""
 
-    def __init__(self, features: int, classes: int, layers: int, width: int, heads: int) -> None:
+    def __init__(
+        self, conv: type[MessagePassing], features: int, classes: int, layers: int, width: int, heads: int, p: float
+    ) -> None:
         super().__init__()
+        self.dropout = p
         self.encoder = nn.Linear(features, width)
         widths = [width, *[width * heads] * layers]
-        self.layers = nn.ModuleList(LipschitzGATConv(inputs, width, heads, 0.3) for inputs in widths[:-1])
+        self.layers = nn.ModuleList(conv(inputs, width, heads=heads, dropout=0.3) for inputs in widths[:-1])
         self.decoder = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         x = self.encoder(x)
         for position, layer in enumerate(self.layers):
-            x = layer(F.dropout(x, 0.6, self.training), edge_index)
+            x = layer(F.dropout(x, self.dropout, self.training), edge_index)
             x = F.elu(x) if position < len(self.layers) - 1 else x
         return self.decoder(x)
 
@@ -89,3 +105,24 @@ class ResidualGCN(nn.Module):
             update = layer(x, edge_index)
             x = x + (update.relu() if position < len(self.layers) - 1 else update)
         return self.decoder(x)
+
+
+class TreeGAT(nn.Module):
+    """Collate; sum of two embeddings, L layers of GAT with residual connections and LayerNorm, linear map of the roots.
+
+    Alon & Yahav's model for Tree-NeighborsMatch, whose GAT has no activation but that of the attention.
+    """
+
+    def __init__(self, num_values: tuple[int, ...], classes: int, layers: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.encoder = nn.ModuleList(nn.Embedding(count, width) for count in num_values)
+        self.layers = nn.ModuleList(GATConv(width, width // heads, heads) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
+        self.decoder = nn.Linear(width, classes)
+
+    def forward(self, examples: list[Data]) -> Tensor:
+        batch = Batch.from_data_list(examples)
+        x = sum(table(column) for table, column in zip(self.encoder, batch.x.unbind(1), strict=True))
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = norm(x + layer(x, batch.edge_index))
+        return self.decoder(x[batch.root_mask])

@@ -39,7 +39,7 @@ def measure(edges: int) -> Row:
     build = _median(lambda: Graph(edge_index, nodes).with_self_loops().rows(1), patience)
     model = DeepGNN(FEATURES, CLASSES, GAT, 3, 64)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
-    step = Side(model, (data.x, data.graph), optimizer, data.train, data.y)
+    step = Side(model, data.ours, optimizer, data.train, data.y)
     memory.tidy()
     memory.reset_peak()
     step()

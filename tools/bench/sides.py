@@ -1,5 +1,6 @@
 """The two sides of a case, ours and the peer, as full training steps of the same model."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth import DeepGNN
-from gnn_depth.nn.layers import GAT, GCN, GATv2
-from gnn_depth.nn.norms.lipschitz import LipschitzNorm
+from gnn_depth.nn.embedding import Embedding
+from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
+from gnn_depth.nn.norms import LayerNorm, LipschitzNorm
 from gnn_depth.nn.skips import Residual
 from tools.bench import peers
-from tools.bench.cases import WIDTH, Case
+from tools.bench.cases import Case
 from tools.bench.graphs import Data
 
 Compile = Literal["auto", "on", "off"]
@@ -22,21 +24,27 @@ Compile = Literal["auto", "on", "off"]
 # vanish or grow on the way would be timed too.
 LEARNING_RATE = 1e-6
 TOLERANCE = 1e-4
+# Names of the peer's parameters that are other ones in ours.
+RENAMED = {
+    r"\.lin_l\.": ".lin_src.",
+    r"\.lin_skip\.": ".lin_root.",
+    r"^norms\.(\d+)\.": r"norms.\1.0.norm.",
+}
 
 
 @dataclass
 class Side:
-    """A model, what it reads, and its optimizer; a call is one training step."""
+    """A model, what a loader feeds it, and its optimizer; a call is one training step."""
 
     model: nn.Module
-    inputs: tuple[Any, ...]
+    feed: Callable[[], tuple[Any, ...]]
     optimizer: torch.optim.Optimizer
     train: Tensor
     classes: Tensor
 
     def __call__(self) -> None:
         self.optimizer.zero_grad()
-        F.cross_entropy(self.model(*self.inputs)[self.train], self.classes).backward()
+        F.cross_entropy(self.model(*self.feed())[self.train], self.classes).backward()
         self.optimizer.step()
 
     @property
@@ -52,59 +60,61 @@ class Side:
 
     @torch.no_grad()
     def scores(self) -> Tensor:
-        """Class scores of all nodes in evaluation mode."""
+        """Class scores of the nodes that are read, in evaluation mode."""
         self.model.eval()
-        scores = self.model(*self.inputs)
+        scores = self.model(*self.feed())
         self.model.train()
         return scores
 
 
 def ours(case: Case, data: Data, compiling: Compile = "auto") -> Side:
     """The case in this package, with the optimizer its training uses on CPU."""
-    model = DeepGNN(data.x.shape[1], data.classes, **_parts(case))
-    if compiles(compiling):
+    model = DeepGNN(data.features, data.classes, **_parts(case))
+    if compiles(case, compiling):
         model.compile_layers()
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
-    return Side(model, (data.x, data.graph), optimizer, data.train, data.y[data.train])
+    return Side(model, data.ours, optimizer, data.train, data.y[data.train])
 
 
-def compiles(compiling: Compile) -> bool:
-    """Whether our side is to be compiled.
-
-    Raises:
-        ValueError: It must be, and the package cannot.
-    """
-    able = hasattr(DeepGNN, "compile_layers")
-    if compiling == "on" and not able:
-        raise ValueError("--compile on: DeepGNN has no compile_layers here. Use --compile auto or off.")
-    return able and compiling != "off"
+def compiles(case: Case, compiling: Compile) -> bool:
+    """Whether our side is to be compiled."""
+    return compiling == "on" or (compiling == "auto" and case.compiled)
 
 
-def peer(case: Case, data: Data, edge_index: Tensor) -> Side:
+def peer(case: Case, data: Data) -> Side:
     """The case in PyTorch Geometric, with torch's default Adam."""
-    model = _peer(case, data.x.shape[1], data.classes)
+    model = _peer(case)(data.features, data.classes, case.layers, case.width)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
-    return Side(model, (data.x, edge_index), optimizer, data.train, data.y[data.train])
+    return Side(model, data.peers, optimizer, data.train, data.y[data.train])
 
 
 def _parts(case: Case) -> dict[str, Any]:
-    common = {"num_layers": case.layers, "hidden_channels": WIDTH}
+    common = {"num_layers": case.layers, "hidden_channels": case.width}
     if case.family == "gat-lip":
         layer = partial(GAT, heads=case.heads, dropout=0.3)
         return common | {"layer": layer, "norms": [LipschitzNorm], "activation": "elu", "dropout": 0.6}
+    if case.family == "gt-lip":
+        layer = partial(Transformer, heads=case.heads, dropout=0.3)
+        return common | {"layer": layer, "norms": [LipschitzNorm], "activation": "elu", "dropout": 0.5}
+    if case.family == "trees":
+        layer = partial(GAT, heads=case.heads, split_heads=True)
+        after = {"skip": Residual, "norms": [LayerNorm], "norm_after_skip": True}
+        return common | after | {"layer": layer, "activation": "identity", "encoder": "embedding"}
     if case.family == "gatv2":
         layer = partial(GATv2, share_weights=True, bias=False)
         return common | {"layer": layer, "encoder": "none", "decoder": "none"}
     return common | {"layer": GCN, "skip": Residual}
 
 
-def _peer(case: Case, features: int, classes: int) -> nn.Module:
+def _peer(case: Case) -> Callable[..., nn.Module]:
     make: dict[str, Callable[..., nn.Module]] = {
-        "gat-lip": partial(peers.GATLip, heads=case.heads),
+        "gat-lip": partial(peers.AttentionLip, peers.LipschitzGATConv, heads=case.heads, p=0.6),
+        "gt-lip": partial(peers.AttentionLip, peers.LipschitzTransformerConv, heads=case.heads, p=0.5),
         "gatv2": peers.GATv2,
         "gcn": peers.ResidualGCN,
+        "trees": partial(peers.TreeGAT, heads=case.heads),
     }
-    return make[case.family](features, classes, case.layers, WIDTH)
+    return make[case.family]
 
 
 @torch.no_grad()
@@ -114,14 +124,29 @@ def share_weights(source: nn.Module, target: nn.Module) -> None:
     Raises:
         ValueError: A parameter of one side has no counterpart.
     """
-    given = dict(source.named_parameters())
+    given = _parameters(source)
     for name, parameter in target.named_parameters():
-        found = given.pop(name.replace(".lin_l.", ".lin_src."), None)
+        found = given.pop(_renamed(name), None)
         if found is None or found.numel() != parameter.numel():
             raise ValueError(f"the peer's {name} {tuple(parameter.shape)} has no counterpart in ours.")
         parameter.copy_(found.view_as(parameter))
     if given:
         raise ValueError(f"the peer has no counterpart of {', '.join(given)}.")
+
+
+def _parameters(model: nn.Module) -> dict[str, Tensor]:
+    """By name; an embedding's one for every column."""
+    given: dict[str, Tensor] = dict(model.named_parameters())
+    if isinstance(encoder := getattr(model, "encoder", None), Embedding):
+        tables = given.pop("encoder.weight").split(encoder.sizes)
+        given |= {f"encoder.{column}.weight": table for column, table in enumerate(tables)}
+    return given
+
+
+def _renamed(name: str) -> str:
+    for theirs, ours in RENAMED.items():
+        name = re.sub(theirs, ours, name)
+    return name
 
 
 def check_equal(first: Tensor, second: Tensor) -> float:
