@@ -72,6 +72,13 @@ class Graph:
         """Number of edges into each node, shape (nodes,)."""
         return self.ptr.diff()
 
+    @property
+    def graph_sizes(self) -> Tensor:
+        """Number of nodes of each of several graphs, shape (graphs,)."""
+        assert self.node_to_graph is not None
+        graph_of_node = self.node_to_graph
+        return self._once("graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs))
+
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node."""
         return self._once("self_loops", self._add_self_loops)
@@ -104,7 +111,12 @@ class Graph:
 
         Its sources are the nodes up to the last one that sends along these edges. What it derives is that of the whole
         graph, as far as it reaches.
+
+        Raises:
+            ValueError: There are fewer nodes.
         """
+        if not 0 <= num_nodes <= self.num_nodes:
+            raise ValueError(f"the first {num_nodes} nodes of a graph that has {self.num_nodes} are no prefix of it.")
         return (
             self if num_nodes == self.num_nodes else self._once(("prefix", num_nodes), lambda: self._block(num_nodes))
         )
@@ -151,6 +163,7 @@ class Graph:
     def derive(self) -> None:
         """Compute everything that compiled layers may ask for, of this graph and of those derived from it."""
         _ = self.edge_ids, self.reverse, self.padded(), self.padded(transposed=True)
+        _ = None if self.node_to_graph is None else self.graph_sizes
         for kept in list(self._derived.values()):
             if isinstance(kept, Graph):
                 kept.derive()
@@ -178,7 +191,8 @@ class Graph:
 
     def _once(self, key: object, make: Callable[[], T]) -> T:
         if key not in self._derived:
-            self._derived[key] = make()
+            with torch.inference_mode(False):  # what is made in it cannot be trained with later
+                self._derived[key] = make()
         return self._derived[key]  # type: ignore[return-value]
 
     def __repr__(self) -> str:

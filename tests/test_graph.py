@@ -66,6 +66,13 @@ def test_what_is_derived_is_computed_once(graph):
     assert graph.to("cpu") is graph
 
 
+def test_what_was_derived_in_inference_mode_can_be_trained_with(graph):
+    with torch.inference_mode():
+        looped = graph.with_self_loops()
+        weights, moved = looped.gcn_weights(torch.float32), graph.to("meta")
+    assert not any(part.is_inference() for part in (looped.source, weights, moved.source))
+
+
 def test_another_device_gets_its_own_derived_tensors(graph):
     graph.rows(2)
     moved = graph.to("meta")
@@ -210,6 +217,9 @@ def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_
         _ = structure.edge_ids, structure.reverse, structure.padded(), structure.padded(transposed=True)
         assert structure._derived == derived
         assert {"edge_ids", "reverse", ("padded", False), ("padded", True)} <= derived.keys()
+    several = Graph(graph.edge_index, 9, torch.arange(9) % 2)
+    several.derive()
+    assert "graph_sizes" in several._derived
 
 
 @pytest.fixture
@@ -251,3 +261,17 @@ def test_a_prefix_without_edges_has_its_nodes_as_sources():
     block = Graph(torch.tensor([[0, 1], [2, 2]]), 3).prefix(2)
     assert (block.num_edges, block.num_nodes, block.num_sources) == (0, 2, 2)
     assert block.with_self_loops().num_edges == 2
+
+
+@pytest.mark.parametrize("count", [-1, 10])
+def test_a_prefix_of_more_nodes_than_there_are_is_refused(graph, count):
+    with pytest.raises(ValueError, match=f"the first {count} nodes of a graph that has 9"):
+        graph.prefix(count)
+
+
+def test_sizes_of_graphs_are_counted_once_and_a_block_has_none_of_those_beyond_it():
+    three = Graph(torch.zeros(2, 0, dtype=torch.long), 6, torch.tensor([0, 1, 0, 1, 0, 2]))
+    three.derive()
+    assert three.graph_sizes is three.graph_sizes
+    assert three.graph_sizes.tolist() == [3, 2, 1]
+    assert three.prefix(3).graph_sizes.tolist() == [2, 1, 0]

@@ -1,5 +1,6 @@
 """Data, model and trainer as a command line says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,11 @@ class CommandLineInterface(LightningCLI):
             if not isinstance(said, ValueError | MisconfigurationException):
                 raise  # a bug that the parser has wrapped
             raise UsageError(str(said)) from error
+        except RuntimeError as error:
+            twice = re.match(r"Found more than one stateful callback of type `(\w+)`", str(error))
+            if not twice:
+                raise
+            raise UsageError(f"trainer.callbacks has {twice[1]} more than once: take one of them.") from error
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         config = self.config_init["trainer"]

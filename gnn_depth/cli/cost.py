@@ -27,6 +27,7 @@ from gnn_depth.sweeps.store import Record
 from gnn_depth.training import Diverged
 
 WARM_UP, MEASURED = 2, 5  # epochs
+MOST = 15.0  # seconds, after which fewer epochs, or the steps of a part of one, must do
 
 
 @dataclass(frozen=True)
@@ -75,21 +76,42 @@ class Estimate:
 
 
 class FewEpochs(L.Callback):
-    """Time the first epochs of a training and end it."""
+    """Time the first epochs of a training, or the first steps of a long epoch, and end it.
+
+    Attributes:
+        ends: When the training began, and when each whole epoch ended.
+        batches: When each batch of the first epoch ended.
+    """
 
     def __init__(self) -> None:
         self.ends: list[float] = []
+        self.batches: list[float] = []
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.ends.append(time.perf_counter())
 
+    def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
+        now = time.perf_counter()
+        if len(self.ends) == 1:
+            self.batches.append(now)
+        trainer.should_stop = now - self.ends[0] > MOST
+
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.ends.append(time.perf_counter())
-        trainer.should_stop = len(self.ends) > WARM_UP + MEASURED
+        if trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            self.ends.append(time.perf_counter())
+        trainer.should_stop |= len(self.ends) > WARM_UP + MEASURED
+
+    def epoch(self, batches: int) -> float:
+        """Seconds of an epoch of so many batches."""
+        steps = [after - before for before, after in itertools.pairwise(self.ends)]
+        if steps:
+            return statistics.median(steps[min(WARM_UP, len(steps) - 1) :])
+        times = [*self.ends[: 2 - len(self.batches)], *self.batches]  # the first batch only where it is the only one
+        return batches * (times[-1] - times[0]) / (len(times) - 1) if self.batches else 0.0
 
 
 def measure(config: dict[str, Any]) -> Cost:
-    """Train for a few epochs, uncompiled and without leaving anything behind.
+    """Train for a few epochs or seconds, uncompiled and without leaving anything behind.
 
     Args:
         config: A resolved config.
@@ -107,10 +129,8 @@ def measure(config: dict[str, Any]) -> Cost:
         with contextlib.suppress(Diverged):  # it takes less than what follows from the epochs until then
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         epochs = cli.trainer.max_epochs
-    setup = timer.ends[0] - started
-    steps = [after - before for before, after in itertools.pairwise(timer.ends)]
-    epoch = statistics.median(steps[min(WARM_UP, len(steps) - 1) :]) if steps else 0.0
-    return Cost(setup, epoch, epochs or 0)
+        epoch = timer.epoch(cli.trainer.num_training_batches)  # type: ignore[arg-type]
+    return Cost(timer.ends[0] - started, epoch, epochs or 0)
 
 
 def estimate(plan: Plan, engine: Engine, most: int | None = None) -> Estimate:

@@ -111,7 +111,7 @@ def _nothing_chosen(message: str, parser: argparse.ArgumentParser) -> Said | Non
 
 
 def _no_value(message: str, parser: argparse.ArgumentParser) -> Said | None:
-    match = re.match(r"argument (\S+): expected one argument", message)
+    match = re.match(r"argument (\S+): expected (?:one|at least one) argument", message)
     return Said(f"{match[1].split('/')[-1]} needs a value.") if match else None
 
 
@@ -144,9 +144,16 @@ def _unknown_class(message: str, parser: argparse.ArgumentParser) -> Said | None
         inside = re.findall(r"class_path'?(?:=|: )'([\w.]+)'", value)
         value = next((path for path in inside if match[1] in path), match[1])
     if "." in value:
-        fix = "Is it in a plugin? Name that with --plugins FILE."
+        near = _nearest_path(value, known.split(", "))
+        fix = f"Did you mean {near!r}?" if near else "Is it in a plugin? Name that with --plugins FILE."
         return Said(f"{key}: {value!r} cannot be imported. {fix}", key, value)
     return Said(f"unknown {key} {value!r}.{_hint(value, names)}", key, value)
+
+
+def _nearest_path(path: str, known: Iterable[str]) -> str | None:
+    """The known class of this module, or of this name in another one, that is most like a path."""
+    module, _, name = path.rpartition(".")
+    return nearest(path, [other for other in known if other.startswith(f"{module}.") or other.endswith(f".{name}")])
 
 
 def _required(message: str, parser: argparse.ArgumentParser) -> Said | None:
@@ -161,7 +168,9 @@ def _required(message: str, parser: argparse.ArgumentParser) -> Said | None:
 
 
 def _linked(message: str, parser: argparse.ArgumentParser) -> Said | None:
-    match = re.match(r'Linked "([\w.]+)" must be given via', message)
+    match = re.match(r'Linked "([\w.]+)" must be given via', message) or re.match(
+        r"argument [\w.]+ --> ([\w.]+): ", message
+    )
     return Said(f"{match[1]} is taken from the data, and cannot be chosen.", match[1]) if match else None
 
 

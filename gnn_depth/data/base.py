@@ -56,7 +56,8 @@ class NodeBatch:
             return self
         if device not in self._moved:
             parts = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-            moved = {name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()}
+            with torch.inference_mode(False):  # what is made in it cannot be trained with later
+                moved = {name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()}
             self._moved[device] = replace(self, **moved)
         return self._moved[device]
 
@@ -125,7 +126,8 @@ class NodeDataModule(GraphDataModule):
     @cached_property
     def loaded(self) -> NodeBatch:
         """The whole graph as it was read, for sets that wrap this one."""
-        batch = self.load()
+        with torch.inference_mode(False):  # a test may come first, and what is read in it cannot be trained with
+            batch = self.load()
         check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks)
         return batch
 

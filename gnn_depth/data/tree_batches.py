@@ -59,7 +59,8 @@ class TreeBatches:
     def graph(self, size: int) -> Graph:
         """That many trees side by side, the same graph every time."""
         if size not in self._graphs:
-            edges = tree_edges(self.leaves.bit_length() - 1)[:, :, None] * size + torch.arange(size)
-            rows = torch.arange((2 * self.leaves - 1) * size)
-            self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
+            with torch.inference_mode(False):  # a test may come first, and what is made in it cannot be trained with
+                edges = tree_edges(self.leaves.bit_length() - 1)[:, :, None] * size + torch.arange(size)
+                rows = torch.arange((2 * self.leaves - 1) * size)
+                self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
         return self._graphs[size]

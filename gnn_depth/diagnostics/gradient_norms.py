@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gnn_depth.diagnostics.schedule import Due, Schedule
-from gnn_depth.diagnostics.sink import Quantity, Sink
+from gnn_depth.diagnostics.sink import Quantity, Sink, check_alone
 from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
 
 QUANTITIES = (
@@ -50,7 +50,8 @@ class GradientNorms(L.Callback):
 
     Raises:
         ValueError: A cadence is not positive, or both are given.
-        MisconfigurationException: No module has such a name, or the strategy has no whole gradients in one place.
+        MisconfigurationException: No module has such a name, the strategy has no whole gradients in one place, or the
+            training has another GradientNorms.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class GradientNorms(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
+        check_alone(trainer, self)
         if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
             raise MisconfigurationException(
                 f"GradientNorms reads whole gradients, and {type(trainer.strategy).__name__} may keep parts of them: "

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gnn_depth.diagnostics.calls import Call, evaluating, recorded_calls
 from gnn_depth.diagnostics.lipschitz import local_lipschitz
-from gnn_depth.diagnostics.sink import Quantity, Sink
+from gnn_depth.diagnostics.sink import Quantity, Sink, check_alone
 from gnn_depth.diagnostics.watch import numbers, select
 
 QUANTITIES = (
@@ -48,7 +48,8 @@ class LipschitzConstants(L.Callback):
 
     Raises:
         ValueError: A number is not positive.
-        MisconfigurationException: No module has such a name, or the strategy has no whole model in one place.
+        MisconfigurationException: No module has such a name, the strategy has no whole model in one place, or the
+            training has another LipschitzConstants.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LipschitzConstants(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
+        check_alone(trainer, self)
         if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
             raise MisconfigurationException(
                 f"LipschitzConstants needs the whole model, and {type(trainer.strategy).__name__} may keep parts of it "
@@ -117,7 +119,8 @@ class LipschitzConstants(L.Callback):
 
     @torch.no_grad()
     def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not trainer.is_global_zero:
+        # A resumed training begins where the one before it ended, and was measured.
+        if not trainer.is_global_zero or self.sink.last_step == trainer.global_step:
             return
         with evaluating(pl_module):
             with recorded_calls(self._modules) as calls:
@@ -130,7 +133,10 @@ class LipschitzConstants(L.Callback):
     def _constant(self, place: int, call: Call | None) -> float:
         if call is None:
             return math.nan
-        stretch = local_lipschitz(call, call.x, self._starts[place], self.iterations, self.tolerance)
+        start = self._starts[place]
+        if start is not None and start.shape != call.x.shape:  # of a larger batch than this one
+            start = None
+        stretch = local_lipschitz(call, call.x, start, self.iterations, self.tolerance)
         # A guess needs few digits, and there is one for every layer.
         self._starts[place] = None if stretch.direction is None else stretch.direction.to(torch.bfloat16)
         return stretch.value

@@ -10,6 +10,7 @@ import lightning as L
 import numpy as np
 import torch
 from jaxtyping import Float
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
@@ -62,6 +63,12 @@ class Sink:
         self.layers = np.array(layers)
         self._new, self._steps, self._rows = [], [], []
         self._flushed = self._saved = time.monotonic()
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that is there, of the training that this one resumes too."""
+        steps = [*self._steps[-1:], *(step for step, _, _ in self._new[-1:])]
+        return steps[-1] if steps else None
 
     def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers"], keep: bool = True) -> None:
         """Take the values of a step.
@@ -140,6 +147,21 @@ class Sink:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from the steps and values of an earlier part of the training."""
         self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
+
+
+def check_alone(trainer: L.Trainer, callback: L.Callback) -> None:
+    """Refuse a second callback of a class: the files and curves of one would be lost under those of the other.
+
+    Raises:
+        MisconfigurationException: There is one.
+    """
+    same = [other for other in trainer.callbacks if type(other) is type(callback)]  # type: ignore[attr-defined]
+    if len(same) > 1:
+        patterns = " and ".join(repr(getattr(other, "layers", "")) for other in same)
+        raise MisconfigurationException(
+            f"{len(same)} {type(callback).__name__} in one training, for layers {patterns}, would write the same files "
+            "and curves: take one, with a pattern that fits all its layers."
+        )
 
 
 def run_folder(trainer: L.Trainer) -> Path | None:

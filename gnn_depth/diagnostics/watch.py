@@ -27,7 +27,7 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
         MisconfigurationException: None has such a name.
     """
     names = dict(root.named_modules(remove_duplicate=False))
-    found = {name: module for name, module in names.items() if _fits(name, pattern)}
+    found = {name: module for name, module in names.items() if name and _fits(name, pattern)}
     if not found:
         raise MisconfigurationException(_nothing(root, pattern, names))
     return found

@@ -205,7 +205,7 @@ class Skip(nn.Module, ABC):
     def forward(
         self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
     ) -> Float[Tensor, "nodes outputs"]:
-        """Join.
+        """Join, every node by itself: where only some nodes are read, these rows are all there is.
 
         Args:
             update: The layer's output, normed and activated.
@@ -222,17 +222,23 @@ class Init(ABC):
 
 @dataclass(frozen=True)
 class WeightChain:
-    """The parameters of a layer by the neurons that they lead into and out of; neurons run over concatenated heads.
+    r"""The parameters of a layer by the neurons that they lead into and out of; neurons run over concatenated heads.
+
+    To multiply row i of the incoming matrices and entry i of the biases by :math:`\lambda > 0`, and to divide entry i
+    of the attention parameters by it, is to multiply neuron i by it and to change nothing else. To divide column j of
+    the outgoing matrices by it undoes that neuron j of the layer before was multiplied: see :mod:`gnn_depth.nn.links`.
 
     Attributes:
         incoming: Matrices (neurons, inputs); row i is what comes into neuron i of this layer.
-        outgoing: Those of them whose column j is what leaves neuron j of the layer before.
+        outgoing: Matrices (outputs, neurons of the layer before); column j is what leaves neuron j of that layer.
         attention: Matrices (heads, channels); the entry at i of the flattened matrix belongs to neuron i.
+        bias: Vectors (neurons); entry i is added to neuron i.
     """
 
     incoming: tuple[Tensor, ...]
     outgoing: tuple[Tensor, ...]
     attention: tuple[Tensor, ...] = ()
+    bias: tuple[Tensor, ...] = ()
 
 
 @runtime_checkable

@@ -15,17 +15,17 @@ class Embedding(nn.Module):
     Args:
         sizes: How many values each column has, from 0.
         out_channels: Width of a row.
-    """
 
-    begin: Tensor
+    Raises:
+        ValueError: Features have another number of columns.
+        IndexError: A value is out of the range of its column.
+    """
 
     def __init__(self, sizes: Sequence[int], out_channels: int) -> None:
         super().__init__()
         self.sizes = tuple(sizes)
         # One table below the other, so that one parameter serves all columns.
         self.weight = nn.Parameter(torch.empty(sum(sizes), out_channels))
-        ends = torch.tensor(self.sizes).cumsum(0)
-        self.register_buffer("begin", ends - torch.tensor(self.sizes), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -33,8 +33,11 @@ class Embedding(nn.Module):
         nn.init.normal_(self.weight)
 
     def forward(self, x: Int[Tensor, "nodes columns"]) -> Float[Tensor, "nodes channels"]:
+        if x.shape[-1] != len(self.sizes):
+            raise ValueError(f"x has {x.shape[-1]} columns, and there are tables for {len(self.sizes)}.")
         # embedding_bag is as fast forward, but its backward pass sorts the nodes by value: ten times slower.
-        first, *others = (self.weight.index_select(0, column) for column in (x + self.begin).unbind(-1))
+        tables, columns = torch.split(self.weight, list(self.sizes)), x.long().unbind(-1)
+        first, *others = (table.index_select(0, column) for table, column in zip(tables, columns, strict=True))
         return sum(others, start=first)
 
     def extra_repr(self) -> str:

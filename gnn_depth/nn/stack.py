@@ -110,7 +110,12 @@ class DeepGNN(nn.Module):
             graph: The edges.
             num_outputs: How many of the first nodes are read; all by default. Where every part allows it, what does not
                 reach them is not computed.
+
+        Raises:
+            ValueError: There are features of more or fewer nodes than the graph has.
         """
+        if len(x) != graph.num_nodes:
+            raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
         graphs = self._graphs(graph, num_outputs)
         run = self._block_for(graphs)
         update: Any = self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources])

@@ -46,7 +46,7 @@ def decide(choice: Compile, stack: DeepGNN, num_nodes: int | None, steps: int) -
     Args:
         choice: ``on`` and ``off`` decide at once.
         stack: Its layers are counted.
-        num_nodes: Nodes of the graph, None where every batch is another graph.
+        num_nodes: Nodes of the graph, None where batches may be of other graphs each time.
         steps: Steps of the training; -1 for no end.
     """
     if choice in ("off", False):
@@ -54,7 +54,7 @@ def decide(choice: Compile, stack: DeepGNN, num_nodes: int | None, steps: int) -
     if choice in ("on", True):
         return Decision(True, "compile is on")
     if num_nodes is None:
-        return Decision(False, "every batch is another graph, and would be compiled anew")
+        return Decision(False, "batches may be of other graphs each time, and would be compiled anew")
     if not any(which(name) for name in (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)):
         return Decision(False, f"there is no C++ compiler here ({', '.join(COMPILERS)})")
     saved = sum(_saved(layer, num_nodes) for layer in stack.layers if isinstance(layer, Layer)) * steps

@@ -26,9 +26,11 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
         elif not _finite(output):
             bad.append(f"output of {name}")
 
+    names: dict[nn.Module, list[str]] = {}  # a layer that is shared has several, which its calls take in turn
+    for name, part in _named_parts(stack):
+        names.setdefault(part, []).append(name)
     handles = [
-        part.register_forward_hook(lambda part, _, output, name=name: look(name, part, output))
-        for name, part in _named_parts(stack)
+        part.register_forward_hook(lambda part, _, output: look(names[part].pop(0), part, output)) for part in names
     ]
     try:
         with torch.no_grad():

@@ -13,6 +13,9 @@ class PlainHyperparameters(L.LightningModule):
         """Keep what a checkpoint can hold as plain data: all of a config; of a call in Python, what is no object."""
         frame = inspect.currentframe()
         self.save_hyperparameters(frame=frame and frame.f_back)
+        kept: tuple[Any, ...] = self._hparams, self._hparams_initial  # of checkpoints, and of loggers
+        for hparams in kept:  # YAML has no tuples
+            hparams.update({name: list(value) for name, value in hparams.items() if isinstance(value, tuple)})
         defaults = inspect.signature(type(self).__init__).parameters
         objects = [name for name, value in self.hparams.items() if not _plain(value)]
         self._given_as_objects = [name for name in objects if self.hparams[name] is not defaults[name].default]

@@ -40,6 +40,20 @@ from tests.cli.conftest import SMALL
         ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
         ("--trainer.accelerator abacus", ["abacus", "cpu"]),
         ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),
+        (
+            "--trainer.callbacks gnn_depth.diagnostics.GradientNorm",
+            ["cannot be imported. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
+        ),
+        (
+            "--trainer.callbacks gnn_depth.diagnostic.GradientNorms",
+            ["cannot be imported. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
+        ),
+        ("--trainer.callbacks my.module.Callback", ["'my.module.Callback' cannot be imported. Is it in a plugin?"]),
+        (
+            "--trainer.callbacks EarlyStopping --trainer.callbacks.monitor val/loss "
+            "--trainer.callbacks+ EarlyStopping --trainer.callbacks.monitor val/loss",
+            ["trainer.callbacks has EarlyStopping more than once: take one of them."],
+        ),
         ("--model.optimizer Adm", ["unknown model.optimizer 'Adm'. Did you mean 'Adam'?"]),
         ("--model.optimizer SGD --model.optimizer.momentun 1", ["SGD has no option 'momentun'.", "'momentum'"]),
         ("--model.scheduler StepLR", ["StepLR needs step_size: --model.scheduler.step_size VALUE."]),

@@ -116,6 +116,7 @@ def test_nothing_is_written_and_nothing_else_said(gnn_depth: Callable):
         (["--model.norm", "lipshitz"], "Did you mean 'lipschitz'?"),
         (["--scale", "3"], "Did you mean '--scales'?"),
         (["--scales", "ten"], "scales"),
+        (["--scales"], "--scales needs a value."),
         (["--scales", "0"], "--scales are numbers above 0, not 0."),
         (["--scales", "inf"], "scales is a number, not 'inf'."),
         (["--ckpt_path", "missing.ckpt"], "checkpoint 'missing.ckpt' does not exist"),

@@ -4,11 +4,12 @@ import lightning as L
 import numpy as np
 import pytest
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gnn_depth import measurements
-from gnn_depth.diagnostics import GradientNorms, sink
+from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, sink
 from tests.diagnostics.conftest import chain, loader, rows, values
 
 HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"
@@ -132,6 +133,13 @@ def test_a_resumed_training_goes_on_with_the_arrays(measure, make_trainer, board
     for ours, expected in zip(values(second), whole):
         assert ours == pytest.approx(expected, rel=1e-12)
     assert measurements.load(tmp_path / "run", HIDDEN).steps.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [GradientNorms, LipschitzConstants])
+def test_two_callbacks_that_would_write_the_same_files_are_refused(make_trainer, kind):
+    trainer = make_trainer([kind("rounds.*"), kind("enter")])
+    with pytest.raises(MisconfigurationException, match=rf"2 {kind.__name__} .* 'rounds\.\*' and 'enter', would write"):
+        trainer.fit(chain(), loader(rows(), 20))
 
 
 def test_an_exact_zero_is_kept_as_minus_infinity(measure, board, tmp_path):

@@ -24,6 +24,12 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
     assert list(select(stack, "stack")) == ["stack"]
 
 
+def test_no_pattern_means_the_whole_module(stack):
+    assert list(select(stack, "*")) == ["stack"]
+    with pytest.raises(MisconfigurationException, match="no module of Module is called ''"):
+        select(stack, "")
+
+
 def test_a_module_of_two_names_is_found_under_both(stack):
     stack.stack.layers[1] = stack.stack.layers[0]
     found = select(stack, "stack.layers.[01]")

@@ -15,7 +15,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.base import FeatureNorm, ScoreNorm
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
-from gnn_depth.nn.norms import LipschitzNorm, PairNorm
+from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 
@@ -50,11 +50,11 @@ def two_of(kind, dtype=torch.float32, layers=3):
     return stack, twin
 
 
-def step(stack, x, graph):
+def step(stack, x, graph, num_outputs=None):
     """Logits, loss and gradients of a training step."""
     torch.manual_seed(7)
     stack.zero_grad()
-    logits = stack(x, graph)
+    logits = stack(x, graph, num_outputs)
     loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)) % 3)
     loss.backward()
     return [logits], [loss], [parameter.grad for parameter in stack.parameters()]
@@ -97,6 +97,19 @@ def test_several_graphs_one_after_the_other_each_get_their_own_numbers(graph):
     other = Graph(torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 4, 4]]), 5)
     for structure, x in ((graph, X), (mirrored(graph), X), (other, X[:5]), (graph, X)):
         assert_same_step(stack, twin, x, structure, 1e-5)
+    assert_ran_compiled(twin)
+
+
+def test_rounds_on_blocks_give_what_they_give_uncompiled():
+    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
+    tree = Graph(torch.tensor(edges).t(), 9)
+    layer = partial(GAT, heads=2, split_heads=True, dropout=0.3)
+    stack = DeepGNN(6, 3, layer, 2, 4, [LipschitzNorm, LayerNorm], Residual, norm_after_skip=True, dropout=0.5)
+    twin = copy.deepcopy(stack)
+    twin.compile_layers()
+    for read in (1, 9):
+        for ours, theirs in zip(step(twin, X, tree, read), step(stack, X, tree, read)):
+            assert distance(ours, theirs) <= 1e-5
     assert_ran_compiled(twin)
 
 

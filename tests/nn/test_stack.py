@@ -245,3 +245,9 @@ def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
 def test_a_norm_that_looks_at_other_nodes_keeps_all_of_them(chain):
     stack = DeepGNN(6, 3, GCN, 2, 4, [PairNorm])
     torch.testing.assert_close(stack(X, chain, 2), stack(X, chain)[:2])
+
+
+@pytest.mark.parametrize("rows", [8, 10])
+def test_features_of_more_or_fewer_nodes_than_the_graph_has_are_refused(graph, rows):
+    with pytest.raises(ValueError, match=f"x has the features of {rows} nodes, and the graph has 9"):
+        DeepGNN(6, 3, GCN)(torch.randn(rows, 6), graph)

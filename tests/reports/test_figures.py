@@ -310,6 +310,7 @@ def test_of_many_layers_a_history_shows_six_from_the_first_to_the_last(tmp_path)
     drawn = history(load(tmp_path))
     assert [panel.title for panel in drawn.panels] == [f"layer {layer}" for layer in (1, 7, 14, 20, 27, 33)]
     assert not drawn.panels[0].lines[0].bands, "one value has no distribution"
+    assert drawn.caption == "Layers shown: 1, 7, 14, 20, 27, 33 of 33."
     with pytest.raises(ReportError, match=r"layer 34 was not measured\. Available: 1 to 33"):
         history(load(tmp_path), layers=[34])
 

@@ -99,7 +99,7 @@ def _slopes_in_slices(
 
 
 def _chunk(features: Tensor) -> int:
-    return max(1, CHUNK // features[:1].numel())
+    return max(1, CHUNK // features.shape[1:].numel())
 
 
 def _derivative(

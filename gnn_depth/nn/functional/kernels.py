@@ -28,15 +28,21 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
     return bags[0].to(dtype)
 
 
-def with_jvp(function: type[Function], jvp: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice | None = None) -> Callable[..., Tensor]:
     """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
 
     Compilation refuses functions that have such a rule, and needs none.
+
+    Args:
+        function: Knows its backward derivative.
+        jvp: Its forward derivative.
+        reads: Which inputs are the saved tensors of ``jvp``; by default those that the backward pass has. They are
+            not kept after the call.
     """
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         function.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(*ctx.to_save)
+        ctx.save_for_forward(*(ctx.to_save if reads is None else inputs[reads]))
 
     rules = {"jvp": staticmethod(jvp), "setup_context": staticmethod(setup_context)}
     forward_mode = type(function.__name__, (function,), rules)

@@ -159,5 +159,5 @@ def graph_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor
     if graph.node_to_graph is None:
         return x.mean(0, keepdim=True)
     sums = x.new_zeros(graph.num_graphs, x.shape[1]).index_add(0, graph.node_to_graph, x)
-    counts = torch.bincount(graph.node_to_graph, minlength=graph.num_graphs).clamp_min(1)
-    return (sums / counts[:, None].to(x.dtype)).index_select(0, graph.node_to_graph)
+    sizes = graph.graph_sizes.clamp_min(1)[:, None].to(x.dtype)
+    return (sums / sizes).index_select(0, graph.node_to_graph)

@@ -31,7 +31,10 @@ class _SpMM(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         weights_EH, x_NHC, ctx.graph, ctx.transposed = inputs
-        ctx.save_for_backward(weights_EH, x_NHC)
+        # Fixed weights ask for no x, which nobody else may keep. Compiled code finds out what it needs by itself.
+        ctx.dtype = x_NHC.dtype
+        needs_x = torch.compiler.is_compiling() or ctx.needs_input_grad[0]
+        ctx.save_for_backward(weights_EH, x_NHC if needs_x else None)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -42,7 +45,7 @@ class _SpMM(Function):
             query, key = (x_NHC, grad_NHC) if ctx.transposed else (grad_NHC, x_NHC)
             grad_weights = sddmm(query, key, ctx.graph).to(weights_EH.dtype)
         if ctx.needs_input_grad[1]:
-            grad_x = spmm(weights_EH, grad_NHC, ctx.graph, not ctx.transposed).to(x_NHC.dtype)
+            grad_x = spmm(weights_EH, grad_NHC, ctx.graph, not ctx.transposed).to(ctx.dtype)
         return grad_weights, grad_x, None, None
 
 
@@ -92,6 +95,6 @@ def _sddmm_jvp(ctx: Any, query_t: Tensor | None, key_t: Tensor | None, _: None) 
 
 
 #: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node (out of it, if transposed).
-spmm = with_jvp(_SpMM, _spmm_jvp)
+spmm = with_jvp(_SpMM, _spmm_jvp, reads=slice(2))
 #: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each edge.
 sddmm = with_jvp(_SDDMM, _sddmm_jvp)

@@ -2,15 +2,14 @@
 
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
-from gnn_depth.nn.base import HasWeightChain, Init, Layer
-from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.nn.inits.matrices import MatrixInit, Place
 from gnn_depth.registry import register
 
 
 @register("init", "xavier")
-class Xavier(Init):
+class Xavier(MatrixInit):
     r"""Draw every matrix so that neither activations nor gradients change their variance.
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
@@ -28,26 +27,9 @@ class Xavier(Init):
         self.distribution = distribution
         self.gain = gain
 
-    def __call__(self, stack: DeepGNN) -> None:
+    def draw(self, weight: Tensor, place: Place) -> None:
         draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
-        for position, layer in enumerate(stack.layers):
-            if not isinstance(layer, HasWeightChain):
-                raise ValueError(
-                    f"init 'xavier' needs the weight chain of layer {position}, and {type(layer).__name__} has none; "
-                    "give it a method weight_chain() or use init 'default'."
-                )
-            assert isinstance(layer, Layer)
-            layer.reset_parameters()
-            chain = layer.weight_chain()
-            for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
-                draw(weight, gain=self.gain)
-            for attention in chain.attention:
-                for head in range(len(attention)):
-                    draw(attention[head : head + 1], gain=self.gain)
-            for name, parameter in layer.named_parameters():
-                if name.rpartition(".")[2] == "bias":
-                    nn.init.zeros_(parameter)
-        for linear in stack.linear_maps():
-            draw(linear.weight, gain=self.gain)
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
+        draw(weight, gain=self.gain)
+
+    def draw_attention(self, head: Tensor) -> None:
+        self.draw(head, Place(hidden=True, activated=False, reads_activated=False))

@@ -5,7 +5,8 @@ from gnn_depth.nn.layers.gatv2 import GATv2
 from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.layers.ggnn import GGNN
 from gnn_depth.nn.layers.gin import GIN
+from gnn_depth.nn.layers.omega_gat import OmegaGAT
 from gnn_depth.nn.layers.sage import SAGE
 from gnn_depth.nn.layers.transformer import Transformer
 
-__all__ = ["GAT", "GCN", "GGNN", "GIN", "SAGE", "GATv2", "Transformer"]
+__all__ = ["GAT", "GCN", "GGNN", "GIN", "SAGE", "GATv2", "OmegaGAT", "Transformer"]

@@ -67,7 +67,8 @@ class GAT(AttentionLayer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src))
+        bias = () if self.bias is None else (self.bias,)
+        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
 
     def lipschitz_bound(self, graph: Graph) -> float | None:
         weight = self.lin.weight

@@ -70,7 +70,8 @@ class GATv2(AttentionLayer):
 
     def weight_chain(self) -> WeightChain:
         both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
-        return WeightChain(incoming=both, outgoing=both, attention=(self.att,))
+        bias = () if self.bias is None else (self.bias,)
+        return WeightChain(incoming=both, outgoing=both, attention=(self.att,), bias=bias)
 
     def lipschitz_bound(self, graph: Graph) -> float | None:
         weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).weight

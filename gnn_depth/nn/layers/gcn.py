@@ -41,7 +41,8 @@ class GCN(Layer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
+        bias = () if self.bias is None else (self.bias,)
+        return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,), bias=bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()

@@ -61,7 +61,8 @@ class GIN(Layer):
             nn.init.constant_(self.eps, self.initial_eps)
 
     def weight_chain(self) -> WeightChain:
-        return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,))
+        bias = () if self.lin_out.bias is None else (self.lin_out.bias,)
+        return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,), bias=bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)  # before the sum, which is then no wider than the output

@@ -63,7 +63,7 @@ class SAGE(Layer):
         if self.normalize:
             raise ValueError("layer 'sage' with normalize true has no weight chain: take normalize false.")
         both = (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
-        return WeightChain(incoming=both, outgoing=both)
+        return WeightChain(incoming=both, outgoing=both, bias=() if self.bias is None else (self.bias,))
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)

@@ -90,6 +90,7 @@ class Transformer(AttentionLayer):
             outgoing=(self.lin_query.weight, self.lin_key.weight, self.lin_value.weight, *root),
             # A gate reads the neurons and gives none, as the attention of other layers does.
             attention=tuple(gate for gate in gates if gate is not None),
+            bias=tuple(lin.bias for lin in (self.lin_value, self.lin_root) if lin is not None and lin.bias is not None),
         )
 
     def lipschitz_bound(self, graph: Graph) -> float | None:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnn_depth.nn.base import Skip
+from gnn_depth.nn.skips.options import project
 from gnn_depth.registry import register
 
 
@@ -23,8 +24,7 @@ class Residual(Skip):
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
-        same = widths[-1] == out_channels
-        self.project = nn.Identity() if same else nn.Linear(widths[-1], out_channels, bias=False)
+        self.project = project(widths[-1], out_channels)
 
     def forward(
         self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]

@@ -46,12 +46,20 @@ def history(
         for group, one in made
         if layer in one.layers
     )
-    neurons = span(one.values.shape[0] * one.values.shape[3] for _, one in made)
-    runs = span(len(one.folders) for _, one in made)
-    what = f"Mean, quartiles and extremes over {neurons} values: neurons of {runs} runs."
+    what = _what([one for _, one in made])
     left = f"Layers shown: {', '.join(map(str, shown))} of {len(every)}." if len(shown) < len(every) else ""
     caption = sentences(what, left, missing, tally(frame))
     return Lines(Axis("step", whole=True), Axis(made[0][1].label), panels, by.legend, caption)
+
+
+def _what(made: Sequence[Measured]) -> str:
+    """What a line and its bands are; a single value is no mean."""
+    counts = [one.values.shape[0] * one.values.shape[3] for one in made]
+    if max(counts) == 1:
+        return ""
+    runs = span(len(one.folders) for one in made)
+    of = f"neurons of {runs} runs" if any(one.values.shape[3] > 1 for one in made) else "one of each run"
+    return f"Mean, quartiles and extremes over {span(counts)} values: {of}."
 
 
 def _shown(every: Sequence[int], layers: Sequence[int]) -> list[int]:

@@ -59,6 +59,11 @@ def dropout_of_ones(x, graph):
     return x * seeded_dropout(torch.ones_like(x.detach()), graph)
 
 
+def fixed_weights(x, graph):
+    draws = torch.Generator().manual_seed(3)
+    return torch.rand(graph.num_edges, x.shape[1], generator=draws, dtype=torch.float64).to(x.dtype)
+
+
 def bag_of_words(dtype):
     words = torch.rand(7, 11, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     words = words * (words < 0.2)
@@ -68,6 +73,11 @@ def bag_of_words(dtype):
 
 CASES = {
     "aggregate": Case(aggregate, reference.aggregate, lambda g, h: (*on_edges(g, h), on_sources(g, h))),
+    "aggregate_with_fixed_weights": Case(
+        lambda x, g: aggregate(fixed_weights(x, g), x, g),
+        lambda x, g: reference.aggregate(fixed_weights(x, g), x, g),
+        lambda g, h: (on_sources(g, h),),
+    ),
     "edge_dot": Case(edge_dot, reference.edge_dot, lambda g, h: (on_nodes(g, h), on_sources(g, h))),
     "edge_additive": Case(
         lambda dst, src, att, g: edge_additive(dst, src, att, g, SLOPE),

@@ -53,3 +53,22 @@ def test_inputs_that_need_no_gradient_get_none_and_cost_none(graph, function, mo
     out.sum().backward()
     assert x.grad is not None
     assert calls == ["spmm"]
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_aggregation_keeps_the_features_only_for_weights_that_are_learned(graph, learned):
+    kept = []
+    x = torch.randn(9, 2, 3, requires_grad=True)
+    weights = torch.rand(graph.num_edges, 2, requires_grad=learned)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.data_ptr()) or tensor, lambda t: t):
+        aggregate(weights, x, graph)
+    assert (x.data_ptr() in kept) == learned
+    assert weights.data_ptr() in kept
+
+
+def test_a_graph_without_nodes_has_additive_scores_of_no_edges():
+    x = torch.randn(0, 2, 3, requires_grad=True)
+    scores = edge_additive(x, x, torch.randn(2, 3), Graph(torch.zeros(2, 0, dtype=torch.long), 0))
+    scores.sum().backward()
+    assert scores.shape == (0, 2)
+    assert x.grad.shape == x.shape

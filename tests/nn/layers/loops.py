@@ -42,6 +42,21 @@ def gat(layer, x, graph, normed):
     return attend(layer, torch.where(scores > 0, scores, 0.2 * scores), h, graph)
 
 
+def omega_gat(layer, x, graph, normed):
+    graph = reference.with_loops(graph)
+    h = heads_of(layer, x @ layer.lin.weight.t())
+    rows = []
+    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
+        rows.append((layer.att_dst * h[i] + layer.att_src * h[j]).sum(-1))
+    scores = normed(torch.stack(rows), (h, h, layer.att_dst, layer.att_src), graph)
+    alpha = reference.softmax(torch.where(scores > 0, scores, 0.2 * scores), graph)
+    heads = []
+    for head, weight in enumerate(layer.lin.weight.chunk(layer.heads)):
+        mean = reference.aggregate(alpha[:, head : head + 1], x[:, None], graph)[:, 0]
+        heads.append((x - layer.omega * (x - mean)) @ weight.t())
+    return plus(torch.cat(heads, 1), layer.bias)
+
+
 def gatv2(layer, x, graph, normed):
     graph = reference.with_loops(graph)
     x_src = heads_of(layer, x @ layer.lin_src.weight.t())

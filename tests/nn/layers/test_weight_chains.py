@@ -16,7 +16,9 @@ def test_a_chain_names_parameters_by_neuron(variant):
     assert isinstance(layer, HasWeightChain)
     chain = layer.weight_chain()
     parameters = {id(p) for p in layer.parameters()}
-    assert all(id(weight) in parameters for weight in (*chain.incoming, *chain.outgoing, *chain.attention))
+    named = (*chain.incoming, *chain.outgoing, *chain.attention, *chain.bias)
+    assert all(id(weight) in parameters for weight in named)
+    assert all(bias.shape == (layer.width,) for bias in chain.bias)
     assert all(len(weight) == layer.width for weight in chain.incoming)
     assert all(weight.shape[1] == IN for weight in chain.outgoing)
     assert all(attention.shape == (layer.heads, layer.out_channels) for attention in chain.attention)

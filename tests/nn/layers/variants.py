@@ -10,6 +10,7 @@ VARIANTS = {
     "gcn": ("gcn", {}),
     "gat": ("gat", {"heads": 2}),
     "gat_sharing_a_width": ("gat", {"heads": 3, "split_heads": True}),
+    "omega_gat": ("omega_gat", {"heads": 2}),
     "gatv2": ("gatv2", {"heads": 2}),
     "gatv2_of_shared_weights": ("gatv2", {"heads": 2, "share_weights": True}),
     "transformer": ("transformer", {"heads": 2}),

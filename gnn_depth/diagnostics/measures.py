@@ -1,0 +1,218 @@
+"""Measures of how equal the rows of a matrix are, and of how that changes with depth: pure functions.
+
+All count in float64 and take no gradients. Of a matrix with an infinite or NaN entry each is NaN, but for
+:func:`count_non_finite`, which counts them. Edges are two tensors of node numbers: of an undirected graph they have
+both directions of each.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gnn_depth.diagnostics.spread import Spread
+
+CHUNK = 1 << 16  # numbers of edges x channels at once, half a MiB: a cache has room for them
+
+
+def similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+    r"""How far the rows are from being equal; zero where they are, and for one row or none.
+
+    .. math:: \mu(X) = \Big\| X - \tfrac1N 1 1^T X \Big\|_F
+
+    Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024.
+    """
+    return spread.scale * spread.centred.sqrt()
+
+
+def log10_similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+    """The logarithm of :func:`similarity`, also where float64 has no room for it; -inf of zero."""
+    return spread.scale.log10() + spread.centred.log10() / 2
+
+
+def norm(spread: Spread) -> Float[Tensor, "*layers"]:
+    r"""The Frobenius norm :math:`\|X\|_F`."""
+    return spread.scale * spread.square.sqrt()
+
+
+def log10_norm(spread: Spread) -> Float[Tensor, "*layers"]:
+    """The logarithm of :func:`norm`, also where float64 has no room for it; -inf of zero."""
+    return spread.scale.log10() + spread.square.log10() / 2
+
+
+def relative_similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+    r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal rows to 1.
+
+    Smoothing lowers it, and vanishing alone does not: no factor of the matrix changes it. NaN where all is zero.
+    """
+    return (spread.centred / spread.square).sqrt()
+
+
+def log10_relative_similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+    """The logarithm of :func:`relative_similarity`; -inf of equal rows."""
+    return relative_similarity(spread).log10()
+
+
+def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:
+    r"""By how much each layer multiplies what comes to it from the layer above, as a logarithm.
+
+    .. math:: \log_{10} \frac{\mu(G^l)}{\mu(G^{l+1})}
+
+    Above zero gradients expand, below they smooth out (Park & Kim 2024). NaN where both are zero.
+
+    Args:
+        log10_mu: Logarithms, the first layer first, as :func:`log10_similarity` gives them for stacked layers.
+    """
+    return log10_mu[..., :-1] - log10_mu[..., 1:]
+
+
+def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps"]:
+    r"""The product of the growth of all layers, as a logarithm: of it only the first and the last layer are left.
+
+    .. math:: \log_{10} \prod_{l=1}^{L-1} \frac{\mu(G^l)}{\mu(G^{l+1})} = \log_{10} \frac{\mu(G^1)}{\mu(G^L)}
+
+    A layer in between that is zero or NaN does not matter, therefore.
+    """
+    return log10_mu[..., 0] - log10_mu[..., -1]
+
+
+def dirichlet_energy(
+    x: Float[Tensor, "nodes channels"], source: Int[Tensor, "edges"], target: Int[Tensor, "edges"]
+) -> Float[Tensor, ""]:
+    r"""How much nodes differ from their neighbours; zero where they do not, and without edges.
+
+    .. math:: E(X) = \frac1N \sum_i \sum_{j \in N_i} \|x_i - x_j\|^2
+
+    Rusch, Bronstein & Mishra, *A Survey on Oversmoothing in Graph Neural Networks*, 2023, who look at its root. An
+    edge that is there twice counts twice; half of this, and without 1/N, is the trace of :math:`X^T (D - A) X`.
+    """
+    x = _wide(x)
+    return _unless_broken(_squared_differences(x, source, target) / max(len(x), 1), x)
+
+
+def normalised_dirichlet_energy(
+    x: Float[Tensor, "nodes channels"], source: Int[Tensor, "edges"], target: Int[Tensor, "edges"]
+) -> Float[Tensor, ""]:
+    r"""How much nodes differ from their neighbours, each divided by the root of its degree, as a GCN propagates them.
+
+    .. math:: E(X) = \mathrm{tr}(X^T \tilde\Delta X) = \frac12 \sum_{(i,j)}
+        \Big\| \frac{x_i}{\sqrt{1 + d_i}} - \frac{x_j}{\sqrt{1 + d_j}} \Big\|^2, \quad
+        \tilde\Delta = I - (D + I)^{-1/2} (A + I) (D + I)^{-1/2}
+
+    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020; without edges zero. It is zero where each
+    row is the same vector times :math:`\sqrt{1 + d_i}`, and so not of equal rows but in regular graphs. Self-loops
+    among the edges are left out, as the formula has one of its own for each node; :math:`d_i` counts the edges into i.
+    """
+    others = (source != target).double()
+    degree = others.new_zeros(len(x)).index_add_(0, target, others)
+    x = _wide(x)
+    return _unless_broken(_squared_differences(x / (1 + degree).sqrt()[:, None], source, target) / 2, x)
+
+
+def mean_average_distance(
+    x: Float[Tensor, "nodes channels"], source: Int[Tensor, "pairs"], target: Int[Tensor, "pairs"]
+) -> Float[Tensor, ""]:
+    r"""MAD: the cosine distance of a node to its neighbours, averaged over these and then over nodes that have any.
+
+    .. math:: \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i} \Big( 1 - \cos(x_i, x_j) \Big), \quad
+        V' = \{i : N_i \neq \emptyset\}
+
+    Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph Neural Networks from
+    the Topological View*, AAAI 2020, who leave pairs out whose distance is exactly zero. Here they count: rounding
+    would decide otherwise, and of equal rows nothing would be left. Rusch, Bronstein & Mishra 2023 take the sum over
+    neighbours instead, and all nodes. A row of zeros has distance 1 from others and 0 from another one of zeros.
+
+    Args:
+        x: Rows.
+        source, target: Pairs: :math:`N_i` are the sources of the target i, such as its neighbours or, for the source's
+            MADGap, remote nodes. Pairs of a node with itself are left out; without any other it is NaN.
+    """
+    (directions, directed), other = _directions(x), source != target
+    source, target = source[other], target[other]
+    pairs = directions.new_zeros(2, len(x))
+    pairs[0].index_add_(0, target, torch.ones_like(target, dtype=torch.float64))
+    for from_, to in _chunks(source, target, directions.shape[1]):
+        # 1 - cos = ||a - b||^2 / 2 of directions a and b; as a difference from 1 it would be noise for parallel rows.
+        distances = _apart(directions, from_, to).square_().sum(1) / 2
+        alone = directed[from_] != directed[to]  # cos is 0 for a row without a direction
+        pairs[1].index_add_(0, to, torch.where(alone, 1.0, distances))
+    count, total = pairs
+    averages = total / count.clamp_min(1)
+    return _unless_broken(averages.sum() / (count > 0).sum(), x)
+
+
+def mean_average_distance_of_all_pairs(x: Float[Tensor, "nodes channels"]) -> Float[Tensor, ""]:
+    r"""MAD over all pairs of different nodes, in time linear in their number; NaN for fewer than two.
+
+    .. math:: \frac{1}{N(N-1)} \sum_{i \neq j} \Big( 1 - \cos(x_i, x_j) \Big) = \frac{n c + 2 n z}{N (N - 1)}
+
+    for n rows with directions, of which c is the centred sum of squares, and z rows of zeros. What
+    :func:`mean_average_distance` gives for the edges of a complete graph.
+    """
+    directions, directed = _directions(x)
+    count = directed.sum()
+    mean = directions.sum(0) / count.clamp_min(1)
+    centred = torch.where(directed[:, None], directions - mean, 0.0).square().sum()
+    total = count * centred + 2 * count * (len(x) - count)
+    return _unless_broken(total / (len(x) * (len(x) - 1)), x)
+
+
+def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
+    r"""How many directions the rows fill: between 1 and the rank, and the rank where all singular values are equal.
+
+    .. math:: \exp \Big( -\sum_k p_k \log p_k \Big), \quad p_k = \sigma_k \Big/ \sum_j \sigma_j
+
+    Roy & Vetterli, *The effective rank: a measure of effective dimensionality*, EUSIPCO 2007; zero for zeros.
+    """
+    if not x.numel():
+        return torch.zeros((), dtype=torch.float64, device=x.device)
+    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition raises for what is not finite
+    values = torch.linalg.svdvals(wide / _positive(wide.abs().amax()))  # LAPACK scales too, others may not
+    shares = values / _positive(values.sum())
+    rank = torch.special.entr(shares).sum().exp()
+    return _unless_broken(torch.where(values.any(), rank, 0.0), x)
+
+
+def count_non_finite(x: Tensor) -> Int[Tensor, ""]:
+    """How many entries are infinite or NaN."""
+    return (~x.isfinite()).sum()
+
+
+def _wide(x: Tensor) -> Float[Tensor, "nodes channels"]:
+    return x.detach().double()
+
+
+def _positive(x: Tensor) -> Tensor:
+    """What something is divided by; where it is zero so is the other, and stays so."""
+    return torch.where(x > 0, x, 1.0)
+
+
+def _unless_broken(value: Tensor, x: Tensor) -> Float[Tensor, ""]:
+    return torch.where(x.isfinite().all(), value, torch.nan)
+
+
+def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor, "nodes"]]:
+    """The rows divided by their norms, of any size, and which have one: rows of zeros stay."""
+    x = _wide(x)
+    if x.shape[1]:
+        x = x / _positive(x.abs().amax(1, keepdim=True))  # their squares neither vanish nor overflow
+    norms = x.norm(dim=1, keepdim=True)
+    return x / _positive(norms), norms[:, 0] > 0
+
+
+def _squared_differences(x: Tensor, source: Tensor, target: Tensor) -> Float[Tensor, ""]:
+    total = x.new_zeros(())
+    for from_, to in _chunks(source, target, x.shape[1]):
+        apart = _apart(x, from_, to).flatten()
+        total += apart.dot(apart)
+    return total
+
+
+def _apart(x: Tensor, source: Tensor, target: Tensor) -> Float[Tensor, "pairs channels"]:
+    return x.index_select(0, source).sub_(x.index_select(0, target))
+
+
+def _chunks(source: Tensor, target: Tensor, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
+    size = max(CHUNK // max(channels, 1), 1)
+    return zip(torch.split(source, size), torch.split(target, size), strict=True)

@@ -1,0 +1,171 @@
+r"""Initialisations in balance: for every neuron as much comes in as leaves.
+
+Of the neurons that :func:`gnn_depth.nn.links.links` tells, by depth, what comes in is there already. Attention is zero,
+and what leaves neuron i is divided by the :math:`e^{u_i}` that solves
+
+.. math:: \sum_{W \in in} \|W_{i:}\|^2 = e^{-2 u_i} \sum_{W \in out} \|W_{:i}\|^2
+
+Where skip connections or shared layers make matrices lead from some of the neurons to others,
+:math:`W_{ij}` becomes :math:`e^{u_i - u_j} W_{ij}`, and the equations
+
+.. math:: r_i + \sum_j W_{ij}^2 e^{2 (u_i - u_j)} = \sum_j W_{ji}^2 e^{2 (u_j - u_i)} + s_i e^{-2 u_i}
+
+for what comes in from outside, r, and what leaves for it, s, are those of the minimum of a convex function of u,
+:math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 e^{2 (u_i - u_j)} + \frac12 \sum_i s_i e^{-2 u_i}`.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.nn.base import Init
+from gnn_depth.nn.inits.looks_linear_orthogonal import LooksLinearOrthogonal
+from gnn_depth.nn.inits.xavier_zero_attention import XavierZeroAttention
+from gnn_depth.nn.links import Link, Share, hidden_states, links
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.registry import register
+
+
+@register("init", "balanced")
+class Balanced(Init):
+    r"""Draw parameters as another initialisation does, and then rescale them until every neuron is balanced.
+
+    .. math:: \|W^1_{i:}\|^2 = \beta, \qquad \|W^{l+1}_{:i}\|^2 = \|W^l_{i:}\|^2, \qquad a^l = 0
+
+    Several matrices that come in or leave, encoder and decoder, heads and skip connections count as in
+    :mod:`gnn_depth.nn.links`; the first neurons begin with beta.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, procedure 2.6.
+
+    Args:
+        base: The other initialisation.
+        beta: Squared length of what comes into each of the first neurons.
+
+    Raises:
+        ValueError: Beta is not positive; when called, that a stack has neurons which cannot be balanced.
+    """
+
+    def __init__(self, base: Init, beta: float = 2.0) -> None:
+        if not 0 < beta < float("inf"):
+            raise ValueError(f"beta is a squared length, above 0, not {beta}.")
+        self.base = base
+        self.beta = beta
+
+    def __call__(self, stack: DeepGNN) -> None:
+        self.base(stack)
+        found = links(stack)
+        _check_all_are_free(stack, found)
+        with torch.no_grad():
+            for position, link in enumerate(found):
+                _balance(link, self.beta if position == 0 else None)
+            for layer in stack.layers:
+                for attention in layer.weight_chain().attention:  # type: ignore[operator]
+                    attention.zero_()
+
+
+@register("init", "balanced_xavier")
+class BalancedXavier(Init):
+    """Xavier's matrices, attention that begins equal, balanced: ``{name: balanced, base: xavier_zero_attention}``.
+
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal X).
+
+    Args:
+        beta: Squared length of what comes into each of the first neurons.
+    """
+
+    def __init__(self, beta: float = 2.0) -> None:
+        self.balanced = Balanced(XavierZeroAttention(), beta)
+
+    def __call__(self, stack: DeepGNN) -> None:
+        self.balanced(stack)
+
+
+@register("init", "balanced_orthogonal")
+class BalancedOrthogonal(Init):
+    """Mirrored orthogonal matrices, balanced: ``{name: balanced, base: looks_linear_orthogonal}``.
+
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal O).
+
+    Args:
+        beta: Squared length of what comes into each of the first neurons.
+    """
+
+    def __init__(self, beta: float = 2.0) -> None:
+        self.balanced = Balanced(LooksLinearOrthogonal(), beta)
+
+    def __call__(self, stack: DeepGNN) -> None:
+        self.balanced(stack)
+
+
+def _check_all_are_free(stack: DeepGNN, found: list[Link]) -> None:
+    missing = set(hidden_states(stack)) - {state for link in found for state in link.states}
+    if missing:
+        raise ValueError(
+            f"what leaves layer {min(missing) - 1} is added to the input features, or is an output too, so that its "
+            "neurons cannot be rescaled: take encoder linear and decoder linear, or no skip connections."
+        )
+
+
+def _balance(link: Link, beta: float | None) -> None:
+    """Rescale what leaves neurons; at first, also what comes in from outside, to a squared length of beta."""
+    inner = [share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)]
+    coming = [share for share in link.incoming if not _is_among(share, inner)]
+    leaving = [share for share in link.outgoing if not _is_among(share, inner)]
+    into, flow = _squares(coming), sum(share.parameter.double().square() for share in inner)
+    _check_lengths(link, into, flow, _squares(leaving))
+    if beta is not None:
+        for share in coming:
+            _scale(share, (beta / into).sqrt())
+        into = _squares(coming)
+    log_scale = _log_scale(into, flow, _squares(leaving))
+    for share in inner:
+        _scale(share, log_scale.exp())
+    for share in (*inner, *leaving):
+        _scale(Share(share.parameter, 1), (-log_scale).exp())
+
+
+def _log_scale(
+    into: Float[Tensor, "neurons"], flow: Tensor | int, out: Float[Tensor, "neurons"]
+) -> Float[Tensor, "neurons"]:
+    """The u of the equations above, by Newton's method with damped steps."""
+    if isinstance(flow, int):
+        return (out / into).log() / 2
+    u = torch.zeros_like(into)
+    for _ in range(MOST_STEPS):
+        within, leaves = flow * (2 * (u[:, None] - u)).exp(), out * (-2 * u).exp()
+        slope = into + within.sum(1) - within.sum(0) - leaves
+        if (slope.abs() <= 1e-12 * (into + within.sum(1))).all():
+            return u
+        curvature = 2 * (torch.diag(within.sum(0) + within.sum(1) + leaves) - within - within.t())
+        step = torch.linalg.solve(curvature, slope)
+        u = u - step / (1 + 2 * step.abs().max())
+    raise ValueError("the neurons could not be balanced: take another base, or no skip connections.")
+
+
+#: Of Newton's method; it takes some twenty.
+MOST_STEPS = 500
+
+
+def _check_lengths(link: Link, into: Tensor, flow: Tensor | int, out: Tensor) -> None:
+    total_out = out if isinstance(flow, int) else out + flow.sum(0)
+    for what, total in (("comes into", into), ("leaves", total_out)):
+        if not (total > 0).all():
+            neuron = int((total <= 0).nonzero()[0])
+            raise ValueError(
+                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale balances it: take "
+                "another base."
+            )
+
+
+def _is_among(share: Share, others: tuple[Share, ...] | list[Share]) -> bool:
+    return any(share.parameter is other.parameter for other in others)
+
+
+def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
+    squares = [(share.parameter.double().square(), share.axis) for share in shares]
+    return torch.stack([s.flatten() if axis is None else s.sum(1 - axis) for s, axis in squares]).sum(0)
+
+
+def _scale(share: Share, factor: Float[Tensor, "neurons"]) -> None:
+    """Multiply what a parameter contributes to each neuron."""
+    shape = share.parameter.shape if share.axis is None else (-1, 1) if share.axis == 0 else (1, -1)
+    share.parameter.copy_(share.parameter.double() * factor.reshape(shape))

@@ -1,0 +1,49 @@
+"""Identity matrices in the hidden layers, plain and looking linear."""
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.nn.inits.matrices import MatrixInit, Place, half_shape, mirrored
+from gnn_depth.registry import register
+
+
+@register("init", "identity")
+class IdentityInit(MatrixInit):
+    r"""Make hidden matrices identities, and draw those that read inputs or give outputs as Xavier does.
+
+    .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
+
+    which repeats the identity where a matrix is not square. Attention begins equal.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
+    """
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        if not place.hidden:
+            nn.init.xavier_normal_(weight)
+            return
+        with torch.no_grad():
+            weight.copy_(repeated_identity(weight.new_empty(weight.shape)))
+
+
+@register("init", "looks_linear_identity")
+class LooksLinearIdentity(MatrixInit):
+    """Mirror identities of half the size in the hidden matrices, as :class:`LooksLinearOrthogonal` does.
+
+    Those that read inputs or give outputs are drawn as Xavier does, and attention begins equal.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
+    """
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        if not place.hidden:
+            nn.init.xavier_normal_(weight)
+            return
+        shape = tuple(weight.shape)
+        half = repeated_identity(weight.new_empty(half_shape(shape, place)))
+        with torch.no_grad():
+            weight.copy_(mirrored(half, shape, place))
+
+
+def repeated_identity(like: Tensor) -> Tensor:
+    """The identity, repeated along the longer side of a matrix of that shape."""
+    rows, columns = (torch.arange(size, device=like.device) % min(like.shape) for size in like.shape)
+    return (rows[:, None] == columns).to(like.dtype)

@@ -1,0 +1,33 @@
+"""Kaiming initialisation."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from gnn_depth.nn.inits.matrices import MatrixInit, Place
+from gnn_depth.registry import register
+
+
+@register("init", "kaiming")
+class Kaiming(MatrixInit):
+    r"""Draw every matrix so that activations keep their variance through ReLUs.
+
+    .. math:: \mathrm{Var}(W_{ij}) = \frac{2}{n_{in}}
+
+    Attention parameters are drawn as the matrix (1, channels) of each head; biases are zero, and what else a layer
+    has is drawn as PyTorch Geometric does.
+    He et al., *Delving Deep into Rectifiers*, ICCV 2015.
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+    """
+
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
+        self.distribution = distribution
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        draw = nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
+        draw(weight, nonlinearity="relu")
+
+    def draw_attention(self, head: Tensor) -> None:
+        self.draw(head, Place(hidden=True, activated=False, reads_activated=False))

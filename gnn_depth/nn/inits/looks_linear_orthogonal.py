@@ -1,0 +1,25 @@
+"""Orthogonal initialisation that looks linear."""
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.nn.inits.matrices import MatrixInit, Place, half_shape, mirrored
+from gnn_depth.registry import register
+
+
+@register("init", "looks_linear_orthogonal")
+class LooksLinearOrthogonal(MatrixInit):
+    r"""Mirror orthogonal matrices so that ReLUs take nothing away; attention begins equal.
+
+    .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
+
+    each D drawn as an orthogonal matrix of its own. With an encoder the first layer reads what no activation has
+    passed, and with a decoder the last one gives such: these sides are not mirrored.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (LLortho); the structure is that of Shang
+    et al., *Understanding and Improving Convolutional Neural Networks via Concatenated ReLUs*, ICML 2016.
+    """
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        drawn = nn.init.orthogonal_(weight.new_empty(half_shape(tuple(weight.shape), place)))
+        with torch.no_grad():
+            weight.copy_(mirrored(drawn, tuple(weight.shape), place))

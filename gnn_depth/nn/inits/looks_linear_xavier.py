@@ -1,0 +1,27 @@
+"""Xavier initialisation that looks linear."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.nn.inits.matrices import MatrixInit, Place, half_shape, mirrored
+from gnn_depth.registry import register
+
+
+@register("init", "looks_linear_xavier")
+class LooksLinearXavier(MatrixInit):
+    """Mirror Xavier's matrices, of half the size, as :class:`LooksLinearOrthogonal` does; attention begins equal.
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+    """
+
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
+        self.distribution = distribution
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
+        drawn = draw(weight.new_empty(half_shape(tuple(weight.shape), place)))
+        with torch.no_grad():
+            weight.copy_(mirrored(drawn, tuple(weight.shape), place))

@@ -1,0 +1,119 @@
+"""What initialisations that draw every matrix of a stack have in common."""
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.nn.base import Init, Layer
+from gnn_depth.nn.links import chain_of
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.registry import name_of
+
+
+class Place(NamedTuple):
+    """Where a matrix stands in a stack.
+
+    Attributes:
+        hidden: Whether it neither reads the input features nor gives the outputs.
+        activated: Whether what it gives passes an activation.
+        reads_activated: Whether what it reads has passed one.
+    """
+
+    hidden: bool
+    activated: bool
+    reads_activated: bool
+
+
+class MatrixInit(Init):
+    """Draw the matrices of a stack one by one; what else a layer has is drawn as PyTorch Geometric does.
+
+    Biases are zero, and so is the attention by default.
+    """
+
+    @abstractmethod
+    def draw(self, weight: Tensor, place: Place) -> None:
+        """Draw a matrix (outputs, inputs), in place."""
+
+    def draw_attention(self, head: Tensor) -> None:
+        """Draw the attention parameters of a head, a matrix (1, channels), in place."""
+        nn.init.zeros_(head)
+
+    def __call__(self, stack: DeepGNN) -> None:
+        found = name_of(type(self))
+        name = found[1] if found else type(self).__name__
+        for position, layer in enumerate(stack.layers):
+            chain = chain_of(layer, position, f"init {name!r}")
+            assert isinstance(layer, Layer)
+            layer.reset_parameters()
+            for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
+                self.draw(weight, _place_in_layer(stack, layer, weight))
+            for attention in chain.attention:
+                for head in range(len(attention)):
+                    self.draw_attention(attention[head : head + 1])
+            for of, parameter in layer.named_parameters():
+                if of.rpartition(".")[2] == "bias":
+                    nn.init.zeros_(parameter)
+        for linear in stack.linear_maps():
+            self.draw(linear.weight, _place_of_map(stack, linear))
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+
+def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
+    """The place of a matrix of a layer; the inner side of a map that is all inside the layer is not activated."""
+    chain = chain_of(layer, 0, "an init")
+    positions = [position for position, other in enumerate(stack.layers) if other is layer]
+    comes_in = any(weight is other for other in chain.incoming)
+    leaves = any(weight is other for other in chain.outgoing)
+    reads_input = isinstance(stack.encoder, nn.Identity) and 0 in positions
+    gives_output = not isinstance(stack.decoder, nn.Linear) and len(stack.layers) - 1 in positions
+    return Place(
+        hidden=not reads_input and not gives_output,
+        activated=comes_in and any(_activates(stack, position + 1) for position in positions),
+        reads_activated=leaves and any(_activates(stack, position) for position in positions),
+    )
+
+
+def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
+    reads = 0  # what enters the first layer has passed no activation
+    if linear is stack.decoder:
+        reads = len(stack.layers)
+    for position, skip in enumerate(stack.skips):
+        if any(linear is module for module in skip.modules()) and skip.reads == "input":
+            reads = position
+    return Place(hidden=False, activated=False, reads_activated=_activates(stack, reads))
+
+
+def _activates(stack: DeepGNN, state: int) -> bool:
+    """Whether the features of a depth, 0 entering the first layer, have passed an activation that changes them."""
+    if state == 0 or (state == len(stack.layers) and not stack.last_activation):
+        return False
+    below_zero = torch.tensor([-1.0])
+    return not torch.equal(stack.activation(below_zero), below_zero)
+
+
+def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
+    r"""A matrix whose positive and negative halves cancel what an activation takes away.
+
+    .. math:: [D; -D], \quad [D, -D], \quad [[D, -D], [-D, D]]
+
+    Rows are mirrored where an activation follows, columns where one came before: since
+    :math:`\mathrm{ReLU}(z) - \mathrm{ReLU}(-z) = z`, maps and ReLUs together are linear. Of an odd width the last
+    neuron has no mirror image.
+
+    Args:
+        drawn: D, of :func:`half_shape`.
+        shape: Of the matrix.
+        place: Where it stands.
+    """
+    rows = torch.cat([drawn, -drawn]) if place.activated else drawn
+    both = torch.cat([rows, -rows], 1) if place.reads_activated else rows
+    return both[: shape[0], : shape[1]]
+
+
+def half_shape(shape: tuple[int, ...], place: Place) -> tuple[int, int]:
+    """The shape of the D of :func:`mirrored`."""
+    rows, columns = shape
+    return (rows + 1) // 2 if place.activated else rows, (columns + 1) // 2 if place.reads_activated else columns

@@ -1,0 +1,26 @@
+"""Orthogonal initialisation."""
+
+from torch import Tensor, nn
+
+from gnn_depth.nn.inits.matrices import MatrixInit, Place
+from gnn_depth.registry import register
+
+
+@register("init", "orthogonal")
+class Orthogonal(MatrixInit):
+    r"""Draw matrices whose rows or columns, whichever are fewer, are orthonormal; attention begins equal.
+
+    .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
+
+    Saxe, McClelland & Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep linear neural networks*,
+    ICLR 2014.
+
+    Args:
+        gain: g, the length of those rows or columns.
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        nn.init.orthogonal_(weight, gain=self.gain)

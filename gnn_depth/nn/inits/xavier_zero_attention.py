@@ -1,0 +1,27 @@
+"""Xavier initialisation with attention that begins equal."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from gnn_depth.nn.inits.matrices import MatrixInit, Place
+from gnn_depth.nn.inits.xavier import Xavier
+from gnn_depth.registry import register
+
+
+@register("init", "xavier_zero_attention")
+class XavierZeroAttention(MatrixInit):
+    """Draw matrices as :class:`Xavier` does, and set attention parameters to zero: all neighbours weigh the same.
+
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Xav Z).
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+        gain: A factor on the standard deviation.
+    """
+
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: float = 1.0) -> None:
+        self.matrices = Xavier(distribution, gain)
+
+    def draw(self, weight: Tensor, place: Place) -> None:
+        self.matrices.draw(weight, place)

@@ -1,0 +1,96 @@
+"""Graph attention whose propagation every channel weighs for itself."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn.inits import glorot, zeros
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
+from gnn_depth.nn.functional import (
+    SparseFeatures,
+    aggregate,
+    at_source,
+    at_target,
+    dropout,
+    head_dots,
+    segment_softmax,
+    targets,
+)
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.scores import LinearScore
+from gnn_depth.registry import register
+
+
+@register("layer", "omega_gat")
+class OmegaGAT(AttentionLayer):
+    r"""Move every channel of a node towards the attention-weighted mean of its neighbours, or away from it.
+
+    .. math::
+        x'_i = W \Big( x_i - \omega \odot \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
+
+    for each head, with the :math:`\alpha` of a :class:`GAT` and one :math:`\omega` for each incoming channel. It begins
+    at 1, as a GAT; between 0 and 1 it smooths less, below 0 it sharpens. The heads are concatenated.
+    Eliasof, Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation Operators*, ICML 2023.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        negative_slope: Slope of the LeakyReLU below zero.
+        dropout: Probability of dropping an attention weight in training.
+        bias: Whether to add b.
+        split_heads: Whether out_channels is the width of all heads together.
+    """
+
+    takes_sparse = True
+    takes_blocks = True
+    score = LinearScore
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        bias: bool = True,
+        split_heads: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads, split_heads)
+        check_probability("dropout", dropout)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.lin = Linear(in_channels, self.width, bias=False)
+        self.omega = nn.Parameter(torch.ones(in_channels))
+        self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.lin.weight, self.att_dst, self.att_src):
+            glorot(weight)
+        nn.init.ones_(self.omega)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        # Omega multiplies a neuron on its way out, whatever the neuron's scale.
+        bias = () if self.bias is None else (self.bias,)
+        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        graph = graph.with_self_loops()
+        shape = (-1, self.heads, self.out_channels)
+        h = self.lin(x).view(shape)
+        # W (omega x): narrower than to propagate x itself, and the same.
+        weight = self.lin.weight * self.omega
+        moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else F.linear(x, weight)).view(shape)
+        score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
+        scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
+        scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
+        alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
+        kept = targets(h, graph) - targets(moving, graph)
+        out = (kept + aggregate(dropout(alpha, self.dropout, self.training), moving, graph)).flatten(1)
+        return out if self.bias is None else out + self.bias

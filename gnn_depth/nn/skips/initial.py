@@ -1,0 +1,51 @@
+"""Residual connection to the first state."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.nn.base import Skip
+from gnn_depth.nn.skips.options import project
+from gnn_depth.registry import register
+
+
+@register("skip", "initial_residual")
+class InitialResidual(Skip):
+    r"""Mix the first state into every layer's output.
+
+    .. math:: X^{l+1} = (1 - \alpha) F(X^l) + \alpha X^0
+
+    The first state is what enters the first layer. Where the widths differ, it passes a linear map without bias
+    first, a separate one after each layer.
+    Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020 (GCNII), who mix before the weights and the
+    activation of the layer; here, as with all skips, it is after them.
+
+    Args:
+        widths: Width of every earlier state, the layer's input last.
+        out_channels: Width of the layer's output.
+        alpha: Share of the first state.
+
+    Raises:
+        ValueError: The share is outside [0, 1).
+    """
+
+    reads = "all"
+
+    def __init__(self, widths: list[int], out_channels: int, alpha: float = 0.1) -> None:
+        super().__init__(widths, out_channels)
+        if not 0 <= alpha < 1:
+            raise ValueError(
+                f"alpha of skip 'initial_residual' is the share of the first state, in [0, 1), not {alpha}: "
+                "at 1 nothing of the layers is left."
+            )
+        self.alpha = alpha
+        self.project = project(widths[0], out_channels)
+
+    def forward(
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+    ) -> Float[Tensor, "nodes outputs"]:
+        return (1 - self.alpha) * update + self.alpha * self.project(states[0])
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}"

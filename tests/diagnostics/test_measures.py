@@ -1,0 +1,244 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gnn_depth.diagnostics.measures import (
+    count_non_finite,
+    dirichlet_energy,
+    effective_rank,
+    log10_growth,
+    log10_norm,
+    log10_relative_similarity,
+    log10_similarity,
+    log10_total_growth,
+    mean_average_distance,
+    mean_average_distance_of_all_pairs,
+    norm,
+    normalised_dirichlet_energy,
+    relative_similarity,
+    similarity,
+)
+from gnn_depth.diagnostics.spread import Spread
+
+OF_ROWS = [similarity, norm, relative_similarity, log10_similarity, log10_norm, log10_relative_similarity]
+OF_EDGES = [dirichlet_energy, normalised_dirichlet_energy, mean_average_distance]
+OF_A_MATRIX = [mean_average_distance_of_all_pairs, effective_rank]
+DTYPES = [torch.float64, torch.float32, torch.bfloat16]
+
+
+def features(count=9, channels=4, dtype=torch.float64):
+    return torch.randn(count, channels, dtype=torch.float64).to(dtype)
+
+
+def both_ways(edges):
+    """Source and target of an undirected graph."""
+    source, target = torch.tensor(edges).t()
+    return torch.cat([source, target]), torch.cat([target, source])
+
+
+def every_measure(x, source, target):
+    spread = Spread.of(x)
+    yield from ((measure, measure(spread)) for measure in OF_ROWS)
+    yield from ((measure, measure(x, source, target)) for measure in OF_EDGES)
+    yield from ((measure, measure(x)) for measure in OF_A_MATRIX)
+
+
+def squared(a, b):
+    return sum((u - v) ** 2 for u, v in zip(a, b))
+
+
+RING = both_ways([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)])
+STAR = both_ways([(0, 1), (0, 2), (0, 3), (3, 4), (1, 2)])
+NO_EDGES = (torch.zeros(0, dtype=torch.long),) * 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_similarity_and_norm_are_those_of_a_loop(dtype):
+    x = (features() + 1).to(dtype)
+    rows = x.tolist()
+    mean = [math.fsum(column) / len(rows) for column in zip(*rows)]
+    mu, size = math.sqrt(sum(squared(row, mean) for row in rows)), math.sqrt(sum(squared(row, [0] * 4) for row in rows))
+    spread = Spread.of(x)
+    for measure, log10, expected in [
+        (similarity, log10_similarity, mu),
+        (norm, log10_norm, size),
+        (relative_similarity, log10_relative_similarity, mu / size),
+    ]:
+        assert measure(spread).item() == pytest.approx(expected, rel=1e-12)
+        assert log10(spread).item() == pytest.approx(math.log10(expected), abs=1e-12)
+
+
+def test_the_square_of_mu_is_the_mean_of_squared_distances_of_all_pairs():
+    x = features()
+    rows = x.tolist()
+    pairs = sum(squared(a, b) for number, a in enumerate(rows) for b in rows[:number])
+    assert similarity(Spread.of(x)).item() ** 2 == pytest.approx(pairs / len(rows), rel=1e-12)
+
+
+def test_mu_does_not_see_a_shift_of_all_rows_their_order_or_a_rotation_and_grows_with_a_factor():
+    x = features()
+    mu = similarity(Spread.of(x))
+    rotation = torch.linalg.qr(features(4, 4)).Q
+    for same in (x + features(1), x[torch.randperm(9)], x @ rotation, x @ -rotation):
+        torch.testing.assert_close(similarity(Spread.of(same)), mu, rtol=1e-12, atol=0)
+    torch.testing.assert_close(similarity(Spread.of(-3 * x)), 3 * mu, rtol=1e-12, atol=0)
+    torch.testing.assert_close(relative_similarity(Spread.of(-3 * x)), relative_similarity(Spread.of(x)))
+
+
+def test_relative_similarity_is_one_for_centred_rows_and_zero_for_equal_ones():
+    x = features()
+    assert relative_similarity(Spread.of(x - x.mean(0))).item() == pytest.approx(1, rel=1e-12)
+    assert relative_similarity(Spread.of(x[:1].expand(7, 4))) == 0
+    assert log10_relative_similarity(Spread.of(x[:1].expand(7, 4))) == -math.inf
+
+
+def test_mu_of_rows_equal_to_a_millionth_in_float32_has_at_least_three_digits():
+    x = torch.randn(1, 16) * (1 + 1e-6 * torch.randn(1000, 16))
+    exact = x.numpy().astype(np.longdouble)
+    expected = float(np.sqrt(((exact - exact.mean(0)) ** 2).sum()))
+    assert similarity(Spread.of(x)).item() == pytest.approx(expected, rel=1e-9)
+    as_difference = (x.square().sum() - len(x) * x.mean(0).square().sum()).clamp_min(0).sqrt()
+    assert as_difference.item() != pytest.approx(expected, rel=1e-3), "otherwise nothing was to be feared"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("exponent", [-38, -30, 0, 30])
+def test_gradients_of_any_size_are_measured_and_their_logarithms_too(dtype, exponent):
+    x = features()
+    small = (x * 10.0**exponent).to(dtype)
+    rel = 1e-5 if dtype == torch.float32 else 1e-12
+    spread, unit = Spread.of(small), Spread.of(x)
+    for measure, log10 in [(similarity, log10_similarity), (norm, log10_norm)]:
+        assert measure(spread).item() == pytest.approx(measure(unit).item() * 10.0**exponent, rel=rel)
+        assert log10(spread).item() == pytest.approx(log10(unit).item() + exponent, abs=rel)
+    assert relative_similarity(spread).item() == pytest.approx(relative_similarity(unit).item(), rel=rel)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 2.0**-149), (torch.float64, 2.0**-1074)])
+def test_the_smallest_numbers_there_are_are_measured(dtype, least):
+    x = torch.tensor([[least], [-least]], dtype=dtype)
+    assert similarity(Spread.of(x)).item() == pytest.approx(least * math.sqrt(2), abs=least)
+    assert log10_similarity(Spread.of(x)).item() == pytest.approx(math.log10(least) + math.log10(2) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_sizes_whose_squares_float64_has_no_room_for_are_measured(size):
+    x = features()
+    for measure in (similarity, norm):
+        assert measure(Spread.of(size * x)).item() == pytest.approx(size * measure(Spread.of(x)).item(), rel=1e-12)
+    for measure in (mean_average_distance_of_all_pairs, effective_rank):
+        assert measure(size * x).item() == pytest.approx(measure(x).item(), rel=1e-12)
+    torch.testing.assert_close(mean_average_distance(size * x, *STAR), mean_average_distance(x, *STAR))
+
+
+def test_logarithms_go_on_where_float64_ends():
+    x = features()
+    spread = Spread.of(1e-300 * x).times(1e-7)
+    expected = log10_similarity(Spread.of(x)) - 307
+    torch.testing.assert_close(log10_similarity(spread), expected, rtol=1e-12, atol=0)
+    huge = Spread.of(torch.full((100, 1), 1e308, dtype=torch.float64))
+    assert norm(huge) == math.inf
+    assert log10_norm(huge).item() == pytest.approx(309, rel=1e-12)
+
+
+def test_layers_that_are_stacked_are_measured_at_once():
+    layers = [features(channels=width) for width in (3, 4, 4)]
+    stacked = Spread.stack([Spread.of(layer) for layer in layers])
+    for measure in OF_ROWS:
+        expected = torch.stack([measure(Spread.of(layer)) for layer in layers])
+        torch.testing.assert_close(measure(stacked), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_growth_is_what_each_layer_multiplies_the_gradient_by_and_its_product_is_from_end_to_end():
+    mu = [[1e-3, 2.0, 5.0, 1e4], [8.0, 4.0, 2.0, 1.0]]
+    logs = torch.tensor(mu, dtype=torch.float64).log10()
+    growth, total = log10_growth(logs), log10_total_growth(logs)
+    for step, row in enumerate(mu):
+        product = 1.0
+        for layer in range(3):
+            product *= row[layer] / row[layer + 1]
+            assert 10 ** growth[step, layer].item() == pytest.approx(row[layer] / row[layer + 1], rel=1e-12)
+        assert 10 ** total[step].item() == pytest.approx(product, rel=1e-12)
+
+
+def test_growth_from_zero_to_zero_is_nothing_and_the_product_does_not_mind_what_is_missing_between():
+    logs = torch.tensor([0.0, -math.inf, -math.inf, math.nan, 1.0], dtype=torch.float64)
+    growth = log10_growth(logs)
+    assert growth[0] == math.inf
+    assert growth[1:].isnan().all()
+    assert log10_total_growth(logs) == -1
+    assert log10_growth(logs[:1]).shape == (0,)
+    assert log10_total_growth(logs[:1]) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(9, 4), (3, 5)])
+def test_effective_rank_is_the_exponential_of_the_entropy_of_singular_values(dtype, shape):
+    x = features(*shape, dtype)
+    values = np.sqrt(np.linalg.eigvalsh(np.array(x.tolist()) @ np.array(x.tolist()).T)[-min(shape) :])
+    shares = (values / values.sum()).tolist()
+    expected = math.exp(-sum(share * math.log(share) for share in shares))
+    assert effective_rank(x).item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_effective_rank_is_one_of_equal_rows_and_full_for_orthogonal_ones():
+    assert effective_rank(features(1).expand(7, 4)).item() == pytest.approx(1, abs=1e-12)
+    assert effective_rank(3 * torch.linalg.qr(features(7, 4)).Q).item() == pytest.approx(4, rel=1e-12)
+    low = features(7, 2) @ features(2, 4)
+    assert 1 < effective_rank(low) < 2
+
+
+def test_entries_that_are_not_finite_are_counted():
+    x = torch.tensor([[1.0, math.nan], [math.inf, -math.inf], [0.0, 3e38]])
+    assert count_non_finite(x) == 3
+    assert count_non_finite(x.to(torch.float16)) == 4  # overflown
+    assert count_non_finite(torch.zeros(0, 3)) == 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("node", [0, 4, 5])
+def test_of_what_is_not_finite_every_measure_is_nan_be_it_at_an_isolated_node(bad, dtype, node):
+    x = features(6, dtype=dtype)
+    x[node, 1] = bad
+    for measure, value in every_measure(x, *STAR):
+        assert value.isnan(), measure
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_of_zeros_of_one_row_and_of_none_each_is_what_its_docstring_says(dtype, count):
+    edges = STAR if count == 5 else NO_EDGES
+    for measure, value in every_measure(torch.zeros(count, 4, dtype=dtype), *edges):
+        if "relative" in measure.__name__:
+            assert value.isnan(), measure
+        elif "log10" in measure.__name__:
+            assert value == -math.inf, measure
+        elif "mean_average" in measure.__name__ and count < 5:
+            assert value.isnan(), measure
+        else:
+            assert value == 0, measure
+
+
+def test_rows_without_channels_are_rows_of_zeros():
+    for (measure, value), (_, expected) in zip(
+        every_measure(torch.zeros(5, 0), *STAR), every_measure(torch.zeros(5, 4), *STAR)
+    ):
+        assert value == expected or (value.isnan() and expected.isnan()), measure
+
+
+def test_one_row_is_equal_to_itself():
+    x = features(1)
+    assert similarity(Spread.of(x)) == relative_similarity(Spread.of(x)) == 0
+    torch.testing.assert_close(norm(Spread.of(x)), x.norm())
+    assert effective_rank(x).item() == pytest.approx(1, rel=1e-12)
+
+
+def test_measures_take_no_gradients_and_leave_what_they_measure():
+    x = features(6).requires_grad_()
+    before = x.detach().clone()
+    for measure, value in every_measure(x, *RING):
+        assert not value.requires_grad, measure
+    assert torch.equal(x, before)

@@ -1,0 +1,159 @@
+"""After balancing as much comes into every neuron as leaves it."""
+
+from functools import partial
+from itertools import pairwise
+
+import pytest
+import torch
+
+from gnn_depth.diagnostics.balance import imbalance, size
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.base import Init
+from gnn_depth.nn.inits import (
+    Balanced,
+    BalancedOrthogonal,
+    BalancedXavier,
+    DefaultInit,
+    LooksLinearOrthogonal,
+    XavierZeroAttention,
+)
+from gnn_depth.nn.inits.balanced import _log_scale
+from gnn_depth.nn.layers import GAT, GCN, GGNN, SAGE, GATv2
+from gnn_depth.nn.links import links
+from gnn_depth.nn.skips import Dense, Residual
+from gnn_depth.short_names import contract, expand
+from tests.nn.inits.test_matrices import INITS
+from tests.nn.stacks import STACKS, stack_of
+
+BASES = INITS | {"default": DefaultInit()}
+#: Those that every stack begins with: one with attention and one with many zeros.
+OF_ALL = ("xavier", "looks_linear_identity")
+
+
+def assert_balanced(stack):
+    found = links(stack)
+    assert found
+    for link in found:
+        assert (imbalance(link).abs() <= 1e-6 * size(link)).all()
+        assert (size(link) > 1e-3).all()
+    assert all((att == 0).all() for layer in stack.layers for att in layer.weight_chain().attention)
+    assert all(parameter.isfinite().all() for parameter in stack.parameters())
+
+
+@pytest.mark.parametrize(("variant", "assembly"), STACKS)
+def test_every_neuron_is_balanced_whatever_the_base_the_layers_and_how_they_are_put_together(variant, assembly):
+    stack = stack_of(variant, assembly)
+    assert not all((imbalance(link).abs() <= 1e-6 * size(link)).all() for link in links(stack))
+    for name, base in BASES.items():
+        if assembly == "bare" or variant == "gatv2" or name in OF_ALL:
+            Balanced(base, beta=1.5)(stack)
+            assert_balanced(stack)
+
+
+def test_balancing_is_the_procedure_of_the_paper():
+    options = {"encoder": "none", "decoder": "none"}
+    ours = DeepGNN(10, 4, partial(GATv2, share_weights=True), 4, 6, **options)
+    torch.manual_seed(5)
+    Balanced(LooksLinearOrthogonal(), beta=3.0)(ours)
+    theirs = DeepGNN(10, 4, partial(GATv2, share_weights=True), 4, 6, **options)
+    torch.manual_seed(5)
+    LooksLinearOrthogonal()(theirs)
+    weights = [layer.lin_src.weight.detach().double() for layer in theirs.layers]
+    for row in weights[0]:
+        row *= 3.0**0.5 / row.norm()
+    for before, after in pairwise(weights):
+        for i in range(6):
+            after[:, i] *= before[i].norm() / after[:, i].norm()
+    for layer, weight in zip(ours.layers, weights, strict=True):
+        torch.testing.assert_close(layer.lin_src.weight.double(), weight, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+@pytest.mark.parametrize(("encoder", "first"), [("none", "layer"), ("linear", "encoder")])
+def test_beta_is_the_squared_length_of_what_comes_into_the_first_neurons(beta, encoder, first):
+    stack = DeepGNN(10, 4, GATv2, 3, 6, encoder=encoder)
+    Balanced(XavierZeroAttention(), beta)(stack)
+    layer = stack.layers[0]
+    weights = [layer.lin_src.weight, layer.lin_dst.weight] if first == "layer" else [stack.encoder.weight]
+    torch.testing.assert_close(sum(weight.square().sum(1) for weight in weights), torch.full((6,), beta))
+
+
+def test_an_orthogonal_stack_in_balance_stays_linear_and_balanced_orthogonal_is_its_name(graph):
+    stacks = [DeepGNN(10, 4, partial(GAT, heads=2), 3, 6) for _ in range(2)]
+    for stack, init in zip(stacks, (BalancedOrthogonal(1.5), Balanced(LooksLinearOrthogonal(), 1.5))):
+        torch.manual_seed(2)
+        init(stack)
+    assert all(torch.equal(a, b) for a, b in zip(stacks[0].parameters(), stacks[1].parameters()))
+    x = torch.randn(9, 10)
+    torch.testing.assert_close(-stacks[0](-x, graph), stacks[0](x, graph), rtol=1e-4, atol=1e-5)
+
+
+def test_balanced_xavier_is_xavier_without_attention_in_balance():
+    stacks = [DeepGNN(10, 4, GATv2, 3, 6) for _ in range(2)]
+    for stack, init in zip(stacks, (BalancedXavier(), Balanced(XavierZeroAttention(), 2.0))):
+        torch.manual_seed(2)
+        init(stack)
+    assert all(torch.equal(a, b) for a, b in zip(stacks[0].parameters(), stacks[1].parameters()))
+
+
+def test_a_config_names_the_base_with_its_options():
+    base = {"name": "xavier", "distribution": "uniform"}
+    for written, path in ((base, "xavier.Xavier"), ("orthogonal", "orthogonal.Orthogonal")):
+        found = expand("init", {"name": "balanced", "base": written, "beta": 3})
+        assert found["class_path"] == "gnn_depth.nn.inits.balanced.Balanced"
+        assert found["init_args"]["beta"] == 3
+        assert found["init_args"]["base"]["class_path"] == f"gnn_depth.nn.inits.{path}"
+        assert expand("init", contract("init", found)) == found
+
+
+def test_deep_streams_are_balanced_too():
+    stack = DeepGNN(10, 4, partial(GAT, heads=2), 20, 8, skip=Residual)
+    BalancedXavier()(stack)
+    assert_balanced(stack)
+
+
+def test_several_layers_deep_the_scale_of_the_neurons_of_a_stream_solves_its_equations():
+    flow, into, out = torch.rand(6, 6).double() * 1e4, torch.rand(6).double(), torch.rand(6).double() * 1e-4
+    scale = _log_scale(into, flow, out).exp()
+    for i in range(6):
+        comes = into[i] + sum(flow[i, j] * (scale[i] / scale[j]) ** 2 for j in range(6))
+        leaves = out[i] / scale[i] ** 2 + sum(flow[j, i] * (scale[j] / scale[i]) ** 2 for j in range(6))
+        assert comes.item() == pytest.approx(leaves.item(), rel=1e-9)
+
+
+def test_one_layer_has_no_hidden_neuron_and_is_drawn():
+    stack = DeepGNN(10, 4, GATv2, 1, 6, encoder="none", decoder="none")
+    BalancedXavier()(stack)
+    assert (stack.layers[0].att == 0).all()
+    assert (stack.layers[0].lin_src.weight != 0).all()
+
+
+@pytest.mark.parametrize("beta", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_beta_that_is_no_length_is_refused(beta):
+    with pytest.raises(ValueError, match="beta is a squared length, above 0, not"):
+        BalancedXavier(beta)
+
+
+@pytest.mark.parametrize(
+    ("layer", "options", "reason"),
+    [
+        (GGNN, {}, "needs the weight chain of layer 0, and GGNN has none"),
+        (partial(SAGE, normalize=True), {}, "layer 'sage' with normalize true has no weight chain"),
+        (GCN, {"skip": Dense}, "it is not known which neurons skip 'dense' joins"),
+        (GCN, {"skip": Residual, "encoder": "none"}, r"added to the input features.*take encoder linear"),
+    ],
+)
+def test_what_cannot_be_balanced_is_refused_with_the_reason(layer, options, reason):
+    with pytest.raises(ValueError, match=reason):
+        BalancedXavier()(DeepGNN(6, 4, layer, 3, 6, **options))
+
+
+def test_neurons_that_nothing_leaves_are_refused():
+    class WithoutAColumn(Init):
+        def __call__(self, stack):
+            XavierZeroAttention()(stack)
+            with torch.no_grad():
+                stack.layers[1].lin.weight[:, 2] = 0
+
+    with pytest.raises(ValueError, match="what leaves neuron 2 of state 1 is zero"):
+        Balanced(WithoutAColumn())(DeepGNN(6, 4, GCN, 3, 6))

@@ -1,0 +1,176 @@
+"""What the initialisations that draw matrices give."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.inits import (
+    IdentityInit,
+    Kaiming,
+    LooksLinearIdentity,
+    LooksLinearOrthogonal,
+    LooksLinearXavier,
+    Orthogonal,
+    Xavier,
+    XavierZeroAttention,
+)
+from gnn_depth.nn.inits.matrices import Place, half_shape, mirrored
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, GATv2
+from gnn_depth.nn.skips import Residual
+
+INITS = {
+    "xavier": Xavier(),
+    "xavier_zero_attention": XavierZeroAttention(),
+    "kaiming": Kaiming(),
+    "orthogonal": Orthogonal(),
+    "looks_linear_orthogonal": LooksLinearOrthogonal(),
+    "looks_linear_xavier": LooksLinearXavier(),
+    "identity": IdentityInit(),
+    "looks_linear_identity": LooksLinearIdentity(),
+}
+MIRRORED = ["looks_linear_orthogonal", "looks_linear_xavier"]
+every_init = pytest.mark.parametrize("init", INITS)
+gat_of_two_heads = partial(GAT, heads=2)
+
+
+def drawn(init, layer=gat_of_two_heads, num_layers=4, hidden_channels=6, **options):
+    """A stack whose every parameter was 3 before it was drawn; biases are drawn here."""
+    stack = DeepGNN(10, 4, layer, num_layers, hidden_channels, **options)
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.fill_(3)
+    INITS[init](stack)
+    return stack
+
+
+@every_init
+def test_nothing_stays_as_it_was_biases_are_zero_and_attention_too_but_where_it_is_drawn(init):
+    stack = drawn(init, skip=Residual)
+    assert not any((parameter == 3).any() for parameter in stack.parameters())
+    assert all((parameter == 0).all() for name, parameter in stack.named_parameters() if name.endswith("bias"))
+    attention = [att for layer in stack.layers for att in layer.weight_chain().attention]
+    assert all((att != 0).all() if init in ("xavier", "kaiming") else (att == 0).all() for att in attention)
+
+
+@every_init
+def test_one_seed_gives_one_draw_and_another_seed_another(init):
+    vectors = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        vectors.append(torch.nn.utils.parameters_to_vector(drawn(init).parameters()))
+    assert torch.equal(vectors[0], vectors[1])
+    assert not torch.equal(vectors[0], vectors[2])
+
+
+@every_init
+def test_a_gated_unit_is_refused_by_the_name_of_the_init(init):
+    with pytest.raises(ValueError, match=rf"init '{init}' needs the weight chain of layer 0, and GGNN has none"):
+        INITS[init](DeepGNN(5, 2, GGNN, 1, 5))
+
+
+@pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
+def test_kaiming_draws_matrices_of_its_variance(distribution, largest):
+    stack = DeepGNN(200, 7, GAT, 2, 150)
+    Kaiming(distribution)(stack)
+    for weight in (stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight, stack.layers[1].att_src):
+        deviation = (2 / weight.shape[1]) ** 0.5
+        assert weight.std().item() == pytest.approx(deviation, rel=0.2 if weight.numel() < 2000 else 0.03)
+        assert weight.abs().max() <= largest * deviation
+
+
+def test_zero_attention_is_all_that_parts_the_two_xavier_inits():
+    shapes = {}
+    for init in (Xavier("uniform", gain=2.0), XavierZeroAttention("uniform", gain=2.0)):
+        stack = DeepGNN(300, 7, GCN, 2, 150)
+        torch.manual_seed(3)
+        init(stack)
+        shapes[type(init)] = torch.nn.utils.parameters_to_vector(stack.parameters())
+    assert torch.equal(*shapes.values())
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.5])
+def test_orthogonal_matrices_have_orthonormal_rows_or_columns(gain):
+    stack = DeepGNN(10, 4, gat_of_two_heads, 3, 6)
+    Orthogonal(gain)(stack)
+    for weight in (stack.encoder.weight, *(layer.lin.weight for layer in stack.layers), stack.decoder.weight):
+        wide = weight if weight.shape[0] <= weight.shape[1] else weight.t()
+        torch.testing.assert_close(wide @ wide.t(), gain**2 * torch.eye(len(wide)), atol=1e-5, rtol=0)
+
+
+def test_the_mirrored_matrices_of_the_paper_are_made_of_orthogonal_halves():
+    stack = drawn("looks_linear_orthogonal", GCN, encoder="none", decoder="none")
+    first, second, third, last = (layer.lin.weight for layer in stack.layers)
+    assert torch.equal(first[:3], -first[3:])
+    assert torch.equal(last[:, :3], -last[:, 3:])
+    for hidden in (second, third):
+        half = hidden[:3, :3]
+        assert torch.equal(hidden, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)]))
+        torch.testing.assert_close(half @ half.t(), torch.eye(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(first[:3] @ first[:3].t(), torch.eye(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(last[:, :3].t() @ last[:, :3], torch.eye(3), atol=1e-5, rtol=0)
+
+
+ENDS = [{"encoder": e, "decoder": d} for e in ("linear", "none") for d in ("linear", "none")]
+
+
+@pytest.mark.parametrize("init", MIRRORED)
+@pytest.mark.parametrize("options", [*ENDS, {"last_activation": True}, {"activation": "identity"}])
+@pytest.mark.parametrize("layer", [GCN, gat_of_two_heads, GATv2])
+def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options, layer, graph):
+    stack, (x, y) = drawn(init, layer, **options).double(), torch.randn(2, 9, 10, dtype=torch.float64)
+    both = stack(x - 2 * y, graph)
+    assert both.abs().max() > 1e-3
+    torch.testing.assert_close(both, stack(x, graph) - 2 * stack(y, graph), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("init", ["xavier", "orthogonal", "identity"])
+def test_a_stack_of_other_matrices_is_not(init, graph):
+    stack, (x, y) = drawn(init).double(), torch.randn(2, 9, 10, dtype=torch.float64)
+    assert not torch.allclose(stack(x - 2 * y, graph), stack(x, graph) - 2 * stack(y, graph), rtol=0.1)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (5, 7), (1, 1), (6, 4)])
+def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
+    place = Place(hidden=True, activated=True, reads_activated=True)
+    half = torch.randn(half_shape(shape, place))
+    weight = mirrored(half, shape, place)
+    assert weight.shape == shape
+    assert half.shape == (-(-shape[0] // 2), -(-shape[1] // 2))
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            sign = (-1) ** (i // half.shape[0] + j // half.shape[1])
+            assert weight[i, j] == sign * half[i % half.shape[0], j % half.shape[1]]
+
+
+def test_hidden_matrices_are_identities_and_those_at_the_ends_are_drawn():
+    stack = drawn("identity", GCN, encoder="none", decoder="none")
+    first, second, third, last = (layer.lin.weight for layer in stack.layers)
+    assert torch.equal(second, torch.eye(6))
+    assert torch.equal(third, torch.eye(6))
+    assert (first != 0).all()
+    assert (last != 0).all()
+
+
+def test_behind_an_encoder_every_layer_is_an_identity_repeated_for_every_head():
+    stack = drawn("identity")
+    assert torch.equal(stack.layers[0].lin.weight, torch.cat([torch.eye(6)] * 2))
+    assert torch.equal(stack.layers[1].lin.weight, torch.eye(12))
+    assert (stack.encoder.weight != 0).all()
+
+
+def test_mirrored_identities_are_identities_of_half_the_size():
+    stack = drawn("looks_linear_identity", GCN, encoder="none", decoder="none")
+    half = torch.eye(3)
+    expected = torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)])
+    assert torch.equal(stack.layers[1].lin.weight, expected)
+
+
+def test_the_inside_of_a_layer_is_not_mirrored():
+    stack = drawn("looks_linear_orthogonal", GIN)
+    inner, outer = stack.layers[1].lin.weight, stack.layers[1].lin_out.weight
+    assert torch.equal(inner[:, :3], -inner[:, 3:])
+    assert torch.equal(outer[:3], -outer[3:])
+    assert not torch.equal(inner[:3], -inner[3:])
+    assert not torch.equal(outer[:, :3], -outer[:, 3:])

@@ -1,0 +1,125 @@
+"""Every skip connection where it belongs: between the layers of a stack."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.inits import Xavier
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.norms import LayerNorm
+from gnn_depth.nn.skips import Dense, Gated, InitialResidual, LayerScale, ReZero
+from tests.nn.skips.test_skips import SKIPS, every_skip
+
+LAYERS = {"gcn": GCN, "gat": partial(GAT, heads=2)}
+
+
+def features(dtype=torch.float64):
+    return torch.randn(9, 6, dtype=dtype)
+
+
+def drawn(stack):
+    """Scales that begin as zero hide what they scale."""
+    with torch.no_grad():
+        for parameter in stack.skips.parameters():
+            parameter.normal_()
+    return stack.double()
+
+
+@pytest.fixture
+def chain():
+    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all others."""
+    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
+    return Graph(torch.tensor(edges).t(), 9)
+
+
+@every_skip
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("encoder", ["linear", "none"])
+def test_every_skip_joins_layers_of_any_widths_with_norms_before_or_after_it(name, layer, encoder, graph):
+    for after in (False, True):
+        stack = DeepGNN(
+            6, 3, LAYERS[layer], 3, 4, [LayerNorm], SKIPS[name], encoder=encoder, norm_after_skip=after
+        ).double()
+        x = features().requires_grad_()
+        out = stack(x, graph)
+        out.square().sum().backward()
+        assert out.shape == (9, 3)
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in stack.parameters())
+        assert (x.grad != 0).any()
+
+
+@every_skip
+@pytest.mark.parametrize("read", [1, 5])
+@pytest.mark.parametrize("after", [False, True])
+def test_rows_that_nobody_reads_are_left_out_and_change_nothing(name, read, after, chain):
+    stack = drawn(DeepGNN(6, 3, LAYERS["gat"], 2, 4, [LayerNorm], SKIPS[name], norm_after_skip=after))
+    x, rows, results = features(), [], []
+    stack.layers[0].register_forward_hook(lambda _, inputs, out: rows.append(len(out)))
+    for num_outputs in (None, read):
+        out = stack(x, chain, num_outputs)[:read]
+        results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
+    for whole, pruned in zip(*results):
+        torch.testing.assert_close(pruned, whole, rtol=1e-11, atol=1e-12)
+    assert rows[1] < rows[0]
+
+
+def test_an_initial_residual_mixes_what_enters_the_first_layer_into_every_layer(graph):
+    stack, x = DeepGNN(6, 3, GCN, 3, 4, skip=partial(InitialResidual, alpha=0.2)).double(), features()
+    first = h = stack.encoder(x)
+    for position, layer in enumerate(stack.layers):
+        update = layer(h, graph)
+        h = 0.8 * (torch.relu(update) if position < 2 else update) + 0.2 * first
+    torch.testing.assert_close(stack(x, graph), stack.decoder(h))
+
+
+def test_with_dense_connections_every_layer_sees_all_earlier_outputs_and_the_first_state(graph):
+    stack, x = DeepGNN(6, 3, GCN, 3, 4, skip=Dense, activation="identity").double(), features()
+    assert [layer.in_channels for layer in stack.layers] == [4, 8, 12]
+    seen = [stack.encoder(x)]
+    for layer in stack.layers:
+        seen.append(layer(torch.cat(seen, 1), graph))
+    torch.testing.assert_close(stack(x, graph), stack.decoder(torch.cat(seen, 1)))
+
+
+def test_a_deep_linear_gcn_with_initial_residuals_gives_personalised_pagerank(graph):
+    # The fixed point of X = (1 - alpha) P X + alpha X0, which tells nodes apart at any depth.
+    stack = DeepGNN(
+        6, 6, GCN, 200, 6, skip=partial(InitialResidual, alpha=0.2), activation="identity", encoder="none"
+    ).double()
+    with torch.no_grad():
+        for linear in (stack.decoder, *(layer.lin for layer in stack.layers)):
+            linear.weight.copy_(torch.eye(6))
+        stack.decoder.bias.zero_()
+    x, looped = features(), graph.with_self_loops()
+    propagation = torch.zeros(9, 9, dtype=torch.float64)
+    propagation.index_put_((looped.target, looped.source), looped.gcn_weights(torch.float64), accumulate=True)
+    wanted = 0.2 * torch.linalg.inv(torch.eye(9) - 0.8 * propagation) @ x
+    torch.testing.assert_close(stack(x, graph), wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("num_layers", [1, 200])
+def test_a_stack_of_rezero_begins_as_its_encoder_and_decoder_at_any_depth(num_layers, graph):
+    stack, x = DeepGNN(6, 3, GCN, num_layers, 4, skip=ReZero), features(torch.float32)
+    out, without = stack(x, graph), stack.decoder(stack.encoder(x))
+    assert torch.equal(out, without)
+    weight = stack.encoder.weight
+    for ours, wanted in zip(*(torch.autograd.grad(of.square().sum(), weight) for of in (out, without))):
+        torch.testing.assert_close(ours, wanted)
+
+
+def test_small_scales_begin_near_it(graph):
+    stack, x = DeepGNN(6, 3, GCN, 8, 4, skip=LayerScale).double(), features()
+    without = stack.decoder(stack.encoder(x))
+    assert 0 < (stack(x, graph) - without).norm() < 1e-3 * without.norm()
+
+
+@pytest.mark.parametrize(("skip", "option"), [(Gated, "bias"), (ReZero, "initial"), (LayerScale, "initial")])
+def test_an_init_leaves_what_a_skip_begins_with(skip, option):
+    stack = DeepGNN(6, 3, GCN, 2, 4, skip=partial(skip, **{option: -2.5}))
+    Xavier()(stack)
+    for joined in stack.skips:
+        begins = joined.bias if skip is Gated else joined.scale
+        assert (begins == -2.5).all()

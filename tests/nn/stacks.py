@@ -1,0 +1,56 @@
+"""Stacks of every layer that has a weight chain, put together in every way that a law of neurons must know of."""
+
+import torch
+
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, Residual, ReZero
+from gnn_depth.registry import registered
+from tests.nn.layers.variants import VARIANTS
+
+WITHOUT_CHAIN = ("ggnn", "sage_of_one_length")
+WITH_CHAIN = [name for name in VARIANTS if name not in WITHOUT_CHAIN]
+
+#: How a stack is put together: options of DeepGNN.
+BARE = {"encoder": "none", "decoder": "none"}
+ASSEMBLIES = {
+    "bare": BARE,
+    "encoder_and_decoder": {},
+    "decoder_after_an_activation": {"encoder": "none", "last_activation": True},
+    "odd_width": {"hidden_channels": 7, **BARE},
+    "leaky": {"activation": "leaky_relu", **BARE},
+    "dropout": {"dropout": 0.5, "decoder": "none"},
+    "embedding": {"in_channels": (3, 4), "encoder": "embedding"},
+    "residual": {"skip": Residual},
+    "residual_after_a_map": {"skip": Residual, **BARE},
+    "initial_residual": {"skip": InitialResidual},
+    "gated": {"skip": Gated},
+    "rezero": {"skip": lambda *widths: ReZero(*widths, initial=0.5)},
+    "layer_scale": {"skip": lambda *widths: LayerScale(*widths, initial=0.5)},
+    "shared_layers": {"share_layers": True},
+}
+
+#: Every layer in the simplest stack and in a stream, and every assembly of some layers: variant, assembly.
+STACKS = [
+    (variant, assembly)
+    for variant in WITH_CHAIN
+    for assembly in ASSEMBLIES
+    if assembly in ("bare", "residual") or variant in ("gatv2", "gin", "transformer_with_gate")
+]
+
+
+def stack_of(variant, assembly, num_layers=3, **more):
+    """Three layers from 5 (or integer) features to 3 outputs."""
+    name, options = VARIANTS[variant]
+
+    def layer(in_channels, out_channels):
+        fitting = 6 * -(-out_channels // 6) if options.get("split_heads") else out_channels
+        return registered("layer")[name](in_channels, fitting, **options)
+
+    chosen = {"in_channels": 5, "out_channels": 3, "hidden_channels": 6, **ASSEMBLIES[assembly], **more}
+    return DeepGNN(layer=layer, num_layers=num_layers, **chosen)
+
+
+def inputs(assembly, nodes, dtype=torch.float64):
+    if assembly == "embedding":
+        return torch.stack([torch.randint(values, (nodes,)) for values in (3, 4)], 1)
+    return torch.randn(nodes, 5, dtype=dtype)

@@ -1,0 +1,166 @@
+"""What is rescaled around a neuron changes nothing, so that its weights obey a conservation law: nn/links.py."""
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from gnn_depth.diagnostics.balance import defect, imbalance, size
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
+from gnn_depth.nn.links import hidden_states, links, why_no_law
+from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, NoNorm
+from gnn_depth.nn.skips import Dense, Residual
+from tests.nn.stacks import STACKS, inputs, stack_of
+
+every_stack = pytest.mark.parametrize(("variant", "assembly"), STACKS)
+
+
+def drawn(stack):
+    """In double precision, with every parameter drawn, biases too."""
+    stack.double()
+    with torch.no_grad():
+        for parameter in stack.parameters():
+            parameter.normal_().mul_(parameter.shape[-1] ** -0.5)
+    return stack
+
+
+def backward(stack, x, graph):
+    loss = F.cross_entropy(stack(x, graph), torch.arange(len(x)) % 3)
+    loss.backward()
+    return loss
+
+
+def is_conserved(stack, link):
+    """Whether delta is zero to 1e-10, relative to what it is the sum of."""
+    off = defect(link, lambda parameter: parameter.grad)
+    shares = (*link.incoming, *link.attention, *link.outgoing)
+    largest = max((s.parameter * s.parameter.grad).abs().max() for s in shares if s.parameter.grad is not None)
+    assert largest > 1e-7
+    return bool((off.abs() <= 1e-10 * largest).all())
+
+
+@every_stack
+def test_the_law_holds_for_every_neuron_of_a_stack(variant, assembly, graph):
+    stack = drawn(stack_of(variant, assembly))
+    backward(stack, inputs(assembly, graph.num_nodes), graph)
+    found = links(stack)
+    assert why_no_law(stack) is None
+    assert {state for link in found for state in link.states} == set(hidden_states(stack))
+    assert all(is_conserved(stack, link) for link in found)
+
+
+def multiply(share, factor):
+    shape = share.parameter.shape if share.axis is None else (-1, 1) if share.axis == 0 else (1, -1)
+    share.parameter.mul_(factor.reshape(shape))
+
+
+@every_stack
+def test_a_stack_gives_the_same_after_its_neurons_are_rescaled(variant, assembly, graph):
+    stack, x = drawn(stack_of(variant, assembly)).eval(), inputs(assembly, graph.num_nodes)
+    with torch.no_grad():
+        before = stack(x, graph)
+        for link in links(stack):
+            factor = torch.exp(torch.randn_like(imbalance(link)))
+            for share in link.incoming:
+                multiply(share, factor)
+            for share in (*link.attention, *link.outgoing):
+                multiply(share, 1 / factor)
+        torch.testing.assert_close(stack(x, graph), before, rtol=1e-8, atol=1e-8)
+
+
+def test_the_imbalance_is_that_of_the_paper():
+    stack = drawn(DeepGNN(5, 3, partial(GATv2, share_weights=True, bias=False), 3, 6, encoder="none", decoder="none"))
+    for position, link in enumerate(links(stack)):
+        layer, after = stack.layers[position], stack.layers[position + 1]
+        for i, got in enumerate(imbalance(link).tolist()):
+            into = sum(weight**2 for weight in layer.lin_src.weight[i].tolist())
+            out = sum(weight**2 for weight in after.lin_src.weight[:, i].tolist())
+            attention = layer.att.flatten()[i].item() ** 2
+            assert got == pytest.approx(into - attention - out, rel=1e-12)
+            assert size(link)[i].item() == pytest.approx(into + attention + out, rel=1e-12)
+
+
+def test_of_unshared_weights_both_matrices_leave_a_neuron_unlike_printed(graph):
+    stack = drawn(DeepGNN(5, 3, GATv2, 3, 6, encoder="none", decoder="none"))
+    backward(stack, inputs("bare", 9), graph)
+    for position, link in enumerate(links(stack)):
+        target = stack.layers[position + 1].lin_dst.weight
+        missing = (target * target.grad).sum(0)
+        printed = defect(link, lambda parameter: parameter.grad) + missing
+        assert is_conserved(stack, link)
+        assert printed.abs().max() > 1e-4 * missing.abs().max() > 0
+
+
+def test_the_law_of_a_head_is_its_own_and_that_of_all_heads_their_sum(graph):
+    stack = drawn(DeepGNN(5, 3, partial(GAT, heads=2), 2, 4, encoder="none", decoder="none"))
+    backward(stack, inputs("bare", 9), graph)
+    first, second = stack.layers
+    for neuron in range(8):
+        head, channel = divmod(neuron, 4)
+        into = first.lin.weight[neuron] @ first.lin.weight.grad[neuron] + first.bias[neuron] * first.bias.grad[neuron]
+        for att in (first.att_dst, first.att_src):
+            into = into - att[head, channel] * att.grad[head, channel]
+        out = second.lin.weight[:, neuron] @ second.lin.weight.grad[:, neuron]
+        assert abs(into - out) <= 1e-12
+
+
+def test_gradient_flow_leaves_the_imbalance_and_large_steps_do_not(graph):
+    def change(rate, steps):
+        torch.manual_seed(1)
+        stack = drawn(stack_of("gatv2", "bare"))
+        x, optimizer = inputs("bare", 9), torch.optim.SGD(stack.parameters(), rate)
+        before = torch.cat([imbalance(link) for link in links(stack)])
+        for _ in range(steps):
+            optimizer.zero_grad()
+            backward(stack, x, graph)
+            optimizer.step()
+        return (torch.cat([imbalance(link) for link in links(stack)]) - before).abs().max().item()
+
+    small, large = change(1e-3, 40), change(1e-2, 4)
+    assert 0 < small < 0.2 * large  # the same time, and an error of first order in the step
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"activation": "elu"}, "the activation elu is not positively homogeneous"),
+        ({"norms": [LayerNorm]}, "LayerNorm changes the scale"),
+        ({"norms": [LipschitzNorm]}, "LipschitzNorm changes the scale"),
+    ],
+)
+def test_where_the_law_does_not_hold_it_is_said_why(options, reason, graph):
+    stack = drawn(stack_of("gat", "bare", **options))
+    backward(stack, inputs("bare", 9), graph)
+    assert reason in why_no_law(stack)
+    assert not all(is_conserved(stack, link) for link in links(stack))
+
+
+def test_an_activation_that_nothing_passes_and_no_norm_leave_the_law():
+    assert why_no_law(stack_of("gat", "bare", num_layers=1, activation="elu")) is None
+    assert why_no_law(stack_of("gat", "bare", norms=[NoNorm])) is None
+
+
+def test_weights_made_of_other_parameters_have_no_law():
+    stack = stack_of("gcn", "bare")
+    torch.nn.utils.parametrizations.weight_norm(stack.layers[1].lin)
+    assert why_no_law(stack) == "a weight is computed from other parameters"
+
+
+def test_inputs_and_outputs_are_no_neurons():
+    assert [link.states for link in links(stack_of("gat", "bare"))] == [(1,), (2,)]
+    assert [link.states for link in links(stack_of("gcn", "encoder_and_decoder"))] == [(0,), (1,), (2,), (3,)]
+    assert [link.states for link in links(stack_of("gcn", "residual"))] == [(0, 1, 2, 3)]
+    assert [link.states for link in links(stack_of("gcn", "residual_after_a_map"))] == [(1, 2)]
+    assert links(stack_of("gcn", "bare", skip=Residual, hidden_channels=5)) == []
+
+
+def test_a_layer_without_a_chain_is_named():
+    with pytest.raises(ValueError, match="the law needs the weight chain of layer 0, and GGNN has none"):
+        links(DeepGNN(4, 2, GGNN, hidden_channels=4))
+
+
+def test_a_skip_of_which_nothing_is_known_is_named():
+    with pytest.raises(ValueError, match=r"which neurons skip 'dense' joins.*gated, .*none, residual, rezero"):
+        links(DeepGNN(4, 2, GCN, skip=Dense))
