@@ -153,7 +153,8 @@ def _unknown_class(message: str, parser: argparse.ArgumentParser) -> Said | None
 def _nearest_path(path: str, known: Iterable[str]) -> str | None:
     """The known class of this module, or of this name in another one, that is most like a path."""
     module, _, name = path.rpartition(".")
-    return nearest(path, [other for other in known if other.startswith(f"{module}.") or other.endswith(f".{name}")])
+    alike = [other for other in known if other.startswith(f"{module}.") or other.endswith(f".{name}")]
+    return nearest(path, [other for other in alike if other != path])  # itself, of a plugin that has gone
 
 
 def _required(message: str, parser: argparse.ArgumentParser) -> Said | None:

@@ -39,7 +39,7 @@ def test_a_file_reads_as_it_is_written(config: Callable, file: str):
     assert model["layer"]["name"] == "gat"
     assert model["layer"]["heads"] == 8
     assert model["norm"] == [
-        {"name": "lipschitz", "scale": 4.0, "form": "released", "per_head": True},
+        {"name": "lipschitz", "scale": None, "form": "released", "per_head": True},
         {"name": "layer", "eps": 1e-5, "affine": True},
     ]
     assert model["init"]["name"] == "xavier"
@@ -117,7 +117,7 @@ def test_the_command_line_beats_the_files_wherever_it_stands(config: Callable, f
 def test_a_part_that_is_named_starts_from_its_own_defaults(config: Callable):
     pair = "{model: {norm: {name: pair, scale: 9}, layer: {name: gat, heads: 8}}}"
     model = config("--config", pair, "--model.norm", "lipschitz", "--model.layer", "gatv2")["model"]
-    assert model["norm"][0]["scale"] == 4.0, "lipschitz took over the scale of pair"
+    assert model["norm"][0]["scale"] is None, "lipschitz took over the scale of pair"
     assert model["layer"]["heads"] == 1
     assert config("--model.optimizer", "SGD")["model"]["optimizer"]["init_args"]["lr"] == 1e-3
 
@@ -188,7 +188,7 @@ def test_help_names_the_parts_and_says_every_default(gnn_depth: Callable):
 def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable):
     answer = gnn_depth("fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3")
     assert answer.code == 0
-    assert "--model.norm.scale: float = 4.0\n      lambda, one over the bound" in answer.out
+    assert "--model.norm.scale: float | None = None\n      lambda; by default the paper's" in answer.out
     assert "--model.norm.form: paper | released = paper" in answer.out
     assert "--model.norm.heads" not in answer.out
     assert "ICML 2021" in answer.out
