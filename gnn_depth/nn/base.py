@@ -246,11 +246,3 @@ class HasWeightChain(Protocol):
     """A layer that says which weights lead into and out of its neurons, so that inits and diagnostics can serve it."""
 
     def weight_chain(self) -> WeightChain: ...
-
-
-@runtime_checkable
-class HasLipschitzBound(Protocol):
-    """A layer that knows a bound of its Lipschitz constant, at any input, in evaluation mode."""
-
-    def lipschitz_bound(self, graph: Graph) -> float | None:
-        """The bound on a graph or a block; None where nothing is known."""

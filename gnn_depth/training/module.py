@@ -34,7 +34,7 @@ from gnn_depth.training.validation import OneBatchValidation
 class NodeClassifier(PlainHyperparameters):
     """Assemble a deep GNN from named parts and train it with cross-entropy.
 
-    Every epoch is one full-batch step. One forward pass in evaluation mode serves the validation and the
+    On a full batch an epoch is one step, and one forward pass in evaluation mode serves the validation and the
     test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1`` (and ``auroc`` for binary sets).
 
     Args:

@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from gnn_depth.nn.base import HasLipschitzBound
-from gnn_depth.nn.bounds import spectral_norm, why_no_bound
+from gnn_depth.nn.bounds import HasLipschitzBound, spectral_norm, why_no_bound
 from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
 from gnn_depth.nn.norms import LipschitzNorm
 from tests.nn.functional.graphs import GRAPHS, both_ways, graph_of
