@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from gnn_depth.cli import main
     from gnn_depth.graph import Graph
     from gnn_depth.nn.base import AttentionLayer, FeatureNorm, Init, Layer, ScoreNorm, Skip
+    from gnn_depth.nn.graph_dropouts import GraphDropout
     from gnn_depth.nn.stack import DeepGNN
+    from gnn_depth.nn.weights import WeightNorm
     from gnn_depth.training.module import NodeClassifier
 
 # Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
@@ -21,6 +23,8 @@ _HOMES = {
     "ScoreNorm": "gnn_depth.nn.base",
     "Init": "gnn_depth.nn.base",
     "Skip": "gnn_depth.nn.base",
+    "WeightNorm": "gnn_depth.nn.weights",
+    "GraphDropout": "gnn_depth.nn.graph_dropouts",
     "Graph": "gnn_depth.graph",
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",
@@ -32,11 +36,13 @@ __all__ = [
     "DeepGNN",
     "FeatureNorm",
     "Graph",
+    "GraphDropout",
     "Init",
     "Layer",
     "NodeClassifier",
     "ScoreNorm",
     "Skip",
+    "WeightNorm",
     "__version__",
     "main",
     "register",

@@ -134,6 +134,20 @@ class Graph:
         block._derived = {}
         return block
 
+    def keeping(self, kept: Tensor) -> "Graph":
+        """The same nodes with some of the edges; what it derives is its own.
+
+        Args:
+            kept: Whether each edge stays, shape (edges,).
+        """
+        assert self._whole is None, "a block derives things of the whole graph"
+        graph = Graph.__new__(Graph)
+        graph.__dict__.update(self.__dict__)
+        graph.source, graph.target = self.source[kept], self.target[kept]
+        graph.ptr = pointers(graph.target, self.num_nodes)
+        graph._derived = {}
+        return graph
+
     def rows(self, heads: int) -> "EdgeRows":
         """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""
         shape = (self.num_nodes, self.num_sources)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 ENTRY_POINT_GROUP = "gnn_depth.plugins"
-KINDS = ("layer", "norm", "init", "skip", "data")
+KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "data")
 
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
 Part = TypeVar("Part", bound=type)
@@ -25,7 +25,7 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
     """Class decorator: make a class available to configs as ``name``.
 
     Args:
-        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``data``.
+        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``data``.
         name: What configs and the command line call it.
 
     Raises:

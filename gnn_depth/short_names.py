@@ -14,7 +14,7 @@ from gnn_depth import registry
 from gnn_depth.registry import RegistryError
 
 # Leading arguments that the stack gives, once per layer (channels, heads): they are no options.
-GIVEN_BY_STACK = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "data": 0}
+GIVEN_BY_STACK = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "data": 0}
 LISTS = ("norm",)
 PLAIN = (bool, int, float, str, list)
 Where: TypeAlias = tuple[str | int, ...]

@@ -38,7 +38,7 @@ NUM_SPLITS = 10
 
 @register("data", "HeterophilousGraphs")
 class HeterophilousGraphs(NodeDataModule):
-    """Graphs whose neighbours mostly differ in class, each with ten fixed splits; edges are made undirected.
+    """Graphs whose neighbours mostly differ in class, each with ten fixed splits.
 
     Pei et al., *Geom-GCN*, ICLR 2020 (actor to wisconsin, duplicate edges removed); Platonov et al., *A Critical Look
     at the Evaluation of GNNs under Heterophily*, ICLR 2023 (the others; ``_filtered`` lacks repeated nodes, which leak
@@ -53,18 +53,27 @@ class HeterophilousGraphs(NodeDataModule):
             ``~/.cache/gnn_depth``.
         normalize_features: Whether each node's features are divided by the sum of their sizes. The papers use them
             as they are.
+        undirected: Whether every edge leads in both directions; otherwise only in that in which the file has it.
 
     Raises:
         ValueError: An unknown name or split.
     """
 
-    def __init__(self, name: str, split: int = 0, root: str | None = None, normalize_features: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        split: int = 0,
+        root: str | None = None,
+        normalize_features: bool = False,
+        undirected: bool = True,
+    ) -> None:
         super().__init__()
         self.name: str = choose("heterophilous data set", name.replace("-", "_"), SIZES)
         check_range("split", split, 0, NUM_SPLITS - 1)
         self.split = split
         self.root = resolve_root(root)
         self.normalize_features = normalize_features
+        self.undirected = undirected
 
     @property
     def num_classes(self) -> int:
@@ -85,7 +94,7 @@ class HeterophilousGraphs(NodeDataModule):
         nodes, _, _, _ = SIZES[self.name]
         x = torch.from_numpy(arrays["node_features"].astype(np.float32))
         edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
-        graph = Graph(coalesce(edges, nodes, undirected=True), nodes)
+        graph = Graph(coalesce(edges, nodes, self.undirected), nodes)
         masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in ("train", "val", "test")]
         y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)

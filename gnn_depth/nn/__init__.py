@@ -1,6 +1,6 @@
 """The parts of a deep GNN and the stack that they make. Importing it registers every built-in part."""
 
-from gnn_depth.nn import inits, layers, norms, skips
+from gnn_depth.nn import graph_dropouts, inits, layers, norms, skips
 from gnn_depth.nn.stack import DeepGNN
 
-__all__ = ["DeepGNN", "inits", "layers", "norms", "skips"]
+__all__ = ["DeepGNN", "graph_dropouts", "inits", "layers", "norms", "skips"]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
+from gnn_depth.nn.parametrised import on_raw_weights
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 
 if TYPE_CHECKING:
@@ -191,11 +192,11 @@ class Skip(nn.Module, ABC):
 
     Attributes:
         width: Width of what :meth:`forward` returns.
-        reads: Which states it reads: ``nothing``, the layer's ``input``, or ``all`` before the update. The stack
-            keeps no others.
+        reads: Which states it reads: ``nothing``, the layer's ``input``, the ``first`` of all, or ``all`` before the
+            update. The stack keeps no others.
     """
 
-    reads: ClassVar[Literal["nothing", "input", "all"]] = "input"
+    reads: ClassVar[Literal["nothing", "input", "first", "all"]] = "input"
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()
@@ -214,7 +215,14 @@ class Skip(nn.Module, ABC):
 
 
 class Init(ABC):
-    """How the parameters of a stack are drawn. Called once, on the assembled stack."""
+    """How the parameters of a stack are drawn. Called once, on the assembled stack.
+
+    Where a norm computes weights from parameters, it is these that are drawn.
+    """
+
+    def __init_subclass__(cls) -> None:
+        if "__call__" in vars(cls):
+            cls.__call__ = on_raw_weights(cls.__call__)  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, stack: "DeepGNN") -> None: ...

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.base import Layer, Skip
 from gnn_depth.nn.functional import SparseFeatures, dropout
 
@@ -30,13 +31,20 @@ class Join(NamedTuple):
 class Features(NamedTuple):
     """What a round begins with: the update of the round before it, and the states that its join reads.
 
-    The state that comes of them passes ``seen``, an identity, where somebody may want to see it.
+    The state that comes of them passes ``seen``, an identity, where somebody may want to see it. Layers that read the
+    first of all states get ``first``, and the first layer what it begins with.
     """
 
     update: Tensor | SparseFeatures
     states: list[Tensor]
     join: Join | None
     seen: nn.Module | None = None
+    first: Tensor | None = None
+
+
+def drop(x: Any, p: float, training: bool) -> Any:
+    """Dropout of features, sparse ones too."""
+    return x.dropout(p, training) if isinstance(x, SparseFeatures) else dropout(x, p, training)
 
 
 def block(
@@ -60,6 +68,6 @@ def block(
     """
     x: Any = before.update if before.join is None else before.join(before.update, before.states)
     x = x if before.seen is None else before.seen(x)
-    dropped = x.dropout(p, layer.training) if isinstance(x, SparseFeatures) else dropout(x, p, layer.training)
-    update = layer(dropped, graph)
+    dropped, first = drop(x, p, layer.training), x if before.first is None else before.first
+    update = layer(dropped, graph, first) if isinstance(layer, AnchoredLayer) else layer(dropped, graph)
     return update if norms is None else norms(update, graph), x if keep else None

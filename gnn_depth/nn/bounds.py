@@ -1,6 +1,16 @@
-r"""Upper bounds of the Lipschitz constants of attention layers, at any input: what normed scores are good for.
+r"""Upper bounds of the Lipschitz constants of layers, at any input: what normed scores and weights are good for.
 
-One head at node i gives :math:`o_i = \sum_j p_j v_j` over its n incoming edges, :math:`v_j = W_v x_j`. It moves by
+*Graph convolution.* :math:`\|J\| \le \|A\| \|W\|`, and the norm of the propagation
+:math:`A_{ij} = 1 / \sqrt{d_i d_j}`, for each edge from j to i of :math:`d_i` into i, obeys Schur's test: with
+:math:`p_j = \sqrt{d_j}` it is :math:`A p = p` and :math:`(A^\top p)_j = p_j \, o_j / d_j` for :math:`o_j` edges out of
+j, so
+
+.. math:: \|A\|^2 \le \max_j o_j / d_j
+
+which is 1 where every edge has its reverse, and no more on a block of such a graph.
+
+*Attention.* One head at node i gives :math:`o_i = \sum_j p_j v_j` over its n incoming edges, :math:`v_j = W_v x_j`. It
+moves by
 
 .. math:: d o_i = \sum_j p_j W_v \, dx_j + T_i, \qquad T_i = \sum_j p_j \, ds_j \, (v_j - o_i)
 
@@ -90,6 +100,14 @@ def of_quadratic_scores(
         return None
     scores = math.sqrt(8) * alpha * spectral_norm(weight_query, weight_key, weight_value)
     return _of_all_nodes(alpha, spectral_norm(weight_value), scores, graph)
+
+
+def of_propagation(graph: Graph) -> float:
+    """The bound of the norm of a graph convolution's propagation, with the self-loops that the layer adds."""
+    weight = graph.gcn_weights(torch.float64)
+    share = weight.square() * graph.in_degree.double()[graph.target]  # 1 / d_j, of a block too
+    total = share.new_zeros(graph.num_sources).index_add(0, graph.source, share)
+    return math.sqrt(total.max().item()) if graph.num_sources else 0.0
 
 
 def bound_of_scores(layer: AttentionLayer) -> float | None:

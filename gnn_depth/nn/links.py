@@ -23,7 +23,8 @@ falls: c is conserved. A neuron with :math:`c_i = 0` is balanced. What comes in,
 - *Skip connections* that add neuron i of one layer to neuron i of another make one neuron of the two: all that comes
   into either counts, and all that leaves. A matrix between two layers of such a stream counts with its rows and with
   its columns, its diagonal not at all. A map on the way comes into the one and leaves the other.
-- *Shared layers* likewise make one neuron of those that they give at every depth, and of those that they read.
+- *Shared layers* likewise make one neuron of those that they give at every depth, and of those that they read; so does
+  a decoder that reads the largest of all layers' outputs, and a layer that mixes the first state in (GCNII).
 
 The gradient is that of the loss: dropout leaves the law as it is, weight decay that the optimizer adds, clipping and
 scaled losses do not. :func:`why_no_law` says what else stands against it.
@@ -37,6 +38,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.base import HasWeightChain, Skip, WeightChain
 from gnn_depth.nn.embedding import Embedding
 from gnn_depth.nn.norms import NoNorm
@@ -81,8 +83,19 @@ def links(stack: DeepGNN) -> list[Link]:
     """All neurons of a stack that can be rescaled, by depth.
 
     Raises:
-        ValueError: A layer has no weight chain, or it is not known how a skip connection joins neurons.
+        ValueError: A layer has no weight chain, or it is not known how neurons are joined: by a skip connection,
+            since the decoder reads the outputs of all layers side by side, or since the stack is reversible.
     """
+    if stack.jump == "cat":
+        raise ValueError(
+            "with jump cat every layer's neurons leave to a part of the decoder's matrix, and only whole matrices are "
+            "rescaled: take jump last or max."
+        )
+    if stack.reversible:
+        raise ValueError(
+            "the rounds of a reversible stack read sums of groups of channels, and their neurons are not matched: take "
+            "reversible 0."
+        )
     chains = [chain_of(layer, position, "the law") for position, layer in enumerate(stack.layers)]
     maps = [_maps(skip) for skip in stack.skips]
     return [
@@ -119,7 +132,7 @@ def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
 def why_no_law(stack: DeepGNN) -> str | None:
     """What keeps a stack from being the same after neurons are rescaled; None where nothing does."""
     sample = torch.tensor([-1.0, 1.0])
-    is_used = len(stack.layers) > 1 or stack.last_activation
+    is_used = len(stack.layers) > 1 or stack.last_activation or stack.first_activation
     if is_used and not torch.allclose(stack.activation(2 * sample), 2 * stack.activation(sample)):
         return f"the activation {stack.activation.__name__} is not positively homogeneous"
     norms = [norm for norms in stack.norms for norm in norms if not isinstance(norm, NoNorm)]  # type: ignore[attr-defined]
@@ -196,6 +209,12 @@ def _groups(stack: DeepGNN) -> list[list[int]]:
         first = next(p for p, same in enumerate(stack.layers) if same is layer)
         join(first, position)
         join(first + 1, position + 1)
+        if isinstance(layer, AnchoredLayer):
+            join(0, position)
+            if layer.in_channels == layer.out_channels:
+                join(0, position + 1)
+        if stack.jump == "max":
+            join(1, position + 1)
     hidden = set(hidden_states(stack))
     found = [[state for state, g in enumerate(group) if g == name] for name in dict.fromkeys(group)]
     return [states for states in found if hidden.issuperset(states)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from gnn_depth.graph import Graph
 
@@ -54,6 +55,13 @@ class Compiled:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, (self.function,)
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether a module has what compiled code does not call, or calls as it was when it was compiled."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
 
 
 def _options() -> dict[str, Any]:

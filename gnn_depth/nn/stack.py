@@ -1,6 +1,7 @@
 """DeepGNN: a stack of named parts."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -9,13 +10,21 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.anchored import place_layer
 from gnn_depth.nn.base import Layer, Skip, check_probability
-from gnn_depth.nn.block import Features, Join, block
+from gnn_depth.nn.block import block, drop
+from gnn_depth.nn.checkpointing import CheckpointEvery, in_segments, segment_length
+from gnn_depth.nn.conserving import Conserving
+from gnn_depth.nn.decoder import Decoder, make_decoder
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.functional import SparseFeatures, sparse_features
+from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
+from gnn_depth.nn.jumping import Jump, jumped
 from gnn_depth.nn.placement import Placed
-from gnn_depth.nn.regional import Compiled
+from gnn_depth.nn.regional import Compiled, has_hooks
+from gnn_depth.nn.reversible import check_reversible, group_width, run_reversible
+from gnn_depth.nn.rounds import Flow, Round, Rounds
 from gnn_depth.nn.skips.none import NoSkip
 
 Activation = Literal[
@@ -23,7 +32,7 @@ Activation = Literal[
 ]
 
 
-class DeepGNN(nn.Module):
+class DeepGNN(Conserving, nn.Module):
     r"""An encoder, L blocks (dropout, layer, norms, activation, skip) and a decoder.
 
     .. math:: X^{l+1} = \mathrm{skip}(X^l, \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))))
@@ -38,7 +47,8 @@ class DeepGNN(nn.Module):
         layer: Makes a layer from (in_channels, out_channels).
         num_layers: L.
         hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
-        norms: Each makes a norm from the width (feature norms) or the number of heads (score norms).
+        norms: Each makes a norm from the width (feature norms), the number of heads (score norms) or of layers (weight
+            norms).
         skip: Makes a skip from (widths of the earlier states, out_channels).
         activation: Name of a function in ``torch.nn.functional``, or ``identity``.
         last_activation: Whether an activation follows the last layer too; needs a decoder.
@@ -47,6 +57,13 @@ class DeepGNN(nn.Module):
         decoder: Whether a ``linear`` map comes after the stack, or ``none``.
         norm_after_skip: Whether feature norms come after the skip connection, not on the layer's output.
         share_layers: Whether all layers of equal shape are one and the same, as in recurrent networks.
+        jump: What the decoder reads: the ``last`` state, or all layers' outputs, their ``max`` or ``cat`` (JKNet).
+        checkpoint_every: Layers of a segment whose activations the backward pass computes again, to keep less; a
+            number, ``sqrt`` (of the layers), or ``none``.
+        reversible: Groups of channels, of which each round changes one, so that no activations are kept; 0: none.
+        first_activation: Whether an activation follows the encoder.
+        outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
+        graph_dropout: What is dropped of the graph in training; where something is, rounds run uncompiled.
 
     Raises:
         ValueError: A norm has no place in the layer, the encoder does not take such features, or a number is out of
@@ -66,18 +83,31 @@ class DeepGNN(nn.Module):
         last_activation: bool = False,
         dropout: float = 0.0,
         encoder: Encoder = "linear",
-        decoder: Literal["linear", "none"] = "linear",
+        decoder: Decoder = "linear",
         norm_after_skip: bool = False,
         share_layers: bool = False,
+        jump: Jump = "last",
+        checkpoint_every: CheckpointEvery = "none",
+        reversible: int = 0,
+        first_activation: bool = False,
+        outer_dropout: float = 0.0,
+        graph_dropout: GraphDropout = NoGraphDropout(),  # noqa: B008  (holds no state)
     ) -> None:
         super().__init__()
-        _check(num_layers=num_layers, hidden_channels=hidden_channels, dropout=dropout)
+        _check(num_layers, hidden_channels, dropout=dropout, outer_dropout=outer_dropout)
         if last_activation and decoder == "none":
             raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
-        self.dropout = dropout
+        if first_activation and encoder == "none":
+            raise ValueError("first_activation needs an encoder: without one there are the features themselves.")
+        if outer_dropout and encoder != "linear" and decoder == "none":
+            raise ValueError("outer_dropout drops inputs of a linear encoder or decoder, and there is neither.")
+        self.first_activation, self.outer_dropout, self.graph_dropout = first_activation, outer_dropout, graph_dropout
+        self._segment_length = segment_length(checkpoint_every, num_layers)
+        self.dropout, self.reversible, groups = dropout, reversible, max(reversible, 1)
         self.activation = _identity if activation == "identity" else getattr(F, activation)
-        self.last_activation, self.norm_after_skip = last_activation, norm_after_skip
+        self.last_activation, self.norm_after_skip, self.jump = last_activation, norm_after_skip, jump
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
+        hidden_channels, width = group_width(hidden_channels, reversible), width // groups
         self.layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
         placed = Placed(norms)
         widths, known = [width], dict[tuple[int, int], Layer]()
@@ -87,6 +117,7 @@ class DeepGNN(nn.Module):
             if not share_layers or shape not in known:
                 known[shape] = layer(*shape)
                 placed.on_scores(known[shape])
+            place_layer(known[shape], position + 1, widths[0])
             self.layers.append(known[shape])
             if not gives_output:
                 joined = skip(list(widths), known[shape].width)
@@ -94,7 +125,9 @@ class DeepGNN(nn.Module):
                 widths.append(joined.width)
                 self.norms.append(placed.on_features(widths[-1] if norm_after_skip else known[shape].width))
         placed.check()
-        self.decoder = nn.Linear(widths[-1], out_channels) if decoder == "linear" else MeanOfHeads(out_channels)
+        self._normed_weights = placed.on_weights(self.layers)
+        self.decoder = make_decoder(decoder, jump, [groups * width for width in widths[1:]], out_channels)
+        check_reversible(self, checkpointed=self._segment_length > 0)
         # What enters each layer passes one of these, before dropout: a place for hooks.
         self.states = nn.ModuleList(nn.Identity() for _ in range(num_layers))
         self._compiled: Compiled | None = None
@@ -116,29 +149,33 @@ class DeepGNN(nn.Module):
         """
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
-        graphs = self._graphs(graph, num_outputs)
-        run = self._block_for(graphs)
+        if self.training and self._normed_weights is not None:
+            self._normed_weights.follow()
+        thinned = self.graph_dropout(graph) if self.training else graph
+        graphs = self._graphs(thinned, num_outputs)
+        run = self._block_for(graphs) if thinned is graph else block  # to compile for a graph takes many passes
         update: Any = self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources])
-        states: list[Tensor] = []
-        join: Join | None = None
-        for position, (layer, graph) in enumerate(zip(self.layers, graphs, strict=True)):
-            if join is not None and join.skip.reads == "all":  # more of them in every round, and no two rounds alike
-                update, join = join(update, states), None
-            skip = self._skip(position)
-            reads, norms = (skip.reads, self.norms[position]) if skip else ("nothing", None)
-            before = Features(update, states, join, self.states[position] if run is block else None)
-            on_layer, after_skip = (None, norms) if self.norm_after_skip else (norms, None)
-            update, state = run(before, layer, on_layer, graph, self.dropout, reads != "nothing")
-            if state is not None:
-                states = [*states, state] if reads == "all" else [state]
-            join = Join(skip, self._activation(position), after_skip, graph) if skip else None
-        out = update if join is None else join(update, states)
-        return self.decoder(out if num_outputs is None or len(out) == num_outputs else out[:num_outputs])
+        rounds = Rounds(self._rounds(graphs), run, self.dropout, self.norm_after_skip, self.jump != "last")
+        out = self._through(rounds, update)
+        out = out if num_outputs is None or len(out) == num_outputs else out[:num_outputs]
+        return self.decoder(self._dropped(out, self.decoder))
+
+    def _through(self, rounds: Rounds, x: Any) -> Tensor:
+        if self.reversible:
+            return run_reversible(rounds, x, self.reversible)
+        return jumped(self.jump, rounds.end(in_segments(rounds, rounds.rounds, Flow(x), self._segment_length)))
+
+    def _rounds(self, graphs: list[Graph]) -> list[Round]:
+        parts: Any = zip(self.layers, self.states, graphs, strict=True)
+        return [
+            Round(layer, self.norms[p] if self._skip(p) else None, self._activation(p), self._skip(p), state, graph)
+            for p, (layer, state, graph) in enumerate(parts)
+        ]
 
     def _graphs(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
         """The edges that each layer needs, so that the first nodes get what they get on the whole graph."""
         graphs = [graph] * len(self.layers)
-        if num_outputs is None or num_outputs >= graph.num_nodes or not self._takes_blocks():
+        if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible or not self._takes_blocks():
             return graphs
         needed = num_outputs
         for position in reversed(range(len(graphs))):
@@ -166,7 +203,7 @@ class DeepGNN(nn.Module):
         self._in_rounds = [*self.layers.modules(), *self.norms.modules(), *self.skips.modules(), *self.states]
 
     def _block_for(self, graphs: list[Graph]) -> Callable[..., tuple[Tensor, Tensor | None]]:
-        if self._compiled is None or self._compiled.failed or any(map(_has_hooks, self._in_rounds)):
+        if self._compiled is None or self._compiled.failed or any(map(has_hooks, self._in_rounds)):
             return block
         if any(graph not in self._compiled.graphs for graph in dict.fromkeys(graphs)):
             self._derive(graphs)
@@ -190,10 +227,19 @@ class DeepGNN(nn.Module):
             takes_sparse = self.layers[0].takes_sparse and all(skip.reads == "nothing" for skip in self.skips[:1])
         else:
             takes_sparse = True
-        return self.encoder(sparse_features(x) if takes_sparse else x)
+        encoded = self.encoder(self._dropped(sparse_features(x) if takes_sparse else x, self.encoder))
+        return self.activation(encoded) if self.first_activation else encoded
+
+    def _dropped(self, x: Any, read_by: nn.Module) -> Any:
+        """What the encoder or decoder reads, after dropout."""
+        return drop(x, self.outer_dropout, self.training) if isinstance(read_by, nn.Linear) else x
 
     def _activation(self, position: int) -> Callable[[Tensor], Tensor]:
         return self.activation if position < len(self.layers) - 1 or self.last_activation else _identity
+
+    def raw_weights(self) -> AbstractContextManager[None]:
+        """Let the parameters that a norm computes weights from be read in their place, and drawn, for a while."""
+        return nullcontext() if self._normed_weights is None else self._normed_weights.raw()
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skips and the decoder."""
@@ -201,29 +247,12 @@ class DeepGNN(nn.Module):
         return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
 
 
-class MeanOfHeads(nn.Module):
-    """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes, outputs)."""
-
-    def __init__(self, out_channels: int) -> None:
-        super().__init__()
-        self.out_channels = out_channels
-
-    def forward(self, x: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes outputs"]:
-        return x.view(x.shape[0], -1, self.out_channels).mean(1)
-
-
-def _check(num_layers: int, hidden_channels: int, dropout: float) -> None:
+def _check(num_layers: int, hidden_channels: int, **probabilities: float) -> None:
     for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}.")
-    check_probability("dropout", dropout)
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    # What compiled code does not call, or calls as it was when it was compiled.
-    return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    )
+    for name, probability in probabilities.items():
+        check_probability(name, probability)
 
 
 def _identity(x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from gnn_depth.data.base import FullBatch
 from gnn_depth.nn.base import AttentionLayer, Layer
+from gnn_depth.nn.graph_dropouts import GraphDropout
 from gnn_depth.nn.stack import DeepGNN
 
 # YAML reads an unquoted on or off as a boolean.
@@ -28,6 +29,19 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     if decision.compiled:
         stack.compile_layers()
     rank_zero_info(f"layers run {'compiled' if decision.compiled else 'uncompiled'}: {decision.reason}")
+
+
+def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
+    """Refuse to compile where every step has another graph.
+
+    Raises:
+        ValueError: It was asked for.
+    """
+    if choice in ("on", True) and graph_dropout.p:
+        raise ValueError(
+            f"compile on: {type(graph_dropout).__name__} gives every step another graph, and layers would be compiled "
+            "anew for each: take compile auto or off, or graph_dropout none."
+        )
 
 
 class Decision(NamedTuple):
@@ -53,6 +67,8 @@ def decide(choice: Compile, stack: DeepGNN, num_nodes: int | None, steps: int) -
         return Decision(False, "compile is off")
     if choice in ("on", True):
         return Decision(True, "compile is on")
+    if stack.graph_dropout.p:
+        return Decision(False, "every step drops something else of the graph, and layers would be compiled anew")
     if num_nodes is None:
         return Decision(False, "batches may be of other graphs each time, and would be compiled anew")
     if not any(which(name) for name in (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)):

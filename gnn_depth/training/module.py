@@ -8,26 +8,29 @@ import lightning as L
 import torch
 import torch.nn.functional as F
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.data.base import FullBatch, NodeBatch, Task
 from gnn_depth.nn.base import Init
+from gnn_depth.nn.checkpointing import CheckpointEvery
+from gnn_depth.nn.decoder import Decoder
 from gnn_depth.nn.encoder import Encoder
 from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
+from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
 from gnn_depth.nn.inits import DefaultInit
+from gnn_depth.nn.jumping import Jump
 from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
-from gnn_depth.registry import unknown
-from gnn_depth.training.compiling import Compile, compile_layers
+from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.epoch_log import EpochLog, means
 from gnn_depth.training.hparams import PlainHyperparameters
 from gnn_depth.training.measured import Sets
-from gnn_depth.training.metrics import MONITORED, classification_metrics, update
-from gnn_depth.training.optimizers import fused
+from gnn_depth.training.metrics import classification_metrics, update
+from gnn_depth.training.optimizers import configured
 from gnn_depth.training.validation import OneBatchValidation
 
 
@@ -41,7 +44,7 @@ class NodeClassifier(PlainHyperparameters):
         in_channels: Number of input features, or of the values of each column of integers, taken from the data.
         num_classes: Number of classes, taken from the data.
         layer: Message-passing layer.
-        norm: Norms of node features or attention scores, applied in order.
+        norm: Norms of node features, attention scores or weight matrices, applied in order.
         init: How the parameters are drawn.
         skip: How a layer's output joins what came before it.
         num_layers: Number of message-passing layers.
@@ -53,11 +56,16 @@ class NodeClassifier(PlainHyperparameters):
         decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
         norm_after_skip: Whether norms of node features come after the skip connection, not on the layer's output.
         share_layers: Whether all layers of equal shape are one and the same, as in recurrent networks.
+        jump: What the decoder reads: the ``last`` state, or all layers' outputs, their ``max`` or ``cat`` (JKNet).
+        first_activation: Whether an activation follows the encoder.
+        outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
+        graph_dropout: What is dropped of the graph in training, anew in every step.
+        checkpoint_every: Layers of a segment that the backward pass computes again: a number, ``sqrt`` or ``none``.
+        reversible: Groups of channels, of which each round changes one, so that no activations are kept; 0: none.
         optimizer: Optimizer of all parameters.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: ``multiclass`` or ``binary`` (adds ROC AUC), taken from the data.
-        compile: Whether layers are compiled when training starts: ``on``, ``off``, or ``auto``, where it saves more
-            time than it takes.
+        compile: Whether layers are compiled for training: ``on``, ``off``, or ``auto``, where it saves time in all.
 
     Raises:
         ValueError: A part has no place in this model, or a number is out of its range.
@@ -78,9 +86,15 @@ class NodeClassifier(PlainHyperparameters):
         last_activation: bool = False,
         dropout: float = 0.0,
         encoder: Encoder = "linear",
-        decoder: Literal["linear", "none"] = "linear",
+        decoder: Decoder = "linear",
         norm_after_skip: bool = False,
         share_layers: bool = False,
+        jump: Jump = "last",
+        first_activation: bool = False,
+        outer_dropout: float = 0.0,
+        graph_dropout: GraphDropout = NoGraphDropout(),  # noqa: B008  (holds no state)
+        checkpoint_every: CheckpointEvery = "none",
+        reversible: int = 0,
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
         scheduler: LRSchedulerCallable | None = None,
         task: Task = "multiclass",
@@ -88,6 +102,7 @@ class NodeClassifier(PlainHyperparameters):
     ) -> None:
         super().__init__()
         self._save_plain_hyperparameters()
+        check_choice(compile, graph_dropout)
         self.stack = DeepGNN(
             in_channels,
             num_classes,
@@ -103,6 +118,12 @@ class NodeClassifier(PlainHyperparameters):
             decoder,
             norm_after_skip,
             share_layers,
+            jump,
+            checkpoint_every,
+            reversible,
+            first_activation=first_activation,
+            outer_dropout=outer_dropout,
+            graph_dropout=graph_dropout,
         )
         init(self.stack)
         self.optimizer, self.scheduler = optimizer, scheduler
@@ -181,19 +202,7 @@ class NodeClassifier(PlainHyperparameters):
             super().__setattr__(name, value)
 
     def configure_optimizers(self) -> Any:
-        try:
-            optimizer = fused(self.optimizer(self.parameters()), self._trainer)
-        except ValueError as error:
-            raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
-        if self.scheduler is None:
-            return optimizer
-        scheduler = self.scheduler(optimizer)
-        config: dict[str, Any] = {"scheduler": scheduler}
-        if isinstance(scheduler, ReduceLROnPlateau):
-            if scheduler.monitor not in MONITORED:
-                raise MisconfigurationException(unknown("metric to monitor", scheduler.monitor, MONITORED))
-            config["monitor"] = scheduler.monitor
-        return {"optimizer": optimizer, "lr_scheduler": config}
+        return configured(self.optimizer, self.scheduler, self.parameters(), self._trainer)
 
     def _evaluate(self, stage: Literal["val", "test"], scores: Tensor, batch: NodeBatch) -> None:
         mask = batch.val_mask if stage == "val" else batch.test_mask

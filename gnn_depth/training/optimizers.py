@@ -1,13 +1,52 @@
-"""Optimizers with their whole step in one kernel."""
+"""Optimizers with their whole step in one kernel, and schedules of their rates."""
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import lightning as L
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
+from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
+from gnn_depth.registry import unknown
+from gnn_depth.training.metrics import MONITORED
+
 FUSED = (Adagrad, Adam, AdamW, SGD)
+
+
+def configured(
+    optimizer: OptimizerCallable,
+    scheduler: LRSchedulerCallable | None,
+    parameters: Iterator[nn.Parameter],
+    trainer: L.Trainer | None,
+) -> Any:
+    """What a module's ``configure_optimizers`` returns.
+
+    Args:
+        optimizer: Makes the optimizer of some parameters.
+        scheduler: Makes its schedule.
+        parameters: What is optimised.
+        trainer: Who asks.
+
+    Raises:
+        MisconfigurationException: The optimizer refuses its options, or the schedule watches what is not measured.
+    """
+    try:
+        made = fused(optimizer(parameters), trainer)
+    except ValueError as error:
+        raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
+    if scheduler is None:
+        return made
+    schedule = scheduler(made)
+    config: dict[str, Any] = {"scheduler": schedule}
+    if isinstance(schedule, ReduceLROnPlateau):
+        if schedule.monitor not in MONITORED:
+            raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, MONITORED))
+        config["monitor"] = schedule.monitor
+    return {"optimizer": made, "lr_scheduler": config}
 
 
 def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:

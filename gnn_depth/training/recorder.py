@@ -8,7 +8,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from torch import Tensor
 
 from gnn_depth.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
@@ -23,7 +23,8 @@ class RunRecorder(L.Callback):
 
     The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``, TensorBoard's
     event file, ``checkpoints/best.ckpt`` (best validation epoch) and ``checkpoints/last.ckpt``, and
-    ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed.
+    ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed, and as
+    ``findings`` what callbacks found out that have a method of this name, which gives a dict.
 
     Args:
         root: Folder of all runs.
@@ -144,6 +145,8 @@ class RunRecorder(L.Callback):
             "best_epoch": self.best.epoch,
             "metrics": self._metrics(),
         }
+        if found := _findings(trainer):
+            self.result["findings"] = found
         self._write()
         self._log_hparams(trainer)
 
@@ -176,6 +179,18 @@ def final_metrics(metrics: dict[str, float]) -> dict[str, float]:
     compared = [name for name in metrics if name.endswith(("acc_at_best_val", "auroc_at_best_val"))]
     compared += [name for name in ("train/loss", "val/loss") if name in metrics]
     return {f"final/{name.replace('/', '_')}": metrics[name] for name in compared}
+
+
+def _findings(trainer: L.Trainer) -> dict[str, Any]:
+    """What callbacks that have a method ``findings`` found out, under the names of their classes."""
+    found = {}
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if callable(ask := getattr(callback, "findings", None)):
+            try:
+                found[type(callback).__name__] = ask()
+            except Exception as error:  # a device may be gone, and the rest is to be written nevertheless
+                rank_zero_warn(f"what {type(callback).__name__} found is not in the result: {error}")
+    return found
 
 
 def report(recorder: RunRecorder) -> str:

@@ -74,7 +74,7 @@ def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth: Callable, file: 
     assert gnn_depth("validate", "--config", "printed.yaml", "--print_config").out == printed
 
 
-@pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip"])
+@pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip", "graph_dropout"])
 def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(config: Callable, kind: str):
     for name, cls in registry.registered(kind).items():
         if all(option.default is not option.empty for option in options(kind, cls).values()):

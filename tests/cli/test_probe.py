@@ -62,7 +62,10 @@ def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth:
     ("words", "why"),
     [
         (GAT, "no bound of layers 1 to 3: no norm bounds its attention scores."),
-        ([*SHORT, "--model.num_layers", "1"], "no bound of layer 1: it has no attention scores."),
+        (
+            [*SHORT, "--model.num_layers", "1", "--model.layer", "sage"],
+            "no bound of layer 1: it has no attention scores.",
+        ),
         ([*LIP, "--model.norm.form", "released"], "does not bound its scores."),
     ],
 )

@@ -21,6 +21,12 @@ def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texa
         assert batch.test_mask.tolist() == (order >= 15).tolist()
 
 
+def test_edges_run_as_in_the_file_where_that_is_asked_for(tiny_texas):
+    graph = HeterophilousGraphs("texas", root=str(tiny_texas), undirected=False).batch.graph
+    with np.load(tiny_texas / "heterophilous" / "texas.npz") as file:
+        assert sorted(graph.edge_index.T.tolist()) == sorted(file["edges"].tolist())
+
+
 def test_features_are_raw_unless_asked_otherwise(tiny_texas):
     raw, normalized = (
         HeterophilousGraphs("texas", root=str(tiny_texas), normalize_features=asked).batch.x for asked in (False, True)

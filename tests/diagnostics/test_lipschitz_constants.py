@@ -16,7 +16,7 @@ from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.diagnostics import LipschitzConstants
 from gnn_depth.diagnostics.calls import evaluating, recorded_calls
 from gnn_depth.nn.functional import sparse_features
-from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.layers import GAT, SAGE
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, loader, rows
@@ -89,7 +89,7 @@ def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, da
 
 def test_layers_without_a_bound_have_none_and_are_measured(make_trainer, data, tmp_path):
     callback, logger = LipschitzConstants(), TensorBoardLogger(tmp_path)
-    make_trainer([callback], logger=logger).fit(classifier((), layer=GCN), data)
+    make_trainer([callback], logger=logger).fit(classifier((), layer=SAGE), data)
     measured, bounds = callback.sink.measurements()
     assert torch.tensor(bounds.values).isnan().all()
     assert torch.tensor(measured.values).isfinite().all()

@@ -15,7 +15,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.base import FeatureNorm, ScoreNorm
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
-from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
+from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm, SpectralNorm
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 
@@ -148,6 +148,19 @@ def test_weights_that_change_between_steps_are_seen(graph):
         assert_same_step(stack, twin, X, graph, 1e-4)
         for optimizer in optimizers:
             optimizer.step()
+
+
+def test_layers_with_normed_weights_share_their_compiled_code_and_follow_the_weights(graph):
+    stack = DeepGNN(6, 3, GCN, 5, 4, norms=[partial(SpectralNorm, per_depth=2.0)], skip=Residual)
+    twin = copy.deepcopy(stack)
+    twin.compile_layers()
+    optimizers = [torch.optim.SGD(model.parameters(), 0.5) for model in (stack, twin)]
+    for _ in range(3):
+        assert_same_step(stack, twin, X, graph, 1e-4)
+        for optimizer in optimizers:
+            optimizer.step()
+    assert_ran_compiled(twin)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2, "the first round, and all others"
 
 
 class Tempered(ScoreNorm):

@@ -27,6 +27,8 @@ ASSEMBLIES = {
     "rezero": {"skip": lambda *widths: ReZero(*widths, initial=0.5)},
     "layer_scale": {"skip": lambda *widths: LayerScale(*widths, initial=0.5)},
     "shared_layers": {"share_layers": True},
+    "first_activation": {"first_activation": True, "last_activation": True},
+    "largest_of_all": {"jump": "max"},
 }
 
 #: Every layer in the simplest stack and in a stream, and every assembly of some layers: variant, assembly.
@@ -34,8 +36,10 @@ STACKS = [
     (variant, assembly)
     for variant in WITH_CHAIN
     for assembly in ASSEMBLIES
-    if assembly in ("bare", "residual") or variant in ("gatv2", "gin", "transformer_with_gate")
+    if variant != "gcnii" and (assembly in ("bare", "residual") or variant in ("gatv2", "gin", "transformer_with_gate"))
 ]
+#: It needs an encoder, and layers of its own for every depth.
+STACKS += [("gcnii", assembly) for assembly in ("encoder_and_decoder", "residual", "first_activation")]
 
 
 def stack_of(variant, assembly, num_layers=3, **more):

@@ -6,9 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from gnn_depth.nn.bounds import HasLipschitzBound, spectral_norm, why_no_bound
-from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
-from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.bounds import HasLipschitzBound, of_propagation, spectral_norm, why_no_bound
+from gnn_depth.nn.layers import GAT, GCN, SAGE, GATv2, Transformer
+from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from tests.nn.functional.graphs import GRAPHS, both_ways, graph_of
 
 LAYERS = {
@@ -188,7 +190,7 @@ def test_extreme_scales_give_a_finite_bound(scale, graph):
             "LipschitzNorm(form=released, per_head=True) does not bound its scores",
         ),
         (lambda: Transformer(3, 2, beta=True), [LipschitzNorm(1)], "nothing is known of its other options"),
-        (lambda: GCN(3, 2), [], "it has no attention scores"),
+        (lambda: SAGE(3, 2), [], "it has no attention scores"),
     ],
 )
 def test_where_nothing_is_known_there_is_no_bound_and_a_reason(layer, norms, reason, graph):
@@ -197,6 +199,31 @@ def test_where_nothing_is_known_there_is_no_bound_and_a_reason(layer, norms, rea
         layer.place(norm)
     assert (layer.lipschitz_bound(graph) if isinstance(layer, HasLipschitzBound) else None) is None
     assert why_no_bound(layer) == reason
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_no_jacobian_of_a_gcn_exceeds_its_bound_and_on_mirrored_edges_some_weights_reach_it(kind):
+    graph = SHAPES[kind]()
+    layer = GCN(3, 2).double()
+    x = torch.randn(graph.num_sources, 3, dtype=torch.float64)
+    if kind == "block":
+        graph = Graph(torch.tensor([[1, 0, 2, 1, 3, 2], [0, 1, 1, 2, 2, 3]]), 4).prefix(2)
+        x = x[: graph.num_sources]
+    assert stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9)
+    if kind in ("hub", "full", "no_edges"):
+        assert stretch(layer, x, graph) == pytest.approx(layer.lipschitz_bound(graph), rel=1e-9)
+        assert of_propagation(graph.with_self_loops()) == pytest.approx(1)
+
+
+def test_by_hand_a_hub_whose_leaves_do_not_answer_is_counted_with_all_its_edges():
+    star = graph_of([(0, leaf) for leaf in range(1, 9)], 9)
+    assert of_propagation(star.with_self_loops()) == pytest.approx(3)  # nine edges out, one in
+
+
+def test_the_bound_of_a_gcn_is_that_of_its_normed_weights(graph):
+    stack = DeepGNN(3, 2, GCN, 4, 3, norms=[partial(SpectralNorm, per_depth=2.0)])
+    bound = 0.5 * of_propagation(graph.with_self_loops())
+    assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx([bound] * 4, rel=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 1)])

@@ -161,6 +161,11 @@ def test_a_layer_without_a_chain_is_named():
         links(DeepGNN(4, 2, GGNN, hidden_channels=4))
 
 
+def test_what_leaves_to_a_part_of_the_decoder_is_not_rescaled():
+    with pytest.raises(ValueError, match=r"with jump cat .* take jump last or max"):
+        links(DeepGNN(4, 2, GCN, jump="cat"))
+
+
 def test_a_skip_of_which_nothing_is_known_is_named():
     with pytest.raises(ValueError, match=r"which neurons skip 'dense' joins.*gated, .*none, residual, rezero"):
         links(DeepGNN(4, 2, GCN, skip=Dense))

@@ -40,6 +40,24 @@ def test_an_activation_follows_the_last_layer_only_on_request(graph, last):
     torch.testing.assert_close(stack(X, graph), stack.decoder(torch.relu(h) if last else h))
 
 
+def test_an_activation_follows_the_encoder_on_request(graph):
+    stack = DeepGNN(6, 3, GCN, 1, 4, first_activation=True, activation="elu")
+    h = torch.nn.functional.elu(stack.encoder(X))
+    torch.testing.assert_close(stack(X, graph), stack.decoder(stack.layers[0](h, graph)))
+
+
+@pytest.mark.parametrize("ends", [{"decoder": "none"}, {"encoder": "none"}])
+def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
+    stack = DeepGNN(6, 3, partial(GAT, heads=2), 1, 4, outer_dropout=0.5, **ends)
+    seen = []
+    linear = stack.encoder if "decoder" in ends else stack.decoder
+    linear.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    assert not torch.equal(stack(X, graph), stack(X, graph))
+    assert all(0.1 < (x == 0).float().mean() < 0.9 for x in seen)
+    stack.eval()
+    assert torch.equal(stack(X, graph), stack(X, graph))
+
+
 def test_identity_is_an_activation(graph):
     stack = DeepGNN(6, 3, partial(GCN, bias=False), 3, 4, activation="identity", encoder="none", decoder="none")
     torch.testing.assert_close(stack(2 * X, graph), 2 * stack(X, graph))
@@ -87,7 +105,10 @@ def test_a_class_that_is_no_norm_is_refused():
         ({"num_layers": 0}, "num_layers must be at least 1, not 0"),
         ({"hidden_channels": -1}, "hidden_channels must be at least 1, not -1"),
         ({"dropout": 1.5}, r"in \[0, 1\], not 1.5"),
+        ({"outer_dropout": -0.1}, r"outer_dropout is a probability, in \[0, 1\], not -0.1"),
         ({"decoder": "none", "last_activation": True}, "last_activation needs a decoder"),
+        ({"encoder": "none", "first_activation": True}, "first_activation needs an encoder"),
+        ({"encoder": "none", "decoder": "none", "outer_dropout": 0.5}, "linear encoder or decoder, and there is neit"),
     ],
 )
 def test_numbers_out_of_range_are_refused(options, message):

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.training import compiling
+from gnn_depth.training import NodeClassifier, compiling
 from gnn_depth.training.compiling import decide, steps_of
 
 
@@ -70,6 +71,20 @@ def test_a_training_ends_with_whatever_ends_first(epochs, batches, steps, expect
 
 def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
     assert not decide("auto", stack, None, steps=10**9).compiled
+
+
+def test_graphs_that_are_thinned_anew_in_every_step_are_not_compiled_for():
+    stack = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=32, graph_dropout=DropEdge(0.2))
+    decision = decide("auto", stack, 2708, steps=10**9)
+    assert not decision.compiled
+    assert "every step drops something else of the graph" in decision.reason
+
+
+@pytest.mark.parametrize("choice", ["on", True])
+def test_to_compile_for_them_anyway_is_refused(choice):
+    with pytest.raises(ValueError, match=r"compile on: DropNode gives every step another graph.*graph_dropout none"):
+        NodeClassifier(8, 3, graph_dropout=DropNode(0.2), compile=choice)
+    NodeClassifier(8, 3, graph_dropout=DropNode(0.0), compile=choice)
 
 
 def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path):

@@ -77,7 +77,9 @@ def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
 
 
 def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
-    reads = 0  # what enters the first layer has passed no activation
+    if linear is stack.encoder:
+        return Place(hidden=False, activated=_activates(stack, 0), reads_activated=False)
+    reads = 0
     if linear is stack.decoder:
         reads = len(stack.layers)
     for position, skip in enumerate(stack.skips):
@@ -88,7 +90,7 @@ def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
 
 def _activates(stack: DeepGNN, state: int) -> bool:
     """Whether the features of a depth, 0 entering the first layer, have passed an activation that changes them."""
-    if state == 0 or (state == len(stack.layers) and not stack.last_activation):
+    if (state == 0 and not stack.first_activation) or (state == len(stack.layers) and not stack.last_activation):
         return False
     below_zero = torch.tensor([-1.0])
     return not torch.equal(stack.activation(below_zero), below_zero)

@@ -7,6 +7,7 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import Inputs, Layer, WeightChain
+from gnn_depth.nn.bounds import of_propagation, spectral_norm
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
 from gnn_depth.registry import register
@@ -43,6 +44,9 @@ class GCN(Layer):
     def weight_chain(self) -> WeightChain:
         bias = () if self.bias is None else (self.bias,)
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,), bias=bias)
+
+    def lipschitz_bound(self, graph: Graph) -> float:
+        return of_propagation(graph.with_self_loops()) * spectral_norm(self.lin.weight)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()

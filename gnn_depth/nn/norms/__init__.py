@@ -1,6 +1,6 @@
 """Norms, one a file.
 
-A new one subclasses FeatureNorm or ScoreNorm, says ``@register("norm", name)``, and is imported here.
+A new one subclasses FeatureNorm, ScoreNorm or WeightNorm, says ``@register("norm", name)``, and is imported here.
 """
 
 from gnn_depth.nn.norms.batch import BatchNorm
@@ -13,10 +13,14 @@ from gnn_depth.nn.norms.neighbor import NeighborNorm
 from gnn_depth.nn.norms.node import NodeNorm
 from gnn_depth.nn.norms.none import NoNorm
 from gnn_depth.nn.norms.pair import PairNorm, PairNormSI
+from gnn_depth.nn.norms.spectral import SpectralNorm
+from gnn_depth.nn.norms.weight import WeightNormalisation
+from gnn_depth.nn.norms.weight_frobenius import FrobeniusNorm
 
 __all__ = [
     "BatchNorm",
     "DiffGroupNorm",
+    "FrobeniusNorm",
     "GraphNorm",
     "LayerNorm",
     "LipschitzNorm",
@@ -26,4 +30,6 @@ __all__ = [
     "NodeNorm",
     "PairNorm",
     "PairNormSI",
+    "SpectralNorm",
+    "WeightNormalisation",
 ]

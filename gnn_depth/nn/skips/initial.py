@@ -30,7 +30,7 @@ class InitialResidual(Skip):
         ValueError: The share is outside [0, 1).
     """
 
-    reads = "all"
+    reads = "first"
 
     def __init__(self, widths: list[int], out_channels: int, alpha: float = 0.1) -> None:
         super().__init__(widths, out_channels)

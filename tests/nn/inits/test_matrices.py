@@ -113,10 +113,11 @@ def test_the_mirrored_matrices_of_the_paper_are_made_of_orthogonal_halves():
 
 
 ENDS = [{"encoder": e, "decoder": d} for e in ("linear", "none") for d in ("linear", "none")]
+ACTIVATIONS = [{"last_activation": True}, {"first_activation": True}, {"activation": "identity"}]
 
 
 @pytest.mark.parametrize("init", MIRRORED)
-@pytest.mark.parametrize("options", [*ENDS, {"last_activation": True}, {"activation": "identity"}])
+@pytest.mark.parametrize("options", [*ENDS, *ACTIVATIONS])
 @pytest.mark.parametrize("layer", [GCN, gat_of_two_heads, GATv2])
 def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options, layer, graph):
     stack, (x, y) = drawn(init, layer, **options).double(), torch.randn(2, 9, 10, dtype=torch.float64)

@@ -1,5 +1,7 @@
 """Every layer as its formula, with the loops over nodes and neighbours of tests/reference.py."""
 
+import math
+
 import torch
 
 from tests import reference
@@ -30,6 +32,15 @@ def gcn(layer, x, graph, normed):
     degree = [len(reference.in_edges(graph, node)) for node in range(graph.num_nodes)]
     weights = [(degree[i] * degree[j]) ** -0.5 for i, j in zip(graph.target.tolist(), graph.source.tolist())]
     return plus(weighted_sum(weights, x @ layer.lin.weight.t(), graph), layer.bias)
+
+
+def gcnii(layer, x, graph, normed):
+    graph = reference.with_loops(graph)
+    degree = [len(reference.in_edges(graph, node)) for node in range(graph.num_nodes)]
+    weights = [(degree[i] * degree[j]) ** -0.5 for i, j in zip(graph.target.tolist(), graph.source.tolist())]
+    h = 0.7 * weighted_sum(weights, x, graph) + 0.3 * x
+    beta = math.log(0.5 / int(layer.depth) + 1) if h.shape[1] == len(layer.lin.weight) else 1
+    return beta * h @ layer.lin.weight.t() + (0 if beta == 1 else (1 - beta) * h)
 
 
 def gat(layer, x, graph, normed):

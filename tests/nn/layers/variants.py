@@ -8,6 +8,7 @@ from gnn_depth.registry import registered
 #: Name of a variant: the registered name and the options.
 VARIANTS = {
     "gcn": ("gcn", {}),
+    "gcnii": ("gcnii", {"alpha": 0.3}),
     "gat": ("gat", {"heads": 2}),
     "gat_sharing_a_width": ("gat", {"heads": 3, "split_heads": True}),
     "omega_gat": ("omega_gat", {"heads": 2}),

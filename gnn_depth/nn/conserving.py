@@ -1,0 +1,22 @@
+"""What a stack tells of the conservation law of its neurons; the law itself knows the stack, and stands in links.py."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gnn_depth.nn.links import Link
+
+
+class Conserving:
+    """A stack that knows its neurons and the weights around them."""
+
+    def links(self: Any) -> "list[Link]":
+        """The neurons that can be rescaled, see :func:`gnn_depth.nn.links.links`."""
+        from gnn_depth.nn.links import links
+
+        return links(self)
+
+    def why_no_law(self: Any) -> str | None:
+        """What keeps the law from holding, see :func:`gnn_depth.nn.links.why_no_law`."""
+        from gnn_depth.nn.links import why_no_law
+
+        return why_no_law(self)

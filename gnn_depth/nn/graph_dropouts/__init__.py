@@ -1,0 +1,11 @@
+"""What is dropped of the graph in training, one a file.
+
+A new one subclasses GraphDropout, says ``@register("graph_dropout", name)``, and is imported here.
+"""
+
+from gnn_depth.nn.graph_dropouts.base import GraphDropout
+from gnn_depth.nn.graph_dropouts.edges import DropEdge
+from gnn_depth.nn.graph_dropouts.nodes import DropNode
+from gnn_depth.nn.graph_dropouts.none import NoGraphDropout
+
+__all__ = ["DropEdge", "DropNode", "GraphDropout", "NoGraphDropout"]

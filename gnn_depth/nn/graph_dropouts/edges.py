@@ -1,0 +1,41 @@
+"""DropEdge."""
+
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.graph_dropouts.base import GraphDropout
+from gnn_depth.registry import register
+
+
+@register("graph_dropout", "drop_edge")
+class DropEdge(GraphDropout):
+    """Drop every edge with probability p.
+
+    Rong et al., *DropEdge: Towards Deep Graph Convolutional Networks on Node Classification*, ICLR 2020, who drop a
+    fixed share of the edges instead of each by itself.
+
+    Args:
+        p: Probability of dropping an edge.
+        undirected: Whether an edge and its reverse are dropped together, so that a graph with edges both ways stays
+            one.
+
+    Raises:
+        ValueError: p is no probability; in training, that edges should go both ways and some do not.
+    """
+
+    def __init__(self, p: float = 0.5, undirected: bool = False) -> None:
+        super().__init__(p)
+        self.undirected = undirected
+
+    def __call__(self, graph: Graph) -> Graph:
+        if self.p == 0:
+            return graph
+        drawn = torch.rand(graph.num_edges, device=graph.device)
+        if self.undirected:
+            if graph.reverse is None:
+                raise ValueError(
+                    "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, and in this graph "
+                    "some go one way: take undirected false."
+                )
+            drawn = drawn[torch.minimum(graph.edge_ids.long(), graph.reverse)]
+        return graph.keeping(drawn >= self.p)

@@ -1,0 +1,29 @@
+"""DropNode."""
+
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.graph_dropouts.base import GraphDropout
+from gnn_depth.registry import register
+
+
+@register("graph_dropout", "drop_node")
+class DropNode(GraphDropout):
+    """Drop every node with probability p: it is cut off, all edges from it and to it are dropped.
+
+    So it hears nothing but itself, as an isolated node does, and still has an output, which the loss may read.
+    Do et al., *Graph Convolutional Neural Networks with Node Transition Probability-based Message Passing and DropNode
+    Regularization*, Expert Systems with Applications 2021, who also leave such nodes out of the loss.
+
+    Args:
+        p: Probability of dropping a node.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+
+    def __call__(self, graph: Graph) -> Graph:
+        if self.p == 0:
+            return graph
+        stays = torch.rand(graph.num_nodes, device=graph.device) >= self.p
+        return graph.keeping(stays[graph.source] & stays[graph.target])

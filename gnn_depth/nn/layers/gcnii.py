@@ -1,0 +1,71 @@
+"""GCNII: graph convolution with initial residual and identity mapping."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch_geometric.nn.inits import glorot
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.anchored import AnchoredLayer
+from gnn_depth.nn.base import Inputs, WeightChain
+from gnn_depth.nn.functional import aggregate
+from gnn_depth.nn.linear import Linear
+from gnn_depth.registry import register
+
+
+@register("layer", "gcnii")
+class GCNII(AnchoredLayer):
+    r"""Average the neighbours as a GCN does, mix in the first state, and map it by almost the identity when deep.
+
+    .. math:: h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}} + \alpha x^0_i, \qquad
+        x'_i = (1 - \beta_l) h_i + \beta_l W h_i, \qquad \beta_l = \log(1 + \theta / l)
+
+    of layer l, from 1, with degrees d that count the self-loop. Where the layer's widths differ, there is no identity
+    to map by, and :math:`\beta = 1`. Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020, whose
+    lambda is our theta; its model drops inputs of encoder and decoder too, and activates the first state:
+    ``configs/expansion/gcnii.yaml``.
+
+    Args:
+        in_channels: Width of the incoming features, and of the first state.
+        out_channels: Width of the outgoing features.
+        alpha: Share of the first state.
+        theta: Share of W in the first layer, to first order; it falls as 1 / l.
+
+    Raises:
+        ValueError: The share of the first state is outside [0, 1), or theta no positive number.
+    """
+
+    takes_blocks = True
+
+    def __init__(self, in_channels: int, out_channels: int, alpha: float = 0.1, theta: float = 0.5) -> None:
+        super().__init__(in_channels, out_channels)
+        if not 0 <= alpha < 1:
+            raise ValueError(f"alpha of layer 'gcnii' is the share of the first state, in [0, 1), not {alpha}.")
+        if not 0 < theta < math.inf:
+            raise ValueError(f"theta of layer 'gcnii' must be a number above 0, not {theta}.")
+        self.alpha, self.theta = alpha, theta
+        self.lin = Linear(in_channels, out_channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        glorot(self.lin.weight)
+
+    def weight_chain(self) -> WeightChain:
+        return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))
+
+    def forward(
+        self, x: Inputs, graph: Graph, first: Float[Tensor, "_ inputs"] | None = None
+    ) -> Float[Tensor, "targets outputs"]:
+        assert isinstance(x, Tensor)
+        graph = graph.with_self_loops()
+        mean = aggregate(graph.gcn_weights(x.dtype)[:, None], x[:, None], graph)[:, 0]
+        h = (1 - self.alpha) * mean + self.alpha * (x if first is None else first)[: len(mean)]
+        if self.in_channels != self.out_channels:
+            return self.lin(h)
+        beta = torch.log1p(self.theta / self.depth.to(x.dtype))
+        return (1 - beta) * h + beta * self.lin(h)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, alpha={self.alpha}, theta={self.theta}"

@@ -1,0 +1,56 @@
+"""What norms that limit the size of a weight matrix have in common."""
+
+import math
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.nn.norms.options import check_positive
+from gnn_depth.registry import unknown
+
+Mode: TypeAlias = Literal["cap", "exact"]
+
+#: A size below this has no use as a divisor: such a matrix is left as it is.
+TINY = 1e-30
+
+
+def limit_of(norm: str, num_layers: int, bound: float | None, per_depth: float | None) -> float:
+    """The c of a norm: a number, or k / L; 1 by default.
+
+    Raises:
+        ValueError: Both are given, or one is not positive.
+    """
+    if bound is not None and per_depth is not None:
+        raise ValueError(
+            f"{norm} takes bound {bound}, or per_depth {per_depth} for a bound of {per_depth} / num_layers: give one."
+        )
+    if per_depth is not None:
+        check_positive(norm, per_depth=per_depth)
+        return per_depth / num_layers
+    check_positive(norm, bound=1.0 if bound is None else bound)
+    return 1.0 if bound is None else bound
+
+
+def check_choice(what: str, value: str, choices: Any) -> None:
+    """Refuse what is not among the values of a Literal.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if value not in get_args(choices):
+        raise ValueError(unknown(what, value, get_args(choices)))
+
+
+def limited(
+    weight: Float[Tensor, "outputs inputs"], size: Float[Tensor, ""], limit: float, mode: Mode
+) -> Float[Tensor, "outputs inputs"]:
+    """A matrix of that size brought down to the limit, or in mode ``exact`` brought to it; zero stays zero."""
+    stretch = size.clamp_min(limit) / limit if mode == "cap" else torch.where(size > TINY, size / limit, 1.0)
+    return (weight * stretch.reciprocal()).to(weight.dtype)
+
+
+def describe(bound: float, mode: Mode) -> str:
+    """How such a norm is printed."""
+    return f"bound={math.floor(bound * 1e6 + 0.5) / 1e6:g}, mode={mode}"

@@ -1,0 +1,45 @@
+"""Frobenius norms of weight matrices held below a bound."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gnn_depth.nn.functional import widen
+from gnn_depth.nn.norms.limits import Mode, check_choice, describe, limit_of, limited
+from gnn_depth.nn.weights import WeightNorm
+from gnn_depth.registry import register
+
+
+@register("norm", "weight_frobenius")
+class FrobeniusNorm(WeightNorm):
+    r"""Hold the Frobenius norm of every weight matrix below a bound, or at it.
+
+    .. math:: \tilde W = W \min \big( 1, c / \|W\|_F \big) \quad (\mathrm{cap}), \qquad
+        \tilde W = c \, W / \|W\|_F \quad (\mathrm{exact})
+
+    No singular value is larger, so all that :class:`SpectralNorm` promises holds, with room to spare: up to a factor
+    of the root of the width. It acts on the same matrices, and takes no iterations.
+
+    Args:
+        num_layers: Number of layers of the stack.
+        bound: c; 1 by default.
+        per_depth: k, for c = k / L instead.
+        mode: ``cap`` larger ones, or make all ``exact``.
+
+    Raises:
+        ValueError: There is no such mode, both bounds are given, or one is not positive.
+    """
+
+    def __init__(
+        self, num_layers: int, bound: float | None = None, per_depth: float | None = None, mode: Mode = "cap"
+    ) -> None:
+        super().__init__(num_layers)
+        self.bound = limit_of("FrobeniusNorm", num_layers, bound, per_depth)
+        check_choice("mode of FrobeniusNorm", mode, Mode)
+        self.mode = mode
+
+    def normed(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+        return limited(weight, torch.linalg.vector_norm(widen(weight)), self.bound, self.mode)
+
+    def extra_repr(self) -> str:
+        return describe(self.bound, self.mode)

@@ -1,0 +1,174 @@
+"""What is dropped of the graph in training, how often, and what stays."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.graph_dropouts import DropEdge, DropNode, NoGraphDropout
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.registry import registered
+
+DROPOUTS = {name: cls for name, cls in registered("graph_dropout").items() if cls.__module__.startswith("gnn_depth.")}
+DROPPING = {name: cls for name, cls in DROPOUTS.items() if name != "none"}
+every_dropping = pytest.mark.parametrize("name", DROPPING)
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
+
+
+def edges(graph):
+    return list(zip(graph.source.tolist(), graph.target.tolist()))
+
+
+def mirrored(graph):
+    return Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
+
+
+@pytest.fixture
+def large():
+    return Graph(torch.randint(300, (2, 20_000)), 300)
+
+
+def test_none_keeps_the_graph(graph):
+    assert NoGraphDropout()(graph) is graph
+
+
+@every_dropping
+def test_what_stays_is_sorted_and_as_a_new_graph_of_these_edges(name, graph):
+    for _ in range(5):
+        some = DROPPING[name](0.4)(graph)
+        new = Graph(some.edge_index, 9)
+        assert torch.equal(some.edge_index, new.edge_index)
+        assert torch.equal(some.ptr, new.ptr)
+        assert torch.equal(some.with_self_loops().edge_index, new.with_self_loops().edge_index)
+        assert torch.equal(some.with_self_loops().gcn_weights(X.dtype), new.with_self_loops().gcn_weights(X.dtype))
+        assert all(edges(some).count(edge) <= edges(graph).count(edge) for edge in edges(some))
+
+
+@every_dropping
+def test_the_graph_itself_stays_whole(name, graph):
+    graph.with_self_loops().gcn_weights(torch.float32)
+    before, derived = edges(graph), dict(graph._derived)
+    DROPPING[name](1.0)(graph).with_self_loops()
+    assert edges(graph) == before
+    assert graph._derived == derived
+
+
+@every_dropping
+def test_nothing_is_dropped_with_probability_0_and_everything_with_1(name, graph):
+    assert DROPPING[name](0.0)(graph) is graph
+    assert DROPPING[name](1.0)(graph).num_edges == 0
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
+def test_drop_edge_drops_a_share_p_of_the_edges_each_by_itself(undirected, p, large):
+    large = mirrored(large) if undirected else large
+    kept = DropEdge(p, undirected)(large)
+    drawn = large.num_edges / (2 if undirected else 1)
+    assert abs(kept.num_edges / large.num_edges - (1 - p)) < 5 * (p * (1 - p) / drawn) ** 0.5
+    # Each by itself: by target the number of kept edges varies as a binomial does, twice as much at a node's own pairs.
+    expected = large.in_degree * (1 - p)
+    deviation = ((kept.in_degree - expected).square() / (expected * p)).mean()
+    assert 0.7 < deviation < 1.4
+
+
+def test_drop_node_drops_all_edges_of_a_share_p_of_the_nodes(large):
+    kept = DropNode(0.3)(large)
+    cut_off = (kept.in_degree == 0) & (torch.bincount(kept.source, minlength=300) == 0)
+    assert abs(cut_off.double().mean() - 0.3) < 5 * (0.21 / 300) ** 0.5
+    stays = ~cut_off[large.source] & ~cut_off[large.target]
+    assert torch.equal(kept.edge_index, large.edge_index[:, stays])
+
+
+def test_both_directions_of_repeated_edges_and_self_loops_are_dropped_together(graph):
+    whole = mirrored(graph)
+    sizes = set()
+    for _ in range(30):
+        kept = edges(DropEdge(0.5, undirected=True)(whole))
+        assert all(kept.count((i, j)) == kept.count((j, i)) for i, j in kept)
+        sizes.add(len(kept))
+    assert len(sizes) > 3
+
+
+def test_directed_dropping_breaks_pairs_up(graph):
+    assert any(DropEdge(0.5)(mirrored(graph)).reverse is None for _ in range(5))
+
+
+def test_a_directed_graph_is_refused_where_edges_are_to_go_both_ways(graph):
+    with pytest.raises(ValueError, match=r"undirected of graph_dropout 'drop_edge' .* take undirected false"):
+        DropEdge(0.5, undirected=True)(graph)
+
+
+@every_dropping
+@pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
+def test_what_is_no_probability_is_refused(name, p):
+    with pytest.raises(ValueError, match=rf"p of a graph dropout is a probability, in \[0, 1\], not {p}"):
+        DROPPING[name](p)
+
+
+@every_dropping
+def test_a_seed_gives_the_same_edges_again(name, large):
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(edges(DROPPING[name](0.5)(large)))
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@every_dropping
+def test_a_stack_drops_in_training_only_and_all_its_layers_see_one_graph(name, graph):
+    stack = DeepGNN(6, 3, GCN, 3, 4, graph_dropout=DROPPING[name](0.5))
+    seen = []
+    for layer in stack.layers:
+        layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[1]))
+    out = stack(X, graph)
+    assert seen[0] is seen[1] is seen[2] is not graph
+    thin = DeepGNN(6, 3, GCN, 3, 4)
+    thin.load_state_dict(stack.state_dict())
+    torch.testing.assert_close(out, thin(X, seen[0]))
+    stack.eval()
+    torch.testing.assert_close(stack(X, graph), thin(X, graph))
+    assert seen[3] is graph
+
+
+@every_dropping
+@pytest.mark.parametrize("layer", [GCN, partial(GAT, heads=2)])
+def test_without_any_edges_values_and_gradients_are_finite(name, layer, graph):
+    for num_nodes, structure in ((9, graph), (1, Graph(torch.empty(2, 0, dtype=torch.long), 1))):
+        stack = DeepGNN(6, 3, layer, 2, 4, graph_dropout=DROPPING[name](1.0))
+        out = stack(X[:num_nodes], structure)
+        out.square().sum().backward()
+        assert out.isfinite().all()
+        assert all(p.grad.isfinite().all() for p in stack.parameters() if p.grad is not None)
+        empty = Graph(torch.empty(2, 0, dtype=torch.long), num_nodes)
+        torch.testing.assert_close(out, stack.eval()(X[:num_nodes], empty))
+
+
+@every_dropping
+def test_of_what_nobody_reads_nothing_is_computed_on_the_thinner_graph_either(name):
+    chain = Graph(torch.tensor([(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5)]).t(), 9)
+    stack = DeepGNN(6, 3, GCN, 2, 4, graph_dropout=DROPPING[name](0.3)).double()
+    results = []
+    for read in (None, 1):
+        torch.manual_seed(3)
+        results.append(stack(X.double(), chain, read)[:1])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
+
+
+def test_thinner_graphs_run_uncompiled_and_evaluation_may_run_compiled(graph):
+    stack = DeepGNN(6, 3, GCN, 2, 4, graph_dropout=DropEdge(0.5))
+    stack.compile_layers()
+    ran = []
+
+    def run(*args):
+        ran.append(stack.training)
+        return stack._compiled.function(*args)
+
+    stack._compiled._compiled = run
+    stack(X, graph)
+    assert ran == []
+    stack.eval()(X, graph)
+    assert ran == [False, False]

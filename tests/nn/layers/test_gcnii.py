@@ -1,0 +1,151 @@
+"""GCNII: the layer, and the model of its paper as a configuration of parts."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch_geometric.nn import GCN2Conv
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GCNII
+from gnn_depth.nn.links import links
+from gnn_depth.nn.skips import Dense
+from tests.nn.functional.cases import distance
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+MODEL = {"first_activation": True, "last_activation": True}
+
+
+def model(num_layers=4, **options):
+    return DeepGNN(6, 3, partial(GCNII, alpha=0.2, theta=0.7), num_layers, 5, **MODEL | options).double()
+
+
+def convolutions(stack):
+    """PyTorch Geometric's layers with the weights of ours."""
+    found = []
+    for position, layer in enumerate(stack.layers):
+        conv = GCN2Conv(5, alpha=0.2, theta=0.7, layer=position + 1).double()
+        with torch.no_grad():
+            conv.weight1.copy_(layer.lin.weight.t())
+        found.append(conv)
+    return found
+
+
+def test_the_model_of_the_paper_is_a_stack(graph):
+    # Kinds of node that PyTorch Geometric treats as we do: no repeated edges and no self-loops.
+    edges = torch.unique(graph.edge_index[:, graph.source != graph.target], dim=1)
+    stack, x = model(), X.clone().requires_grad_()
+    convs = convolutions(stack)
+    ours = stack(x, Graph(edges, 9))
+    first = h = torch.relu(stack.encoder(x))
+    for conv in convs:
+        h = torch.relu(conv(h, first, edges))
+    theirs = stack.decoder(h)
+    direction = torch.randn_like(ours)
+    kept = {"retain_graph": True}
+    into = [x, stack.encoder.weight, stack.decoder.weight]
+    assert distance([ours], [theirs]) <= 1e-12
+    got = torch.autograd.grad(ours, [*into, *(layer.lin.weight for layer in stack.layers)], direction, **kept)
+    wanted = torch.autograd.grad(theirs, [*into, *(conv.weight1 for conv in convs)], direction)
+    wanted = [*wanted[:3], *(gradient.t() for gradient in wanted[3:])]
+    assert distance(got, wanted) <= 1e-12
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_in_training_inputs_of_layers_encoder_and_decoder_are_dropped_and_the_first_state_is_not(rounds, graph):
+    stack = model(rounds, dropout=0.4, outer_dropout=0.6)
+    seen, firsts = [], []
+    for module in (stack.encoder, *stack.layers, stack.decoder):
+        module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    for layer in stack.layers:
+        layer.register_forward_pre_hook(lambda _, inputs: firsts.append(inputs[2].detach()))
+    stack(X, graph)
+    assert 0.3 < (seen[0] == 0).double().mean() < 0.9
+    torch.testing.assert_close(seen[0][seen[0] != 0], (X / 0.4)[seen[0] != 0])
+    expected = torch.relu(stack.encoder(seen[0])) if len(seen) else None
+    for first in firsts:
+        torch.testing.assert_close(first, expected)
+    h = stack.layers[-1](seen[rounds], graph, firsts[-1]).relu()
+    last = seen[rounds + 1]
+    torch.testing.assert_close(last[last != 0], (h / 0.4)[last != 0])
+
+
+def test_layers_know_their_depth_in_any_precision():
+    for dtype in (torch.float32, torch.float64):
+        stack = model(3).float().to(dtype)
+        assert [int(layer.depth) for layer in stack.layers] == [1, 2, 3]
+        for position, layer in enumerate(stack.layers):
+            layer.lin.weight.data.zero_()
+            alone = Graph(torch.empty(2, 0, dtype=torch.long), 1)
+            beta = 1 - layer(torch.ones(1, 5, dtype=dtype), alone)[0, 0].item()
+            assert beta == pytest.approx(
+                math.log(0.7 / (position + 1) + 1), rel=1e-6 if dtype == torch.float32 else 1e-14
+            )
+    assert not any("depth" in name for name in stack.state_dict())
+
+
+@pytest.mark.parametrize("read", [1, 5])
+def test_what_nobody_reads_is_left_out_and_changes_nothing(read):
+    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
+    chain, stack, rows, results = Graph(torch.tensor(edges).t(), 9), model(2), [], []
+    stack.layers[0].register_forward_hook(lambda _, inputs, out: rows.append(len(out)))
+    for num_outputs in (None, read):
+        out = stack(X, chain, num_outputs)[:read]
+        results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
+    for whole, pruned in zip(*results):
+        torch.testing.assert_close(pruned, whole, rtol=1e-11, atol=1e-12)
+    assert rows[1] < rows[0]
+
+
+def test_segments_that_are_computed_again_get_the_first_state_too(graph):
+    stack, results = model(5, dropout=0.3), []
+    for length in (0, 2):
+        stack._segment_length = length
+        torch.manual_seed(1)
+        out = stack(X, graph)
+        results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
+    assert distance(results[1], results[0]) <= 1e-12
+
+
+def test_where_widths_differ_there_is_no_identity(graph):
+    layer, x, first = GCNII(6, 4, alpha=0.0).double(), X, torch.randn_like(X)
+    equal = GCNII(6, 6, alpha=0.0, theta=math.e - 1).double()  # whose beta is 1
+    with torch.no_grad():
+        equal.lin.weight[:4] = layer.lin.weight
+    torch.testing.assert_close(layer(x, graph, first), equal(x, graph, first)[:, :4])
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        (
+            {"encoder": "none", "first_activation": False},
+            r"of width 6, with the input of layer 1, of width 5: take enc",
+        ),
+        ({"skip": Dense}, r"of width 5, with the input of layer 1, of width 10"),
+        ({"share_layers": True}, "GCNII depends on its depth, and share_layers gives it several"),
+    ],
+)
+def test_a_stack_in_which_it_has_no_place_is_refused(options, answer):
+    with pytest.raises(ValueError, match=answer):
+        model(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"alpha": 1.0}, r"alpha of layer 'gcnii' is the share of the first state, in \[0, 1\), not 1.0"),
+        ({"alpha": math.nan}, "not nan"),
+        ({"theta": 0.0}, "theta of layer 'gcnii' must be a number above 0, not 0.0"),
+        ({"theta": math.inf}, "not inf"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(options, answer):
+    with pytest.raises(ValueError, match=answer):
+        GCNII(4, 4, **options)
+
+
+def test_all_states_that_the_first_one_is_mixed_into_have_the_same_neurons():
+    assert [link.states for link in links(model(3))] == [(0, 1, 2, 3)]

@@ -1,0 +1,216 @@
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GCN
+from gnn_depth.nn.norms import SpectralNorm
+from gnn_depth.nn.norms.limits import Mode, check_choice
+from gnn_depth.nn.norms.spectral import iterated, largest_vectors
+from gnn_depth.nn.skips import Residual
+
+WIDE = torch.float64
+
+
+def nearly_equal_at_the_top():
+    q = torch.linalg.qr(torch.randn(6, 6, dtype=WIDE)).Q
+    return q @ torch.diag(torch.tensor([2.0, 1.9999, 1.99, 1.0, 0.5, 0.1], dtype=WIDE)) @ q.flip(1).T
+
+
+MATRICES = {
+    "square": lambda: torch.randn(8, 8, dtype=WIDE),
+    "high": lambda: torch.randn(9, 4, dtype=WIDE),
+    "wide": lambda: torch.randn(3, 7, dtype=WIDE),
+    "row": lambda: torch.randn(1, 5, dtype=WIDE),
+    "column": lambda: torch.randn(5, 1, dtype=WIDE),
+    "number": lambda: torch.full((1, 1), -3.0, dtype=WIDE),
+    "nearly_equal": nearly_equal_at_the_top,
+    "rank_one": lambda: torch.outer(torch.randn(4, dtype=WIDE), torch.randn(6, dtype=WIDE)),
+    "tiny": lambda: 1e-20 * torch.randn(4, 4, dtype=WIDE),
+    "huge": lambda: 1e20 * torch.randn(4, 4, dtype=WIDE),
+}
+every_matrix = pytest.mark.parametrize("kind", MATRICES)
+
+
+def settled(weight, **options):
+    norm = SpectralNorm(4, **options)
+    norm.settle(weight)
+    norm.raw = False
+    return norm
+
+
+def largest(weight):
+    return torch.linalg.matrix_norm(weight.detach(), 2)
+
+
+@every_matrix
+def test_exact_brings_the_largest_singular_value_to_the_bound(kind):
+    weight = MATRICES[kind]()
+    assert largest(settled(weight, bound=0.7, mode="exact")(weight)).item() == pytest.approx(0.7, rel=1e-6)
+
+
+@every_matrix
+def test_cap_brings_larger_ones_down_and_leaves_smaller_ones_as_they_are(kind):
+    weight = MATRICES[kind]()
+    size = largest(weight).item()
+    assert largest(settled(weight, bound=size / 2)(weight)).item() == pytest.approx(size / 2, rel=1e-6)
+    assert torch.equal(settled(weight, bound=size * 1.1)(weight), weight)
+
+
+@every_matrix
+@pytest.mark.parametrize("mode", ["cap", "exact"])
+def test_the_gradient_is_that_of_the_formula_by_singular_values(kind, mode):
+    weight = MATRICES[kind]().requires_grad_()
+    limit = 0.4 * largest(weight)
+    # Of a formula that is linear in the direction, with the size taken out of the way.
+    direction = torch.randn_like(weight)
+    normed = settled(weight.detach(), bound=limit.item(), mode=mode)(weight)
+    wanted = weight * limit / torch.linalg.svdvals(weight)[0]
+    torch.testing.assert_close(normed, wanted, rtol=1e-9, atol=0)
+    ours, theirs = (torch.autograd.grad((out * direction).sum(), weight)[0] for out in (normed, wanted))
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
+
+
+def test_below_the_cap_the_gradient_passes_as_it_is():
+    weight = torch.randn(3, 3, requires_grad=True)
+    (grad,) = torch.autograd.grad(settled(weight.detach(), bound=100.0)(weight).sum(), weight)
+    assert torch.equal(grad, torch.ones(3, 3))
+
+
+@pytest.mark.parametrize("mode", ["cap", "exact"])
+def test_a_matrix_of_zeros_stays_zero_with_a_finite_gradient_and_is_followed_when_it_grows(mode):
+    weight = torch.zeros(3, 4, requires_grad=True)
+    norm = settled(weight.detach(), mode=mode)
+    (grad,) = torch.autograd.grad(norm(weight).sum(), weight)
+    assert torch.equal(norm(weight), weight)
+    assert torch.equal(grad, torch.ones(3, 4))
+    grown = torch.zeros(3, 4)
+    grown[2] = 5.0
+    for _ in range(2):
+        SpectralNorm.follow([norm], [grown])
+    assert largest(norm(grown)).item() == pytest.approx(1.0)
+
+
+def test_vectors_orthogonal_to_all_that_is_left_begin_anew():
+    weight = torch.zeros(1, 3, 3)
+    weight[0, 2, 1] = 4.0
+    u, v = iterated(weight, torch.tensor([[1.0, 0.0, 0.0]]), 1)
+    assert (u[0] @ weight[0] @ v[0]).item() == pytest.approx(4.0)
+
+
+def test_weights_that_diverged_raise_nothing_and_stay_visible():
+    weight = torch.full((3, 3), torch.nan)
+    for method in ("power", "svd"):
+        norm = settled(weight, method=method)
+        SpectralNorm.follow([norm], [weight])
+        assert norm(weight).isnan().all()
+
+
+@every_matrix
+def test_power_iteration_is_within_a_thousandth_of_the_singular_value(kind):
+    weight = MATRICES[kind]()
+    start = torch.randn(1, weight.shape[0], dtype=WIDE)
+    u, v = iterated(weight[None], start, 100)
+    assert (u[0] @ weight @ v[0]).item() == pytest.approx(largest(weight).item(), rel=1e-3)
+
+
+def test_matrices_iterated_together_are_those_iterated_alone_by_a_loop():
+    weights, u = torch.randn(5, 4, 3, dtype=WIDE), torch.randn(5, 4, dtype=WIDE)
+    together = iterated(weights, u, 3)
+    for one, weight in enumerate(weights):
+        alone = u[one]
+        for _ in range(3):
+            v = weight.T @ alone / (weight.T @ alone).norm()
+            alone = weight @ v / (weight @ v).norm()
+        torch.testing.assert_close(together[0][one], alone)
+        torch.testing.assert_close(together[1][one], v)
+
+
+@every_matrix
+def test_the_vectors_to_begin_with_are_those_of_the_singular_value(kind):
+    weight = MATRICES[kind]()
+    u, v = (vector[0] for vector in largest_vectors(weight[None]))
+    assert u.norm().item() == pytest.approx(1)
+    torch.testing.assert_close(u @ weight @ v, largest(weight), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("method", ["power", "svd"])
+def test_it_follows_weights_that_move_in_training_and_none_in_evaluation(method):
+    weights = [torch.randn(16, 16) for _ in range(3)]
+    norms = [settled(weight, method=method, mode="exact") for weight in weights]
+    for _ in range(20):
+        for weight in weights:
+            weight += 0.02 * torch.randn(16, 16)
+        SpectralNorm.follow(norms, weights)
+    for norm, weight in zip(norms, weights, strict=True):
+        # Gaussian matrices this small have close singular values: one iteration a step lags a little.
+        within = 1e-2 if method == "power" else 1e-5
+        assert largest(norm(weight)).item() == pytest.approx(1.0, rel=within)
+
+
+def test_in_16_bits_the_size_is_good_to_the_digits_that_there_are():
+    weight = torch.randn(32, 32)
+    norm = settled(weight, mode="exact").bfloat16()
+    assert largest(norm(weight.bfloat16()).float()).item() == pytest.approx(1, rel=5e-3)
+    assert norm(weight.bfloat16()).dtype == torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        plain = settled(weight, mode="exact")
+        SpectralNorm.follow([plain], [weight])
+        assert plain.u.dtype == torch.float32
+        assert largest(plain(weight)).item() == pytest.approx(1, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bound": 0.0}, "bound of SpectralNorm must be positive and finite, not 0.0"),
+        ({"per_depth": -1.0}, "per_depth of SpectralNorm must be positive"),
+        ({"bound": 1.0, "per_depth": 8.0}, "takes bound 1.0, or per_depth 8.0 .*give one"),
+        ({"iterations": 0}, "iterations of SpectralNorm must be at least 1, not 0"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        SpectralNorm(4, **options)
+
+
+def test_a_mode_that_there_is_not_is_refused_with_the_near_miss():
+    with pytest.raises(ValueError, match=r"unknown mode of SpectralNorm 'exactly'. Did you mean 'exact'.*cap, exact"):
+        check_choice("mode of SpectralNorm", "exactly", Mode)
+
+
+def test_per_depth_is_divided_by_the_number_of_layers():
+    assert SpectralNorm(16, per_depth=8.0).bound == 0.5
+    stack = DeepGNN(3, 2, GCN, 16, 4, norms=[partial(SpectralNorm, per_depth=8.0, mode="exact")])
+    for layer in stack.layers:
+        assert largest(layer.lin.weight).item() == pytest.approx(0.5, rel=1e-5)
+
+
+def gradients(norms, depth=64, steps=4):
+    """Sizes of the gradients of a residual GCN's states after some steps, first state to last."""
+    torch.manual_seed(0)
+    ring = torch.arange(20)
+    graph = Graph(torch.cat([torch.stack([ring, (ring + s) % 20]) for s in (1, 2, -1, -2)], 1), 20)
+    stack = DeepGNN(6, 3, GCN, depth, 16, norms, Residual, activation="identity")
+    optimizer = torch.optim.Adam(stack.parameters(), 0.01)
+    states = []
+    for layer in stack.states:
+        layer.register_forward_hook(lambda module, inputs, output: (output.retain_grad(), states.append(output))[1])
+    x, classes = torch.randn(20, 6), torch.arange(20) % 3
+    for _ in range(steps):
+        states.clear()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(stack(x, graph), classes).backward()
+        optimizer.step()
+    return [state.grad.norm().item() for state in states]
+
+
+def test_in_training_gradients_of_a_deep_residual_gcn_grow_within_the_bound_and_beyond_it_without():
+    with_norm, without = gradients([partial(SpectralNorm, per_depth=8.0)]), gradients([])
+    # A hundredth more: what one power iteration a step lags behind.
+    factor = 1 + 1.01 * 8 / 64
+    for depth, size in enumerate(with_norm):
+        assert size <= factor ** (63 - depth) * with_norm[-1]
+    assert without[0] > factor**63 * without[-1]

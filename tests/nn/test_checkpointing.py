@@ -1,0 +1,134 @@
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.nn.checkpointing import segment_length
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
+from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
+
+
+class Wandering(FeatureNorm):
+    """Multiplies by a buffer that moves on in every pass in training."""
+
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.register_buffer("factor", torch.ones(()))
+
+    def forward(self, x, graph):
+        if self.training:
+            self.factor.mul_(1.1)
+        return x * self.factor.clone()
+
+
+def two_of(checkpoint_every="sqrt", num_layers=5, **options):
+    """A stack, and the same with checkpoints."""
+    torch.manual_seed(1)
+    options = {"layer": partial(GAT, dropout=0.3), "hidden_channels": 4, "dropout": 0.5} | options
+    whole = DeepGNN(6, 3, num_layers=num_layers, **options).double()
+    again = DeepGNN(6, 3, num_layers=num_layers, checkpoint_every=checkpoint_every, **options).double()
+    again.load_state_dict(whole.state_dict())
+    return whole, again
+
+
+def step(stack, graph, read=9):
+    """Scores, gradients, buffers, and the random number after a step."""
+    torch.manual_seed(7)
+    stack.zero_grad()
+    scores = stack(X, graph, read)
+    scores.square().sum().backward()
+    return [scores, *(parameter.grad for parameter in stack.parameters()), *stack.buffers(), torch.rand(1)]
+
+
+def assert_same(stacks, graph, **options):
+    for _ in range(2):
+        for wanted, got in zip(step(stacks[0], graph, **options), step(stacks[1], graph, **options), strict=True):
+            assert (wanted is None and got is None) or torch.equal(wanted, got)
+
+
+ASSEMBLIES = {
+    "no skip": {"skip": NoSkip},
+    "residual": {"skip": Residual, "norms": [LayerNorm], "norm_after_skip": True},
+    "first state": {"skip": InitialResidual},
+    "all states": {"skip": Dense},
+    "all outputs": {"skip": Residual, "jump": "cat"},
+    "the largest of all outputs": {"jump": "max"},
+    "no encoder, no decoder": {"encoder": "none", "decoder": "none"},
+    "shared layers": {"share_layers": True},
+    "running averages": {"norms": [BatchNorm]},
+    "a buffer that output depends on": {"norms": [Wandering]},
+    "normed weights": {"norms": [SpectralNorm]},
+}
+
+
+@pytest.mark.parametrize("assembly", ASSEMBLIES)
+def test_numbers_are_to_the_last_bit_those_without_checkpoints(assembly, graph):
+    assert_same(two_of(**ASSEMBLIES[assembly]), graph)
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 100])
+def test_segments_may_have_any_length(every, graph):
+    assert_same(two_of(every, skip=Residual), graph)
+
+
+def test_what_nobody_reads_is_left_out_of_segments_too(graph):
+    assert_same(two_of(2, num_layers=2, layer=GCN), graph, read=2)
+
+
+def test_numbers_are_right_when_another_pass_comes_between(graph):
+    whole, again = two_of(norms=[Wandering], skip=Residual)
+    gradients = []
+    for stack in (whole, again):
+        torch.manual_seed(7)
+        scores = stack(X, graph)
+        stack(X, graph)
+        scores.square().sum().backward()
+        gradients.append([parameter.grad for parameter in stack.parameters()])
+    for wanted, got in zip(*gradients, strict=True):
+        assert torch.equal(wanted, got)
+
+
+def test_half_precision_is_computed_again_as_it_was(graph):
+    whole, again = (stack.float() for stack in two_of(skip=Residual, layer=GCN))
+    found = []
+    for stack in (whole, again):
+        torch.manual_seed(7)
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = stack(X.float(), graph)
+        scores.float().square().sum().backward()
+        found.append([scores, *(parameter.grad for parameter in stack.parameters())])
+    for wanted, got in zip(*found, strict=True):
+        assert torch.equal(wanted, got)
+
+
+def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(graph, monkeypatch):
+    _, stack = two_of(2, num_layers=4, layer=GCN)
+    calls = []
+    forward = GCN.forward
+    monkeypatch.setattr(GCN, "forward", lambda layer, *inputs: calls.append(layer) or forward(layer, *inputs))
+    scores = stack(X, graph)
+    assert calls == list(stack.layers)
+    scores.sum().backward()
+    assert calls[4:] == [stack.layers[position] for position in (2, 3, 0, 1)]
+    calls.clear()
+    with torch.no_grad():
+        stack(X, graph)
+    assert calls == list(stack.layers)
+
+
+@pytest.mark.parametrize(
+    ("every", "layers", "length"), [("none", 9, 0), ("sqrt", 9, 3), ("sqrt", 10, 4), ("sqrt", 1, 1), (7, 3, 7)]
+)
+def test_the_length_of_a_segment(every, layers, length):
+    assert segment_length(every, layers) == length
+
+
+@pytest.mark.parametrize("every", [0, -3, True])
+def test_a_length_that_is_none_is_refused(every):
+    with pytest.raises(ValueError, match=f"at least 1, sqrt or none, not {every!r}"):
+        segment_length(every, 4)

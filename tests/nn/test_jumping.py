@@ -1,0 +1,87 @@
+"""What the decoder reads of the outputs of all layers."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch_geometric.nn import JumpingKnowledge
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.jumping import jumped
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.norms import LayerNorm
+from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+JUMPS = ("max", "cat")
+SKIPS = (NoSkip, Residual, InitialResidual, Dense)
+
+
+@pytest.fixture
+def chain():
+    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all others."""
+    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
+    return Graph(torch.tensor(edges).t(), 9)
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_jump_is_pygs_jumping_knowledge(jump):
+    states = [torch.randn(5, 4) for _ in range(3)]
+    assert torch.equal(jumped(jump, states), JumpingKnowledge(jump)(states))
+
+
+def test_the_rows_that_are_read_are_those_of_the_last_state():
+    states = [torch.randn(5, 4), torch.randn(3, 4)]
+    assert torch.equal(jumped("cat", states), torch.cat([states[0][:3], states[1]], 1))
+    assert jumped("last", states) is states[1]
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("skip", [NoSkip, Residual])
+def test_the_decoder_reads_what_leaves_every_layer_norms_activations_and_skips_included(jump, skip, graph):
+    stack = DeepGNN(6, 3, partial(GAT, heads=2), 3, 2, [LayerNorm], skip, last_activation=True, jump=jump).double()
+    h, states = stack.encoder(X), []
+    for layer, norms, joined in zip(stack.layers, stack.norms, stack.skips):
+        h = joined(torch.relu(norms[0](layer(h, graph), graph)), [h])
+        states.append(h)
+    torch.testing.assert_close(stack(X, graph), stack.decoder(JumpingKnowledge(jump)(states)))
+
+
+def test_one_layer_jumps_to_itself(graph):
+    for jump in JUMPS:
+        stack = DeepGNN(6, 3, GCN, 1, 4, jump=jump).double()
+        torch.testing.assert_close(stack(X, graph), stack.decoder(stack.layers[0](stack.encoder(X), graph)))
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("skip", SKIPS)
+@pytest.mark.parametrize("read", [1, 5])
+def test_what_nobody_reads_is_left_out_and_changes_nothing(jump, skip, read, chain):
+    if (jump, skip) == ("max", Dense):
+        pytest.skip("states of several widths have no maximum")
+    stack = DeepGNN(6, 3, GCN, 2, 4, [LayerNorm], skip, jump=jump).double()
+    rows, results = [], []
+    stack.layers[0].register_forward_hook(lambda _, inputs, out: rows.append(len(out)))
+    for num_outputs in (None, read):
+        out = stack(X, chain, num_outputs)[:read]
+        results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
+    for whole, pruned in zip(*results):
+        torch.testing.assert_close(pruned, whole, rtol=1e-11, atol=1e-12)
+    assert rows[1] < rows[0]
+
+
+def test_widths_add_up_side_by_side():
+    assert DeepGNN(6, 3, partial(GAT, heads=2), 3, 5, jump="cat").decoder.in_features == 30
+    assert DeepGNN(6, 3, GCN, 3, 5, skip=Dense, jump="cat").decoder.in_features == 10 + 15 + 20
+
+
+def test_the_largest_of_several_widths_is_refused():
+    with pytest.raises(ValueError, match=r"jump max compares states of one width, and these have \[10, 15\]"):
+        DeepGNN(6, 3, GCN, 2, 5, skip=Dense, jump="max")
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_jump_needs_somebody_who_reads(jump):
+    with pytest.raises(ValueError, match=f"jump {jump} needs a decoder"):
+        DeepGNN(6, 3, GCN, jump=jump, decoder="none")

@@ -1,0 +1,199 @@
+import copy
+import logging
+from functools import partial
+
+import pytest
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.layers import GAT, GCN, GCNII
+from gnn_depth.nn.links import links
+from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
+from gnn_depth.nn.skips import LayerScale, NoSkip, Residual, ReZero
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
+
+
+def stack_of(reversible=2, num_layers=7, dtype=torch.float64, **options):
+    torch.manual_seed(1)
+    options = {"layer": GAT, "skip": Residual, "hidden_channels": 8} | options
+    return DeepGNN(6, 3, num_layers=num_layers, reversible=reversible, **options).to(dtype)
+
+
+def by_loop(stack, x, graph):
+    """The formula, without dropout: groups of channels as a list, each round replacing one of them."""
+    groups = list(stack.encoder(x).tensor_split(stack.reversible, 1))
+    for position, layer in enumerate(stack.layers):
+        turn = position % len(groups)
+        z = sum(groups[1:]) if turn == 0 else groups[turn - 1]
+        update = stack.norms[position](layer(z, graph), graph)
+        update = torch.relu(update) if position < len(stack.layers) - 1 else update
+        groups[turn] = stack.skips[position](update, [groups[turn]])
+    return stack.decoder(torch.cat(groups, 1))
+
+
+def results(stack, graph, x=X, forward=None):
+    """Scores and gradients, those of the features too."""
+    torch.manual_seed(7)
+    stack.zero_grad()
+    x = x.clone().requires_grad_()
+    scores = stack(x, graph) if forward is None else forward(stack, x, graph)
+    scores.square().sum().backward()
+    return [scores.detach(), x.grad, *(parameter.grad for parameter in stack.parameters())]
+
+
+def distance(found, wanted):
+    """The largest difference, over the largest number."""
+    return max(float((one - other).abs().max()) for one, other in zip(found, wanted, strict=True)) / max(
+        float(other.abs().max()) for other in wanted
+    )
+
+
+def watched(stack, x, graph):
+    """A pass that shows its states, and therefore keeps them."""
+    handle = stack.states[0].register_forward_hook(lambda *_: None)
+    scores = stack(x, graph)
+    handle.remove()
+    return scores
+
+
+ASSEMBLIES = {
+    "groups of 2": {},
+    "groups of 4": {"reversible": 4, "layer": GCN},
+    "fewer layers than groups": {"reversible": 4, "num_layers": 3},
+    "several heads": {"layer": partial(GAT, heads=2, split_heads=True)},
+    "norms": {"norms": [LayerNorm], "skip": LayerScale},
+    "shared layers": {"share_layers": True, "skip": lambda *widths: ReZero(*widths, initial=0.3)},
+    "normed weights": {"norms": [SpectralNorm], "layer": GCN},
+}
+
+
+@pytest.mark.parametrize("assembly", ASSEMBLIES)
+def test_scores_and_gradients_are_those_of_the_formula(assembly, graph):
+    stack = stack_of(**ASSEMBLIES[assembly])
+    assert distance(results(stack, graph), results(stack, graph, forward=by_loop)) < 1e-10
+    with torch.no_grad():
+        torch.testing.assert_close(stack.eval()(X, graph), by_loop(stack, X, graph))
+
+
+def test_random_numbers_and_running_averages_are_those_of_a_pass_that_keeps_its_states(graph):
+    stack = stack_of(layer=partial(GAT, dropout=0.3), norms=[BatchNorm], dropout=0.5)
+    twin = copy.deepcopy(stack)
+    found, after = results(stack, graph), torch.rand(1)
+    assert distance(found, results(twin, graph, forward=watched)) < 1e-10
+    assert torch.equal(after, torch.rand(1))
+    for ours, theirs in zip(stack.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_hooks_see_whole_states_and_the_gradients_that_they_have(graph):
+    stack, seen, gradients = stack_of(num_layers=3), [], {}
+
+    def look(position, x):
+        seen.append(x)
+        x.register_hook(lambda gradient: gradients.__setitem__(position, gradient))
+
+    handles = [
+        state.register_forward_pre_hook(lambda _, inputs, position=position: look(position, inputs[0]))
+        for position, state in enumerate(stack.states)
+    ]
+    scores = stack(X, graph)
+    for handle in handles:
+        handle.remove()
+    scores.square().sum().backward()
+    torch.testing.assert_close(seen[0], stack.encoder(X))
+    assert [x.shape for x in seen] == [(9, 8)] * 3
+    first = stack.encoder(X).detach().requires_grad_()
+    stack.encoder = torch.nn.Sequential(torch.nn.Linear(6, 8).double())
+    stack.encoder.forward = lambda _: first
+    by_loop(stack, X, graph).square().sum().backward()
+    torch.testing.assert_close(gradients[0], first.grad)
+
+
+def test_parameters_that_are_not_trained_get_no_gradient(graph):
+    stack = stack_of()
+    wanted = results(stack, graph, forward=by_loop)
+    stack.layers[2].requires_grad_(False)
+    found = results(stack, graph)
+    names = [name for name, _ in stack.named_parameters()]
+    for name, ours, theirs in zip(names, found[2:], wanted[2:], strict=True):
+        if name.startswith("layers.2."):
+            assert ours is None
+        else:
+            torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("edges", [[], [(0, 0)]])
+def test_one_node_has_finite_scores_and_gradients(edges):
+    graph = Graph(torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), 1)
+    assert all(value.isfinite().all() for value in results(stack_of(), graph, 0 * X[:1]))
+
+
+def kept(stack, graph):
+    """Bytes that the forward pass has autograd keep, without parameters."""
+    sizes = {}
+    ours = {parameter.untyped_storage().data_ptr() for parameter in stack.parameters()}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in ours:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        scores = stack(X, graph)
+    assert scores.requires_grad
+    return sum(sizes.values())
+
+
+def test_what_is_kept_for_the_backward_pass_does_not_grow_with_depth(graph):
+    shallow, deep = (kept(stack_of(num_layers=layers), graph) for layers in (4, 32))
+    assert shallow == deep > 0
+    plain = (kept(stack_of(0, num_layers=layers), graph) for layers in (4, 32))
+    assert next(plain) < next(plain)
+
+
+def test_float32_is_computed_again_to_many_digits_at_a_thousand_layers(graph, caplog):
+    options = {"layer": GCN, "norms": [LayerNorm], "num_layers": 1000}
+    exact = results(stack_of(**options), graph)
+    found = results(stack_of(dtype=torch.float32, **options), graph, X.float())
+    assert distance([value.double() for value in found], exact) < 1e-3
+    assert not caplog.records
+
+
+def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
+    stack = stack_of(layer=GCN, num_layers=60, dtype=torch.float32)
+    with torch.no_grad():
+        for layer in stack.layers:
+            layer.lin.weight.mul_(5)
+    scores = stack(X.float(), graph)
+    with caplog.at_level(logging.WARNING, "gnn_depth"):
+        (scores / scores.detach().norm()).sum().backward()
+    assert "the first state computed again is off by" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reversible": 1}, "at least 2 groups of channels, or 0 for none, not 1"),
+        ({"reversible": -2}, "not -2"),
+        ({"reversible": 3}, "3 groups do not divide hidden_channels, 8"),
+        ({"encoder": "none"}, "take encoder linear"),
+        ({"decoder": "none"}, "take decoder linear"),
+        ({"skip": NoSkip}, "take residual, rezero or layer_scale"),
+        ({"layer": partial(GAT, heads=2)}, "take split_heads"),
+        ({"layer": GCNII}, "no first state"),
+        ({"norm_after_skip": True}, "norm_after_skip false"),
+        ({"jump": "cat"}, "no states for jump cat"),
+        ({"checkpoint_every": "sqrt"}, "checkpoint_every"),
+    ],
+)
+def test_what_cannot_be_undone_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        stack_of(**options)
+
+
+def test_no_law_of_neurons_is_claimed():
+    with pytest.raises(ValueError, match="reversible stack"):
+        links(stack_of(layer=GCN))

@@ -1,0 +1,222 @@
+"""Norms of weights in a stack: which matrices they act on, how these are drawn, kept and saved."""
+
+import copy
+import pickle
+from functools import partial
+
+import pytest
+import torch
+from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
+
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.inits import BalancedXavier, DefaultInit, Orthogonal, Xavier
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
+from gnn_depth.nn.links import why_no_law
+from gnn_depth.nn.norms import FrobeniusNorm, LayerNorm, LipschitzNorm, SpectralNorm, WeightNormalisation
+from gnn_depth.nn.skips import Residual
+from gnn_depth.nn.weights import WeightNorm
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
+NORMS = {
+    "spectral": partial(SpectralNorm, per_depth=2.0),
+    "svd": partial(SpectralNorm, bound=0.3, mode="exact", method="svd"),
+    "frobenius": partial(FrobeniusNorm, bound=0.5),
+    "weight": WeightNormalisation,
+}
+every_norm = pytest.mark.parametrize("kind", NORMS)
+
+
+def make(kind="spectral", layer=GCN, num_layers=3, **options):
+    norms = [NORMS[kind]] if isinstance(kind, str) else kind
+    return DeepGNN(6, 3, layer, num_layers, 4, norms=norms, **options)
+
+
+def train(stack, graph, steps=3, optimizer=None):
+    optimizer = optimizer or torch.optim.Adam(stack.parameters(), 0.05)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(stack(X, graph), torch.arange(9) % 3).backward()
+        optimizer.step()
+    return optimizer
+
+
+def sizes(stack):
+    """The largest singular value of every normed matrix."""
+    normed = [module for module in stack.modules() if is_parametrized(module)]
+    weights = [getattr(module, name).detach() for module in normed for name in module.parametrizations]
+    return [torch.linalg.matrix_norm(weight, 2).item() for weight in weights]
+
+
+@pytest.mark.parametrize(
+    ("layer", "count"),
+    [
+        (GCN, 1),
+        (partial(GAT, heads=3), 1),
+        (GATv2, 2),
+        (partial(GATv2, share_weights=True), 1),
+        (GIN, 2),
+        (SAGE, 2),
+        (partial(SAGE, normalize=True), 2),
+        (Transformer, 4),
+        (GGNN, 1),
+    ],
+)
+def test_every_matrix_of_a_layer_is_normed_by_itself_and_nothing_else(layer, count, graph):
+    stack = make([partial(SpectralNorm, bound=0.3, mode="exact")], layer, encoder="linear")
+    assert sizes(stack) == pytest.approx([0.3] * 3 * count, rel=1e-5)
+    others = [*stack.encoder.modules(), *stack.decoder.modules()]
+    assert not any(is_parametrized(module) for module in others)
+    train(stack, graph)
+    assert all(parameter.grad.isfinite().all() for parameter in stack.parameters())
+
+
+def test_what_layers_share_is_normed_once():
+    stack = make(share_layers=True)
+    assert sum(isinstance(module, WeightNorm) for module in stack.modules()) == 1
+    assert stack.layers[0].lin.parametrizations.weight[0].num_layers == 3
+
+
+def test_norms_of_features_scores_and_weights_go_together(graph):
+    stack = make([LayerNorm, LipschitzNorm, NORMS["spectral"]], GAT)
+    assert stack(X, graph).isfinite().all()
+    assert sizes(stack) == pytest.approx([2 / 3] * 3, rel=1e-5)
+
+
+class Computed(GCN):
+    """Its chain is of a tensor that is no parameter."""
+
+    def weight_chain(self):
+        chain = super().weight_chain()
+        return type(chain)(incoming=(2 * chain.incoming[0],), outgoing=chain.outgoing)
+
+
+class Scalar(GCN):
+    """A layer without a matrix."""
+
+    weight_chain = None
+
+    def __init__(self, in_channels, out_channels):
+        super().__init__(in_channels, out_channels)
+        self.lin = torch.nn.Identity()
+
+    def reset_parameters(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [(Computed, "layer 'Computed'.*is computed from others"), (Scalar, "layer 'Scalar'.*no matrix is called weight")],
+)
+def test_a_layer_without_matrices_that_are_parameters_is_refused(layer, words):
+    with pytest.raises(ValueError, match=words):
+        make(layer=layer)
+
+
+def test_two_norms_of_the_same_weights_are_refused():
+    with pytest.raises(ValueError, match="norms 'spectral' and 'weight' act on the same weights: take one"):
+        make([SpectralNorm, WeightNormalisation])
+
+
+@every_norm
+@pytest.mark.parametrize("init", [DefaultInit(), Orthogonal(gain=3.0), BalancedXavier()])
+def test_an_init_draws_the_parameters_and_the_norm_acts_on_what_was_drawn(kind, init):
+    normed, plain = make(kind), make([])
+    for stack in (normed, plain):
+        torch.manual_seed(1)
+        init(stack)
+    norm = normed.layers[0].lin.parametrizations.weight[0]
+    for ours, theirs in zip(normed.layers, plain.layers, strict=True):
+        drawn = ours.lin.parametrizations.weight.original
+        assert torch.equal(drawn, theirs.lin.weight)
+        if kind != "weight":
+            bound = norm.bound * (1 + 1e-5)
+            assert torch.linalg.matrix_norm(ours.lin.weight.detach(), 2) <= bound
+    if kind == "weight":
+        torch.testing.assert_close(normed.layers[0].lin.weight, plain.layers[0].lin.weight)
+
+
+def test_after_an_init_that_fails_the_norm_acts_again():
+    stack = make()
+
+    class Fails(Xavier):
+        def __call__(self, stack):
+            super().__call__(stack)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        Fails(gain=5.0)(stack)
+    assert sizes(stack) == pytest.approx([2 / 3] * 3, rel=1e-5)
+
+
+def test_a_stack_with_normed_weights_has_no_law_of_conservation():
+    assert why_no_law(make()) == "a weight is computed from other parameters"
+
+
+@every_norm
+def test_the_optimizer_has_every_parameter_and_training_moves_it(kind, graph):
+    stack = make(kind, skip=Residual)
+    before = copy.deepcopy(stack.state_dict())
+    train(stack, graph)
+    assert all(not torch.equal(before[name], p) for name, p in stack.named_parameters())
+
+
+@every_norm
+def test_evaluation_changes_no_state_and_training_follows_the_weights(kind, graph):
+    stack = make(kind)
+    train(stack, graph)
+    before = copy.deepcopy(stack.state_dict())
+    stack.eval()(X, graph)
+    assert all(torch.equal(before[name], value) for name, value in stack.state_dict().items())
+    stack.train()(X, graph)
+    moved = [name for name, value in stack.state_dict().items() if not torch.equal(before[name], value)]
+    assert bool(moved) == (kind in ("spectral", "svd"))
+    assert all(name.endswith((".u", ".v")) for name in moved)
+
+
+@every_norm
+def test_a_resumed_training_is_the_uninterrupted_one(kind, graph):
+    whole = make(kind, skip=Residual)
+    optimizer = train(whole, graph)
+    resumed = make(kind, skip=Residual)
+    resumed.load_state_dict(pickle.loads(pickle.dumps(whole.state_dict())))
+    second = torch.optim.Adam(resumed.parameters(), 0.05)
+    second.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    train(whole, graph, 4, optimizer)
+    train(resumed, graph, 4, second)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], value), name
+
+
+@every_norm
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda stack: pickle.loads(pickle.dumps(stack))])
+def test_copies_and_pickles_are_the_stack_and_train_apart_from_it(kind, again, graph):
+    stack = make(kind)
+    train(stack, graph)
+    twin = again(stack)
+    assert torch.equal(twin.eval()(X, graph), stack.eval()(X, graph))
+    before = copy.deepcopy(stack.state_dict())
+    train(twin.train(), graph)
+    assert all(torch.equal(before[name], value) for name, value in stack.state_dict().items())
+    train(stack.train(), graph)
+    assert torch.equal(twin.eval()(X, graph), stack.eval()(X, graph))
+
+
+def test_two_passes_before_one_backward_pass_are_allowed(graph):
+    stack = make()
+    (stack(X, graph).sum() + stack(X, graph).square().sum()).backward()
+    assert all(parameter.grad.isfinite().all() for parameter in stack.parameters())
+
+
+def test_torch_can_remove_the_norm_of_one_layer_and_the_others_keep_theirs(graph):
+    stack = make(layer=GIN).eval()
+    expected = stack(X, graph)
+    for layer in stack.layers[:2]:
+        for linear in (layer.lin, layer.lin_out):
+            remove_parametrizations(linear, "weight")
+            assert type(linear).__name__ == "Linear"
+    assert isinstance(stack.layers[2].lin.parametrizations.weight[0], SpectralNorm)
+    torch.testing.assert_close(stack(X, graph), expected)
+
+
+def test_layers_of_one_kind_have_one_class_that_compiled_rounds_can_share():
+    assert len({type(layer.lin) for layer in make().layers}) == 1
