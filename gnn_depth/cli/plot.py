@@ -10,6 +10,7 @@ from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
 from gnn_depth.reports.errors import ReportError, ReportWarning
 from gnn_depth.reports.figures.depth import AROUND
+from gnn_depth.reports.figures.layers import WHEN
 from gnn_depth.reports.figures.scatter import PLACES
 
 FIGURES = {
@@ -18,7 +19,7 @@ FIGURES = {
     "layers": "a measure against the layer: start, end, and the range between its extremes",
     "history": "how a measure of neurons is distributed in a layer, over training",
     "convergence": "a metric over epochs, with a band of its spread",
-    "scatter": "two measures against one another, coloured by a metric",
+    "scatter": "two measures against one another, coloured by a metric, or a metric against one measure",
 }
 # Each kind has its own defaults, so an option that is not given is not passed on.
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -37,12 +38,13 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         {"choices": AROUND},
     ),
     "measure": (
-        "heatmap, layers, history: one, scatter: two; those that there are by default",
+        "heatmap, layers, history: one, scatter: two, or one for a metric against it; those that there are by default",
         {"nargs": "+", "metavar": "NAME"},
     ),
     "tag": ("convergence: val/acc by default", {"metavar": "NAME"}),
     "layers": ("history: which layers; at most six by default", {"nargs": "+", "type": natural, "metavar": "N"}),
-    "at": ("scatter: layer of each measure; last first by default", {"nargs": 2, "choices": PLACES}),
+    "when": ("layers: at the start of training, at its end, or both, which is the default", {"choices": WHEN}),
+    "at": ("scatter: layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),
 }
 
 

@@ -28,7 +28,13 @@ class Share(Protocol):
 
 
 class Link(Protocol):
-    """Neurons, and the shares that parameters have in what comes into them, attends to them and leaves them."""
+    """Neurons, and the shares that parameters have in what comes into them, attends to them and leaves them.
+
+    Its states are the features that they are: 0 enters the first layer, l leaves the l-th.
+    """
+
+    @property
+    def states(self) -> Sequence[int]: ...
 
     @property
     def incoming(self) -> Sequence[Share]: ...

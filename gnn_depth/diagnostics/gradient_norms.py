@@ -1,20 +1,17 @@
 """How large the gradients are in every layer, over a training."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import lightning as L
 import torch
 from jaxtyping import Float
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.schedule import Due, Schedule
-from gnn_depth.diagnostics.sink import Quantity, Sink, check_alone
-from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
+from gnn_depth.diagnostics.every_layer import EveryLayer
+from gnn_depth.diagnostics.sink import Quantity, Sink
+from gnn_depth.diagnostics.spreads import is_shared, loss_scale
+from gnn_depth.diagnostics.watch import InputGradients, Inputs
 
 QUANTITIES = (
     Quantity("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||"),
@@ -22,7 +19,7 @@ QUANTITIES = (
 )
 
 
-class GradientNorms(L.Callback):
+class GradientNorms(EveryLayer):
     r"""Norms of the gradients of the hidden states and of the parameters, in every layer of any LightningModule.
 
     .. math:: \|G^l\|_F, \; G^l = \partial \mathrm{loss} / \partial X^l, \qquad
@@ -57,83 +54,24 @@ class GradientNorms(L.Callback):
     def __init__(
         self, layers: str = "stack.layers.*", every_n_steps: int | None = None, every_n_epochs: int | None = None
     ) -> None:
-        self.layers = layers
-        self.schedule = Schedule(every_n_steps, every_n_epochs)
         self.sink = Sink(QUANTITIES)
-        self._modules: Sequence[nn.Module] = ()
-        self._hidden = InputGradients((), square)
-        self._step, self._due = -1, Due.NO
+        super().__init__(self.sink, layers, every_n_steps, every_n_epochs)
 
-    @property
-    def state_key(self) -> str:
-        return self._generate_state_key(layers=self.layers)
+    def _watch(self, modules: Sequence[nn.Module]) -> Inputs:
+        return InputGradients(modules, square)
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage != "fit":
-            return
-        check_alone(trainer, self)
-        if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
-            raise MisconfigurationException(
-                f"GradientNorms reads whole gradients, and {type(trainer.strategy).__name__} may keep parts of them: "
-                "take trainer.strategy auto or ddp."
-            )
-        found = select(pl_module, self.layers)
-        self._modules = list(found.values())
-        self._hidden = InputGradients(entrances(pl_module, found), square)
-        self._step, self._due = -1, Due.NO
-        self.sink.open(numbers(list(found)))
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.schedule.start(trainer)
-
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        if trainer.global_step != self._step:  # the first batch of a step
-            self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
-            self._hidden.clear()
-        if self._due is not Due.NO:
-            self._hidden.attach()
-
-    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
-        self._hidden.end_forward()
-
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        if self._due is Due.NO:
-            return
-        self._hidden.detach()
-        if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
-            norms = torch.stack([self._of_hidden(trainer, pl_module), self._of_parameters(trainer, optimizer)])
-            self.sink.add(trainer, self._step, norms, keep=self._due is Due.YES)
-        self._hidden.clear()
-        self._due = Due.NO  # an optimizer that searches comes here several times in a step
-
-    def on_train_batch_end(self, *args: Any) -> None:
-        self._hidden.detach()
-
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.sink.close(trainer)
-
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        self._hidden.detach()
-        try:
-            self.sink.close(trainer)
-        except Exception as error:  # others have something to save too, and the exception is told
-            rank_zero_warn(f"gradient norms of the last steps could not be saved: {error}")
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.sink.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.sink.load_state_dict(state_dict)
+    def _measure(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
+    ) -> Float[Tensor, "quantities layers"]:
+        return torch.stack([self._of_hidden(trainer, pl_module), self._of_parameters(trainer, optimizer)])
 
     def _of_hidden(self, trainer: L.Trainer, pl_module: L.LightningModule) -> Float[Tensor, "layers"]:
         zero = torch.zeros((), dtype=torch.float64, device=pl_module.device)
-        squares = [sum((part.to(zero.device) for part in parts), zero) for parts in self._hidden.taken]
-        seen = torch.tensor(self._hidden.seen, dtype=torch.float64).to(zero.device, non_blocking=True)
+        squares = [sum((part.to(zero.device) for part in parts), zero) for parts in self._inputs.taken]
+        seen = torch.tensor(self._inputs.seen, dtype=torch.float64).to(zero.device, non_blocking=True)
         total, seen = _sum_over_processes(trainer, torch.stack([torch.stack(squares), seen]))
         # The loss is the mean of the processes': each has a part of its gradient, or all have the same.
-        parts = trainer.world_size if getattr(trainer.train_dataloader, "shared", False) else trainer.world_size**2
+        parts = trainer.world_size if is_shared(trainer) else trainer.world_size**2
         norms = (total / parts).sqrt() / loss_scale(trainer, zero)
         return torch.where(seen > 0, norms, torch.nan)
 
@@ -158,13 +96,6 @@ def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
     if not dense:
         return torch.full((), 0.0 if trained else torch.nan, dtype=torch.float64, device=device)
     return torch.stack([square(gradient) for gradient in dense]).sum().sqrt()
-
-
-def loss_scale(trainer: L.Trainer, like: Tensor) -> Tensor:
-    """What mixed precision multiplies the loss by, on the device: to ask for it as a number waits for the device."""
-    scaler = getattr(trainer.precision_plugin, "scaler", None)
-    one = torch.ones_like(like)
-    return one if scaler is None else scaler.scale(one)
 
 
 def _sum_over_processes(trainer: L.Trainer, values: Tensor) -> Tensor:

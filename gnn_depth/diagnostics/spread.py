@@ -1,13 +1,17 @@
 """What is kept of the rows of a matrix so that parts of it, in other batches and processes, merge into the whole."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 SMALLEST = torch.finfo(torch.float64).tiny
+CHUNK = 1 << 18  # numbers at once, 2 MiB: of fewer, to begin with the next part would cost more than the cache saves
+_kept = threading.local()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +54,17 @@ class Spread:
             )
         if not rows.numel():
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
-        rows, scale = _scaled(rows.detach())
-        # Centred at a row first: in equal rows nothing is left, and in nearly equal ones all digits of what differs.
-        start = rows[0].clone()
-        rows -= start
-        shift = rows.mean(0)
-        apart = (rows - shift).flatten()
-        return cls(torch.full_like(scale, len(rows)), start + shift, apart.dot(apart), scale)
+        rows = rows.detach()
+        wide = rows.dtype == torch.float64
+        scale = _scale(rows) if wide else _number(1.0, rows.device)
+        # Seen from a row: in equal rows nothing is left, and in nearly equal ones all digits of what differs. That row
+        # is in the sum too, so of N rows the difference below takes no more digits than N has.
+        start = rows[0] / scale if wide else rows[0].double()
+        (total, square), *more = [_sums(part, start, scale if wide else None) for part in _parts(rows)]
+        for others, squares in more:
+            total, square = total + others, square + squares
+        shift = total / len(rows)
+        return cls(_number(float(len(rows)), rows.device), start + shift, square - shift.dot(total), scale)
 
     @classmethod
     def empty(cls, channels: int, device: torch.device | str | None = None, count: int = 0) -> "Spread":
@@ -73,7 +81,10 @@ class Spread:
             channels: Width of all; by default that of the widest.
         """
         width = channels or max(spread.mean.shape[-1] for spread in spreads)
-        means = [torch.nn.functional.pad(s.mean, (0, width - s.mean.shape[-1])) for s in spreads]
+        lacking = [width - spread.mean.shape[-1] for spread in spreads]
+        means = [
+            torch.nn.functional.pad(s.mean, (0, n)) if n else s.mean for s, n in zip(spreads, lacking, strict=True)
+        ]
         stacked = {f.name: torch.stack([getattr(s, f.name) for s in spreads]) for f in fields(cls) if f.name != "mean"}
         return cls(mean=torch.stack(means), **stacked)
 
@@ -100,6 +111,20 @@ class Spread:
         centred = (self.centred * ratio.square() + self.count * apart).sum(0)
         return Spread(count, start + shift, centred, scale)
 
+    def abreast(self) -> "Spread":
+        r"""The spread of matrices of the same rows, side by side and divided by the root of their number.
+
+        .. math:: \Big[ X_1 \; X_2 \; \cdots \; X_P \Big] / \sqrt P
+
+        Its mu and norm are the root mean squares of theirs, so of equal matrices they are those of each. The matrices
+        are along the first dimension: those of processes that all have the same nodes.
+        """
+        scale = self.scale.amax(0).clamp_min(SMALLEST)
+        ratio = self.scale / scale
+        means = self.mean * ratio.unsqueeze(-1) / len(self.mean) ** 0.5
+        centred = (self.centred * ratio.square()).mean(0)
+        return Spread(self.count.amax(0), torch.cat(means.unbind(0), -1), centred, scale)
+
     def times(self, factor: float | Tensor) -> "Spread":
         """The spread of the rows times a positive factor: one over the scale of a loss, or over the processes."""
         return Spread(self.count, self.mean, self.centred, self.scale * factor)
@@ -120,12 +145,44 @@ class Spread:
         return cls(count, mean, centred, scale)
 
 
-def _scaled(rows: Tensor) -> tuple[Float[Tensor, "rows channels"], Float[Tensor, ""]]:
-    """New rows in float64 whose squares neither vanish nor overflow, and what the old ones were divided by for that."""
-    if rows.dtype != torch.float64:
-        return rows.double(), torch.ones((), dtype=torch.float64, device=rows.device)
+def _scale(rows: Tensor) -> Float[Tensor, ""]:
+    """What rows in float64 are divided by, so that their squares neither vanish nor overflow."""
     largest = rows.abs().amax()
     mantissa, _ = torch.frexp(largest)  # 1/2 <= mantissa < 1
     # A power of two, so that nothing is rounded.
-    scale = torch.where(largest > 0, largest / (2 * mantissa), SMALLEST).clamp_min(SMALLEST)
-    return rows / scale, scale
+    return torch.where(largest > 0, largest / (2 * mantissa), SMALLEST).clamp_min(SMALLEST)
+
+
+@lru_cache(maxsize=64)
+def _number(value: float, device: torch.device) -> Float[Tensor, ""]:
+    """A number on a device: the same tensor each time, as nothing writes to it."""
+    with torch.inference_mode(False):  # what is made in it cannot be computed with later
+        return torch.full((), value, dtype=torch.float64, device=device)
+
+
+def _parts(rows: Tensor) -> Sequence[Tensor]:
+    """Rows that are looked at together: on CPU as many as the workspace has room for."""
+    if rows.device.type != "cpu" or rows.numel() <= CHUNK:
+        return (rows,)
+    return torch.split(rows, max(CHUNK // rows.shape[1], 1))
+
+
+def _sums(rows: Tensor, start: Tensor, scale: Tensor | None) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
+    """The sum of rows seen from one, and of their squares."""
+    apart = _workspace(rows).copy_(rows)
+    if scale is not None:
+        apart /= scale
+    apart -= start
+    flat = apart.view(-1)
+    return apart.sum(0), flat.dot(flat)
+
+
+def _workspace(rows: Tensor) -> Tensor:
+    """Room for rows in float64. On CPU the same each time: new pages cost several times what is counted in them."""
+    if rows.device.type != "cpu" or rows.numel() > CHUNK:
+        return torch.empty_like(rows, dtype=torch.float64, memory_format=torch.contiguous_format)
+    if not hasattr(_kept, "room"):
+        with torch.inference_mode(False):  # what is made in it cannot be written to later
+            _kept.room = torch.empty(CHUNK, dtype=torch.float64)
+    room: Tensor = _kept.room
+    return room[: rows.numel()].view(rows.shape)

@@ -1,13 +1,15 @@
-"""Which modules are watched, and what is taken of the gradients of their inputs."""
+"""Which modules are watched, and what is taken of their inputs and of the gradients of these."""
 
 import difflib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -68,34 +70,32 @@ def numbers(names: Sequence[str]) -> list[int]:
     return places if in_order else list(range(1, len(names) + 1))
 
 
-class InputGradients:
-    """What is taken of the gradient of the loss with respect to each module's input, while hooks are there.
+class Inputs(ABC):
+    """What is taken of each module's input, its first argument, while hooks are there.
 
-    The input is a module's first argument, and its gradient the whole one, through everything that reads that tensor.
     A module that has several places is called once for each, in their order, and then again from the first.
 
     Args:
         modules: The module of each place.
-        take: Makes of a gradient what is kept of it.
+        take: Makes of a tensor what is kept of it.
 
     Attributes:
-        taken: What was taken at each place, for every call that the loss depends on.
-        seen: Whether the input at each place was a tensor with a gradient.
+        taken: What was taken at each place.
+        seen: Whether there was something to take at each place.
     """
 
-    def __init__(self, modules: Sequence[nn.Module], take: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, modules: Sequence[nn.Module], take: Callable[[Tensor], Any]) -> None:
         self._take = take
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(modules):
             self._places.setdefault(module, []).append(place)
         self._count = len(modules)
         self._on_modules: list[RemovableHandle] = []
-        self._on_tensors: list[RemovableHandle] = []
         self.clear()
 
     def clear(self) -> None:
         """Forget what was taken."""
-        self.taken: list[list[Tensor]] = [[] for _ in range(self._count)]
+        self.taken: list[list[Any]] = [[] for _ in range(self._count)]
         self.seen = [False] * self._count
 
     def attach(self) -> None:
@@ -111,20 +111,63 @@ class InputGradients:
         self._on_modules = []
 
     def detach(self) -> None:
-        """Take all hooks off, those on tensors too: parameters that are inputs stay when the pass has ended."""
+        """Take all hooks off."""
         self.end_forward()
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        places = self._places[module]
+        place = places[self._calls[module] % len(places)]
+        self._calls[module] += 1
+        self._look(place, next(iter((*args, *kwargs.values())), None))
+
+    @abstractmethod
+    def _look(self, place: int, x: Any) -> None:
+        """Take something of the input at a place, now or later."""
+
+
+class InputGradients(Inputs):
+    """What is taken of the gradient of the loss with respect to each module's input.
+
+    The gradient is the whole one, through everything that reads that tensor. ``taken`` has that of every call that the
+    loss depends on, and ``seen`` says where an input was a tensor with a gradient.
+
+    Attributes:
+        without: Shapes of the inputs at each place that no gradient has come to: of those the loss does not depend on,
+            when the backward pass is over.
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], take: Callable[[Tensor], Any]) -> None:
+        self._on_tensors: list[RemovableHandle] = []
+        super().__init__(modules, take)
+
+    def clear(self) -> None:
+        super().clear()
+        self.without: list[list[torch.Size]] = [[] for _ in range(self._count)]
+
+    def detach(self) -> None:
+        """Take all hooks off, those on tensors too: parameters that are inputs stay when the pass has ended."""
+        super().detach()
         for handle in self._on_tensors:
             handle.remove()
         self._on_tensors = []
 
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        x = next(iter((*args, *kwargs.values())), None)
-        places = self._places[module]
-        place = places[self._calls[module] % len(places)]
-        self._calls[module] += 1
+    def _look(self, place: int, x: Any) -> None:
         if isinstance(x, Tensor) and x.requires_grad:
             self.seen[place] = True
+            self.without[place].append(x.shape)
             self._on_tensors.append(x.register_hook(partial(self._leave, place)))  # type: ignore[no-untyped-call]
 
     def _leave(self, place: int, gradient: Tensor) -> None:
+        if gradient.shape in self.without[place]:
+            self.without[place].remove(gradient.shape)
         self.taken[place].append(self._take(gradient.detach()))
+
+
+class InputStates(Inputs):
+    """What is taken of each module's input itself, where it is a tensor of numbers that change continuously."""
+
+    def _look(self, place: int, x: Any) -> None:
+        x = x.dense() if hasattr(x, "dense") else x  # features that are mostly zero
+        if isinstance(x, Tensor) and x.is_floating_point():
+            self.seen[place] = True
+            self.taken[place].append(self._take(x.detach()))

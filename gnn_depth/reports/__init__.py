@@ -3,5 +3,6 @@
 from gnn_depth.reports.curves import curves
 from gnn_depth.reports.errors import ReportError, ReportWarning
 from gnn_depth.reports.load import load
+from gnn_depth.reports.measures import measures
 
-__all__ = ["ReportError", "ReportWarning", "curves", "load"]
+__all__ = ["ReportError", "ReportWarning", "curves", "load", "measures"]

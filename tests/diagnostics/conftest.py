@@ -3,6 +3,7 @@ import logging
 import lightning as L
 import pytest
 import torch
+from lightning.pytorch.loggers import TensorBoardLogger
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -59,9 +60,9 @@ def chain(**options):
 
 
 def values(callback):
-    """Steps, hidden norms and parameter norms, not as logarithms."""
-    hidden, parameters = callback.sink.measurements()
-    return hidden.steps, 10**hidden.values, 10**parameters.values
+    """Steps and both quantities, hidden norms and parameter norms for example, not as logarithms."""
+    first, second = callback.sink.measurements()
+    return first.steps, 10**first.values, 10**second.values
 
 
 @pytest.fixture
@@ -78,10 +79,27 @@ def make_trainer(tmp_path):
 def measure(make_trainer):
     """Train a chain and return its callback."""
 
-    def run(module=None, x=None, batch_size=20, cadence=None, callbacks=(), **options):
-        callback = GradientNorms("rounds.*", **(cadence or {}))
+    def run(module=None, x=None, batch_size=20, cadence=None, callbacks=(), kind=GradientNorms, **options):
+        callback = kind("rounds.*", **(cadence or {}))
         trainer = make_trainer([callback, *callbacks], **options)
         trainer.fit(module or chain(), loader(rows() if x is None else x, batch_size))
         return callback
+
+    return run
+
+
+@pytest.fixture
+def board(tmp_path):
+    return TensorBoardLogger(tmp_path, name="run", version="")
+
+
+@pytest.fixture
+def fit(make_trainer):
+    """Train a chain with some callbacks and return the trainer."""
+
+    def run(*callbacks, **options):
+        trainer = make_trainer(list(callbacks), **options)
+        trainer.fit(chain(), loader(rows(), 20))
+        return trainer
 
     return run

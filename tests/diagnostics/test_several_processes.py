@@ -1,4 +1,4 @@
-"""Norms of two real processes are those of one on the same examples."""
+"""What several real processes measure is what one measures on the examples of all."""
 
 import os
 import subprocess
@@ -7,63 +7,53 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from tests.diagnostics.conftest import chain, rows, values
+from tests.diagnostics.several import CALLBACKS, SCENARIOS, measured
 
 SCRIPT = """
 import sys
 from pathlib import Path
 
-import lightning as L
 import numpy as np
 import torch
 
-from gnn_depth.diagnostics import GradientNorms
-from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.several import SCENARIOS, measured
 
-
-class Shared:
-    shared = True
-
-    def __iter__(self):
-        return iter([[rows()]])
-
-    def __len__(self):
-        return 1
-
-
-for name, batches in (("shards", loader(rows(), 5)), ("shared", Shared())):
-    callback = GradientNorms("rounds.*")
-    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
-    L.Trainer(
-        callbacks=[callback], accelerator="cpu", devices=2, strategy="ddp", max_epochs=2, **quiet,
-        accumulate_grad_batches=2 if name == "shards" else 1,
-    ).fit(chain(), batches)
-    steps, hidden, parameters = values(callback)
-    rank = torch.distributed.get_rank()
-    np.savez(Path(sys.argv[1]) / f"{name}_{rank}.npz", steps=steps, hidden=hidden, parameters=parameters)
+folder, processes = Path(sys.argv[1]), int(sys.argv[2])
+for name in SCENARIOS:
+    found = measured(name, devices=processes, strategy="ddp")
+    np.savez(folder / f"{name}_{torch.distributed.get_rank()}.npz", **found)
+measured("nodes", devices=processes, strategy="ddp", fail=processes - 1)
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two")
-    (folder / "two.py").write_text(SCRIPT)
+@pytest.fixture(scope="module", params=[2, 3])
+def several(request, tmp_path_factory):
+    """A folder of what each process measured, and how many there were. In the end one of them fails."""
+    folder = tmp_path_factory.mktemp("several")
+    (folder / "several.py").write_text(SCRIPT)
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-W", "ignore", str(folder / "two.py"), str(folder)]
+    command = [sys.executable, "-W", "ignore", str(folder / "several.py"), str(folder), str(request.param)]
+    # A process that waits for one that failed would wait for half an hour.
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder
+    return folder, request.param, done
 
 
-# Of parts each process sees every second row, five at a time, and two such batches make a step: all twenty rows.
-@pytest.mark.parametrize("name", ["shards", "shared"])
-def test_two_processes_measure_what_one_does(folder, measure, name):
-    torch.manual_seed(0)
-    steps, hidden, parameters = values(measure(chain(), rows(), max_epochs=2))
-    for rank in (0, 1):
-        found = np.load(folder / f"{name}_{rank}.npz")
-        assert found["steps"].tolist() == steps.tolist() == [0, 1]
-        assert found["hidden"] == pytest.approx(hidden, rel=1e-10)
-        assert found["parameters"] == pytest.approx(parameters, rel=1e-10)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_processes_measure_what_one_does(several, name):
+    folder, processes, done = several
+    expected = measured(name, parts=processes)
+    assert len(expected) == 1 + 2 * len(CALLBACKS)
+    for rank in range(processes):
+        path = folder / f"{name}_{rank}.npz"
+        assert path.exists(), done.stderr
+        found = np.load(path)
+        for quantity, values in expected.items():
+            assert np.isfinite(values).any(), quantity
+            np.testing.assert_allclose(found[quantity], values, rtol=1e-6, err_msg=f"{quantity} of process {rank}")
+
+
+def test_a_process_that_fails_ends_the_others_and_is_heard(several):
+    _, processes, done = several
+    assert done.returncode != 0
+    assert f"process {processes - 1} has had enough" in done.stderr

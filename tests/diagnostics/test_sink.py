@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from lightning.pytorch.loggers import CSVLogger
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, sink
+from gnn_depth.diagnostics.sink import Quantity
 from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made, scalars
 
 HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"
 
@@ -22,16 +23,6 @@ class Raise(L.Callback):
     def on_train_batch_end(self, trainer, *args):
         if trainer.global_step == self.step:
             raise self.error
-
-
-@pytest.fixture
-def board(tmp_path):
-    return TensorBoardLogger(tmp_path, name="run", version="")
-
-
-def scalars(folder):
-    events = EventAccumulator(str(folder)).Reload()
-    return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"] if tag.startswith("gradient_norm/")}
 
 
 def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):
@@ -145,3 +136,41 @@ def test_two_callbacks_that_would_write_the_same_files_are_refused(make_trainer,
 def test_an_exact_zero_is_kept_as_minus_infinity(measure, board, tmp_path):
     measure(chain(factor=0.0), logger=board)
     assert np.isneginf(measurements.load(tmp_path / "run", HIDDEN).values).all()
+
+
+def test_values_with_signs_are_kept_as_they_are_beside_logarithms(fit, board, tmp_path):
+    callback = Made(MIXED, SIGNED, POSITIVE)
+    fit(callback, logger=board, max_epochs=2)
+    with np.errstate(divide="ignore"):
+        expected = {"signed": np.array(MIXED)[:, 0], "size": np.log10(np.array(MIXED)[:, 1])}
+    for measured in callback.kept.measurements():
+        saved = measurements.load(tmp_path / "run", measured.name)
+        assert saved.log10 == measured.log10 == (measured.name == "size")
+        np.testing.assert_array_equal(saved.values, expected[measured.name])
+        np.testing.assert_array_equal(measured.values, expected[measured.name])
+
+
+def test_a_resumed_training_keeps_signs_and_logarithms(fit, make_trainer, tmp_path):
+    first, second = Made(MIXED, SIGNED, POSITIVE), Made(MIXED, SIGNED, POSITIVE)
+    trainer = fit(first, max_epochs=1)
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    resumed = make_trainer([second], max_epochs=2)
+    resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    whole = Made(MIXED, SIGNED, POSITIVE)
+    fit(whole, max_epochs=2)
+    for ours, expected in zip(second.kept.measurements(), whole.kept.measurements(), strict=True):
+        np.testing.assert_array_equal(ours.values, expected.values)
+
+
+def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
+    fit(Made(MIXED, SIGNED, POSITIVE), logger=board, max_epochs=2)
+    points = {tag: [event.step for event in curve] for tag, curve in scalars(tmp_path / "run", "made/").items()}
+    assert points == {
+        **{"made/signed/layer_001": [0, 1], "made/signed/layer_002": [0, 1], "made/signed/layer_003": [1]},
+        **{"made/size_log10/layer_001": [1], "made/size_log10/layer_002": [0], "made/size_log10/layer_003": [0, 1]},
+    }
+
+
+def test_a_product_is_one_of_logarithms():
+    with pytest.raises(AssertionError, match="the product of logarithms only"):
+        Quantity("signed", "made/signed", "c", product=True, log10=False)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnn_depth.diagnostics import spread as spread_module
 from gnn_depth.diagnostics.spread import Spread
 
 CLOSE = {"rtol": 1e-12, "atol": 0.0}
@@ -167,6 +168,30 @@ def test_rows_stay_what_they_are_and_have_no_gradients_here():
         assert torch.equal(rows, before)
         assert not spread.centred.requires_grad
         assert not spread.mean.requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_rows_that_do_not_fit_into_the_workspace_are_looked_at_in_parts(monkeypatch, dtype):
+    rows = (torch.randn(50, 7) + 3).to(dtype)
+    whole = Spread.of(rows)
+    for room in (5, 7, 100, 343):  # narrower than a row, one row, 14 of them, all but one
+        monkeypatch.setattr(spread_module, "CHUNK", room)
+        assert_same(Spread.of(rows), whole)
+    for strided in (rows.t().contiguous().t(), rows.repeat(1, 2)[:, :7]):
+        assert_same(Spread.of(strided), whole)
+
+
+def test_matrices_side_by_side_have_the_root_mean_squares_of_mu_and_of_norms():
+    matrices = [torch.randn(6, 3, dtype=torch.float64) * size + size for size in (1e-3, 1.0, 50.0)]
+    spreads = [Spread.of(matrix) for matrix in matrices]
+    expected = Spread.of(torch.cat(matrices, 1) / 3**0.5)
+    beside = Spread.stack(spreads).abreast()
+    assert_same(beside, expected)
+    norms = torch.stack([matrix.norm() for matrix in matrices])
+    torch.testing.assert_close(beside.square.sqrt() * beside.scale, norms.square().mean().sqrt(), **CLOSE)
+    same = Spread.stack([spreads[1], spreads[1]]).abreast()
+    assert_same_mu(same, spreads[1])
+    assert same.count == 6
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3, 4), ()])

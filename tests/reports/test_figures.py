@@ -290,6 +290,31 @@ def test_layers_have_start_end_and_all_between(tmp_path):
     assert lines["start"].style == lines["end"].style
 
 
+@pytest.mark.parametrize(("when", "place"), [("start", 0), ("end", -1)])
+def test_layers_at_one_time_are_medians_between_all_seeds(tmp_path, when, place):
+    made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
+    for seed, measure in enumerate(made):
+        make_run(tmp_path, {"norm": "gat"}, seed, measures=[measure])
+    drawn = layers(load(tmp_path), when=when)
+    (line,) = drawn.panels[0].lines
+    assert line.part == "whole"
+    for layer in range(5):
+        values = [one.values[place, layer] for one in made]
+        assert line.y[layer] == pytest.approx(statistics.median(values))
+        assert (line.bands[0].low[layer], line.bands[0].high[layer]) == (min(values), max(values))
+    assert f"At the {'first' if when == 'start' else 'last'} measured step." in drawn.caption
+
+
+def test_layers_of_one_run_at_one_time_have_no_band_and_gaps_where_nothing_is_finite(tmp_path):
+    values = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
+    make_run(tmp_path, {"activation": "relu"}, measures=[Measurement("mu", np.arange(2), values)])
+    drawn = layers(load(tmp_path), when="start")
+    (line,) = drawn.panels[0].lines
+    np.testing.assert_array_equal(line.y, [1, np.nan, 3])
+    assert not line.bands
+    assert "Not finite: 1 of 3 values." in drawn.caption
+
+
 def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
     made = [balance(0), balance(1)]
     for seed, measure in enumerate(made):
@@ -371,6 +396,27 @@ def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
     assert np.isnan(cloud.colour[2])
     mean = scatter(load(tmp_path), at=["mean", "last"]).panels[0].clouds[0]
     assert mean.x[0] == pytest.approx(similarity("hidden", 5).values[-1].mean())
+
+
+@pytest.mark.parametrize(("name", "place"), [("gradient_similarity", 0), ("representation_similarity", -1)])
+def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path, name, place):
+    for seed in range(3):
+        make_run(
+            tmp_path, {"norm": "gat"}, seed, None if seed == 2 else 0.5 + seed / 10, measures=[similarity(name, seed)]
+        )
+    frame = load(tmp_path)
+    drawn = scatter(frame)
+    (cloud,) = drawn.panels[0].clouds
+    assert cloud.x.tolist() == [similarity(name, seed).values[-1, place] for seed in range(3)]
+    assert cloud.y[:2].tolist() == [pytest.approx(50), pytest.approx(60)]
+    assert np.isnan(cloud.y[2])
+    assert drawn.colour is None
+    assert "not finite: 1 of 3 runs." in drawn.caption
+    assert scatter(frame, [name], at=["mean"]).panels[0].clouds[0].x[0] == pytest.approx(
+        similarity(name, 0).values[-1].mean()
+    )
+    with pytest.raises(ReportError, match="1 of them at 2 do not fit"):
+        scatter(frame, [name], at=["first", "last"])
 
 
 def test_points_that_are_not_finite_are_counted(tmp_path):

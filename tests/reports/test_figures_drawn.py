@@ -230,6 +230,17 @@ def test_points_have_the_colours_of_their_values_and_stay_open_without_one(cloud
     assert (coloured.showlegend, blank.showlegend) == (True, False)
 
 
+def test_points_without_a_scale_have_the_colours_of_their_clouds(clouds):
+    plain = Clouds(clouds.x, clouds.y, None, clouds.panels, "layer")
+    figure = draw(plain)
+    (points,) = (part for part in figure.axes[0].collections if isinstance(part, PathCollection))
+    assert to_hex(points.get_facecolor()[0]).upper() == style.COLOURS[0]
+    assert points.get_offsets().filled(NAN)[[0, 2]].tolist() == [[1, 4], [3, 6]]
+    assert len(figure.axes) == 1, "no colour bar"
+    (trace,) = to_plotly(plain).data
+    assert (list(trace.x), trace.marker.color) == ([1, 2, 3], style.COLOURS[0])
+
+
 def test_legend_and_caption_lie_below_the_panels_and_inside_the_figure(any_chart):
     figure = draw(any_chart, "A title")
     figure.canvas.draw()

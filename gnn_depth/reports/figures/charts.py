@@ -130,11 +130,11 @@ class CloudPanel:
 
 @dataclass(frozen=True, eq=False)
 class Clouds:
-    """Panels of scattered points with shared axes and one colour scale."""
+    """Panels of scattered points with shared axes and one colour scale; without one, clouds differ in their colour."""
 
     x: Axis
     y: Axis
-    colour: Axis
+    colour: Axis | None
     panels: tuple[CloudPanel, ...]
     legend: str = ""
     caption: str = ""

@@ -3,8 +3,9 @@
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,13 @@ class Measured:
         """Mean over neurons, shape (runs, T, layers)."""
         with quiet():
             return np.nanmean(self.values, axis=3)
+
+    def at(self, when: Literal["start", "end"]) -> "Measured":
+        """The first or the last step alone that each run measured."""
+        runs, count = self.reached.shape
+        place = self.reached.argmax(axis=1) if when == "start" else count - 1 - self.reached[:, ::-1].argmax(axis=1)
+        values = self.values[np.arange(runs), place][:, None]
+        return replace(self, steps=self.steps[:1], values=values, reached=np.ones((runs, 1), dtype=bool))
 
     @property
     def early(self) -> int:
@@ -102,14 +110,21 @@ def choose(frame: pd.DataFrame, said: Sequence[str], count: int = 1) -> list[str
     return chosen
 
 
-def read(found: Sequence[Group], name: str) -> tuple[list[tuple[Group, Measured]], str]:
+def read(
+    found: Sequence[Group], name: str, when: Literal["both", "start", "end"] = "both"
+) -> tuple[list[tuple[Group, Measured]], str]:
     """One measure of every group of runs that has it, and sentences about what is not there.
+
+    Args:
+        found: Groups of runs.
+        name: Name of the measure.
+        when: Whether the first or the last step of each run is read alone.
 
     Raises:
         ReportError: A file is damaged, or the measure is not the same thing in all runs.
     """
     each = [(group, measured(group.runs["folder"], name)) for group in found]
-    made = [(group, one) for group, one in each if one is not None]
+    made = [(group, one if when == "both" else one.at(when)) for group, one in each if one is not None]
     if len({one.label for _, one in made}) > 1:
         raise ReportError(f"measure {name!r} has several units: {', '.join(sorted({one.label for _, one in made}))}.")
     without = sum(len(group.runs) for group in found) - sum(len(one.folders) for _, one in made)

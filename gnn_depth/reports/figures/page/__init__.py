@@ -108,7 +108,8 @@ def to_plotly(chart: Chart) -> Figure:
 def _legend(chart: Chart) -> dict[str, object]:
     """Where the legend is: to the right of everything, a colour bar too."""
     title = "" if isinstance(chart, Maps) else chart.legend
-    return {"title": {"text": html.escape(title)}, "tracegroupgap": 0, "x": 1.02 if isinstance(chart, Lines) else 1.13}
+    bar = isinstance(chart, Maps) or (not isinstance(chart, Lines) and chart.colour is not None)
+    return {"title": {"text": html.escape(title)}, "tracegroupgap": 0, "x": 1.13 if bar else 1.02}
 
 
 def _axes(figure: Figure, chart: Chart, columns: int, count: int) -> None:

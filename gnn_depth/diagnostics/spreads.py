@@ -1,0 +1,98 @@
+"""The spreads of what enters every layer, from all batches of a step and all processes."""
+
+from collections.abc import Sequence
+
+import lightning as L
+import torch
+from jaxtyping import Float
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from torch import Tensor
+
+from gnn_depth.diagnostics.spread import Spread
+from gnn_depth.diagnostics.watch import InputGradients, Inputs
+
+
+def spread_of(x: Tensor) -> Spread:
+    """The spread of the rows of a tensor: all its dimensions but the last count them."""
+    return Spread.of(_rows(x.to_dense() if x.layout != torch.strided else x))
+
+
+class Spreads:
+    """The spread of each layer over a step: its batches are parts of one, and so are those of all processes.
+
+    What is exchanged is one tensor a step, and in the first one the width of the widest layer, as a process may have
+    nothing of it. Where all processes have the same batch (a loader whose attribute ``shared`` is true) its nodes count
+    once, and mu and norms are the root mean squares over the processes, which may differ by their dropout.
+    """
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def of_states(self, trainer: L.Trainer, states: Inputs) -> Spread:
+        """Spreads of what was taken by :func:`spread_of`, stacked by layer; a layer that was not seen has no rows."""
+        return self._joined(trainer, states.taken)
+
+    def of_gradients(self, trainer: L.Trainer, gradients: InputGradients) -> Spread:
+        """Spreads of the gradients of the mean loss of all processes; zero where no loss depends on a state."""
+        parts = [
+            [*taken, *(spread_of(torch.zeros(shape, device=trainer.strategy.root_device)) for shape in without)]
+            for taken, without in zip(gradients.taken, gradients.without, strict=True)
+        ]
+        spread = self._joined(trainer, parts)
+        factor = loss_scale(trainer, spread.scale[0]).reciprocal()
+        return spread.times(factor if is_shared(trainer) else factor / trainer.world_size)
+
+    def _joined(self, trainer: L.Trainer, parts: Sequence[Sequence[Spread]]) -> Spread:
+        """One spread a layer, of all its parts here and in other processes."""
+        device = trainer.strategy.root_device
+        layers = [
+            part[0] if len(part) == 1 else Spread.stack(part).merged() if part else Spread.empty(0, device)
+            for part in parts
+        ]
+        if trainer.world_size == 1:
+            return Spread.stack(layers)
+        width = self._agreed(trainer, max(layer.mean.shape[-1] for layer in layers))
+        gathered = trainer.strategy.all_gather(Spread.stack(layers, width).pack())
+        everywhere = Spread.unpack(gathered, len(layers))
+        return everywhere.abreast() if is_shared(trainer) else everywhere.merged()
+
+    def _agreed(self, trainer: L.Trainer, width: int) -> int:
+        """The width of the widest layer in any process."""
+        if not self._width:
+            widest = torch.tensor(width, device=trainer.strategy.root_device)
+            self._width = int(trainer.strategy.reduce(widest, reduce_op="max"))
+        if width > self._width:
+            raise MisconfigurationException(
+                f"a layer's input is {width} wide, and in the first step that was measured none was wider than "
+                f"{self._width}: processes could not be compared."
+            )
+        return self._width
+
+
+def is_shared(trainer: L.Trainer) -> bool:
+    """Whether all processes train on the same batches, not on parts of them."""
+    return bool(getattr(trainer.train_dataloader, "shared", False))
+
+
+def loss_scale(trainer: L.Trainer, like: Tensor) -> Tensor:
+    """What mixed precision multiplies the loss by, on the device: to ask for it as a number waits for the device."""
+    scaler = getattr(trainer.precision_plugin, "scaler", None)
+    one = torch.ones_like(like)
+    return one if scaler is None else scaler.scale(one)
+
+
+def _rows(x: Tensor) -> Tensor:
+    if x.ndim == 2:
+        return x
+    return x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)
+
+
+def unless_unseen(spread: Spread, values: Float[Tensor, "*quantities layers"]) -> Float[Tensor, "*quantities layers"]:
+    """Values of each layer, and NaN where it has no rows."""
+    return torch.where(spread.count > 0, values, torch.nan)
+
+
+def last_seen(count: Float[Tensor, "layers"], values: Float[Tensor, "layers"]) -> Float[Tensor, "1"]:
+    """The value of the last layer that has rows, without asking the device which one that is."""
+    place = ((count > 0) * torch.arange(1, len(count) + 1, device=count.device)).argmax(keepdim=True)
+    return values.index_select(0, place)

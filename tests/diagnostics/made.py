@@ -1,0 +1,40 @@
+"""Values that were never measured, for the tests of where they go."""
+
+import lightning as L
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from gnn_depth.diagnostics.sink import Quantity, Sink
+
+
+class Made(L.Callback):
+    """Values that are made up, a row for each step."""
+
+    def __init__(self, made, *quantities):
+        self.made, self.kept = torch.as_tensor(made, dtype=torch.float64), Sink(quantities)
+
+    def setup(self, trainer, pl_module, stage):
+        self.kept.open(range(1, self.made.shape[-1] + 1))
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if trainer.global_step <= len(self.made):
+            self.kept.add(trainer, trainer.global_step - 1, self.made[trainer.global_step - 1])
+
+    def on_train_end(self, trainer, pl_module):
+        self.kept.close(trainer)
+
+    def state_dict(self):
+        return self.kept.state_dict()
+
+    def load_state_dict(self, state_dict):
+        self.kept.load_state_dict(state_dict)
+
+
+SIGNED, POSITIVE = Quantity("signed", "made/signed", "c", log10=False), Quantity("size", "made/size_log10", "s")
+# Steps x quantities x layers.
+MIXED = [[[-2.0, 0.0, float("inf")], [0.0, 10.0, 1e-300]], [[3.0, -1e-30, 5.0], [1.0, float("nan"), 100.0]]]
+
+
+def scalars(folder, prefix="gradient_norm/"):
+    events = EventAccumulator(str(folder)).Reload()
+    return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"] if tag.startswith(prefix)}

@@ -1,0 +1,142 @@
+"""Trainings that several processes share, and the one on the examples of all: what callbacks measure in them."""
+
+import lightning as L
+import torch
+from torch_geometric.nn import GCNConv
+
+from gnn_depth.data import TreeNeighborsMatch
+from gnn_depth.diagnostics import (
+    FirstFailure,
+    GradientExpansion,
+    GradientNorms,
+    GradientSimilarity,
+    RepresentationSimilarity,
+)
+from gnn_depth.nn.layers import GAT
+from gnn_depth.nn.skips import Residual
+from gnn_depth.training import NodeClassifier
+from tests.diagnostics.conftest import chain, rows, values
+
+SCENARIOS = ("rows", "shared", "nodes", "trees")
+CALLBACKS = (GradientNorms, GradientSimilarity, GradientExpansion, RepresentationSimilarity)
+WIDTH, STEPS = 3, 3
+
+
+class Nodes(L.LightningModule):
+    """A foreign model of nodes and edges; its loss is the mean over the parts of a batch of the mean of each."""
+
+    def __init__(self, fail=None):
+        super().__init__()
+        torch.manual_seed(0)
+        self.enter = torch.nn.Linear(WIDTH, WIDTH)
+        self.rounds = torch.nn.ModuleList(GCNConv(WIDTH, WIDTH) for _ in range(4))
+        self.fail = fail
+        self.double()
+
+    def training_step(self, batch, batch_idx):
+        if self.fail == self.global_rank and self.global_step == 1:
+            raise RuntimeError(f"process {self.fail} has had enough")
+        x, edges, weights = batch
+        x = self.enter(x)
+        for layer in self.rounds:
+            x = x + torch.tanh(layer(x, edges))
+        return (x.square().sum(1) * weights).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class Parts:
+    """A loader whose process gets one of the parts of each step, and a lone process the parts of all in one graph.
+
+    The parts have other nodes each, the last step has fewer, and in the second step the last part has none.
+    """
+
+    def __init__(self, parts, rank=None):
+        self.parts, self.rank = parts, rank
+
+    def __len__(self):
+        return STEPS
+
+    def __iter__(self):
+        for step in range(STEPS):
+            graphs = [self.graph(step, part) for part in range(self.parts)]
+            yield graphs[self.rank] if self.rank is not None else self.union(graphs)
+
+    def graph(self, step, part):
+        count = 0 if (step, part) == (1, self.parts - 1) else (2 if step == STEPS - 1 else 9) + part
+        draws = torch.Generator().manual_seed(100 * step + part)
+        x = torch.randn(count, WIDTH, generator=draws, dtype=torch.float64)
+        edges = torch.randint(max(count, 1), (2, 2 * count), generator=draws)
+        return x, edges, torch.full((count,), 1 / max(count, 1), dtype=torch.float64)
+
+    def union(self, graphs):
+        starts = torch.tensor([0, *(len(x) for x, _, _ in graphs)]).cumsum(0)
+        edges = torch.cat([edges + start for (_, edges, _), start in zip(graphs, starts)], 1)
+        return torch.cat([x for x, _, _ in graphs]), edges, torch.cat([w for _, _, w in graphs]) / self.parts
+
+
+class Whole:
+    """A loader of one batch that all processes have."""
+
+    shared = True
+
+    def __iter__(self):
+        return iter([[rows(18)]])
+
+    def __len__(self):
+        return 1
+
+
+class Rows(Whole):
+    """Parts of the same rows, in two batches that make a step."""
+
+    shared = False
+
+    def __init__(self, parts, rank=None):
+        self.parts, self.rank = parts, rank
+
+    def __iter__(self):
+        halves = rows(36).split(18)
+        return iter([[half if self.rank is None else half[self.rank :: self.parts]] for half in halves])
+
+    def __len__(self):
+        return 2
+
+
+class Loaders(L.LightningDataModule):
+    def __init__(self, kind, parts):
+        super().__init__()
+        self.kind, self.parts = kind, parts
+
+    def train_dataloader(self):
+        return self.kind(self.parts, self.trainer.global_rank if self.trainer.world_size > 1 else None)
+
+
+def measured(name, devices=1, strategy="auto", parts=None, fail=None):
+    """Steps and values of all callbacks in a training."""
+    pattern = "stack.layers.*" if name == "trees" else "rounds.*"
+    callbacks = [kind(pattern) for kind in CALLBACKS]
+    failure = FirstFailure(pattern, smoothed=0.999999, expanded=1.0001)
+    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+    trainer = L.Trainer(
+        **quiet, callbacks=[*callbacks, failure], accelerator="cpu", devices=devices, strategy=strategy, max_epochs=1,
+        accumulate_grad_batches=2 if name == "rows" else 1, use_distributed_sampler=False,
+        limit_val_batches=0, limit_train_batches=4 if name == "trees" else None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    if name == "shared":
+        trainer.fit(chain(), Whole())
+    elif name == "trees":
+        parts = {"layer": GAT, "skip": Residual, "num_layers": 3, "hidden_channels": 4, "encoder": "embedding"}
+        data = TreeNeighborsMatch(depth=2, batch_size=6, passes=1)
+        trainer.fit(NodeClassifier(data.num_features, data.num_classes, **parts).double(), datamodule=data)
+    else:
+        data = Loaders(Rows if name == "rows" else Parts, parts or devices)
+        trainer.fit(chain() if name == "rows" else Nodes(fail), datamodule=data)
+    found = {"steps": values(callbacks[0])[0]}
+    for callback in callbacks:
+        first, second = values(callback)[1:]
+        found |= {f"{type(callback).__name__}_0": first, f"{type(callback).__name__}_1": second}
+    assert failure.findings()
+    return found

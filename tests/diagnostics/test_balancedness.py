@@ -1,0 +1,256 @@
+"""What is measured of balance is right, whatever stands between the loss and the optimizer's step."""
+
+import copy
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.plugins import MixedPrecision
+from torch.optim import SGD, Adam
+
+from gnn_depth import measurements
+from gnn_depth.cli import main
+from gnn_depth.diagnostics import Balancedness
+from gnn_depth.diagnostics.balance import defect, imbalance, size
+from gnn_depth.nn.inits import BalancedOrthogonal, DefaultInit, Xavier
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
+from gnn_depth.training import NodeClassifier
+from tests.diagnostics.test_own_stacks import TinyDouble
+from tests.training.conftest import Several, Tiny
+
+PLAIN = partial(GATv2, share_weights=True, bias=False)
+BARE = {"num_layers": 4, "hidden_channels": 6, "encoder": "none", "decoder": "none"}
+STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
+
+
+def model(layer=PLAIN, init=None, optimizer=None, **options):
+    torch.manual_seed(0)
+    optimizer = optimizer or partial(SGD, lr=0.1)
+    return NodeClassifier(4, 2, layer, init=init or Xavier(), optimizer=optimizer, **(BARE | options)).double()
+
+
+@pytest.fixture
+def watch(make_trainer):
+    """Train a model and return its callback."""
+
+    def run(module=None, data=None, loader=None, options=None, **trainer):
+        callback = Balancedness(**(options or {}))
+        made = make_trainer([callback], **({"max_epochs": 3, "num_sanity_val_steps": 0} | trainer))
+        if loader is None:
+            made.fit(module or model(), datamodule=data or TinyDouble())
+        else:
+            made.fit(module or model(), loader, Several(TinyDouble(), 1))
+        return callback
+
+    return run
+
+
+def values(callback):
+    """All measures by their names, those that are shown as logarithms as they are."""
+    return {m.name: 10**m.values if m.log10 else m.values for m in callback.sink.measurements()}
+
+
+def same(one, other, rel=1e-10):
+    ours, theirs = values(one), values(other)
+    for name in ours:
+        assert ours[name] == pytest.approx(theirs[name], rel=rel, abs=1e-14, nan_ok=True), name
+
+
+def by_hand(module, batch):
+    """What a step shows, by differentiating with respect to the parameters themselves."""
+    loss = F.cross_entropy(module(batch)[batch.train_mask], batch.y[batch.train_mask])
+    parameters = list(module.parameters())
+    gradients = dict(zip(parameters, torch.autograd.grad(loss, parameters)))
+    laws = {"c": [imbalance(link) for link in module.stack.links()]}
+    laws["delta"] = [defect(link, gradients.get) for link in module.stack.links()]
+    shown = {
+        f"balance_{law}_{name}": [of(neurons.numpy()) for neurons in each]
+        for law, each in laws.items()
+        for name, of in zip(STATISTICS, (np.mean, *(partial(np.quantile, q=q) for q in (0, 0.25, 0.5, 0.75, 1))))
+    }
+    for kind, name in (("weights", "incoming"), ("attention", "attention")):
+        of = [getattr(layer.weight_chain(), name)[0] for layer in module.stack.layers]
+        shown[f"balance_gradient_{kind}"] = [(gradients[p].norm() / p.norm()).item() for p in of]
+    return shown
+
+
+def test_every_step_shows_what_is_found_by_hand(watch):
+    module = model()
+    by_foot, batch = copy.deepcopy(module), TinyDouble().batch
+    found = values(watch(module))
+    optimizer = SGD(by_foot.parameters(), lr=0.1)
+    for step in range(3):
+        for name, expected in by_hand(by_foot, batch).items():
+            shown = found[name][step][: len(expected)]
+            assert shown == pytest.approx(expected, rel=1e-9, abs=1e-14), name
+        optimizer.zero_grad()
+        F.cross_entropy(by_foot(batch)[batch.train_mask], batch.y[batch.train_mask]).backward()
+        optimizer.step()
+    assert np.isnan(found["balance_c_mean"][:, 3]).all()  # what leaves the last layer is no neuron
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("optimizer", [partial(SGD, lr=0.1), partial(Adam, lr=0.01)])
+def test_delta_is_zero_all_through_a_training(watch, dtype, tolerance, optimizer):
+    module = model(partial(GAT, heads=2), optimizer=optimizer, encoder="linear", decoder="linear").to(dtype)
+    callback = watch(module, TinyDouble() if dtype == torch.float64 else Tiny(), max_epochs=20)
+    found = values(callback)
+    assert callback.sink.layers.tolist() == [0, 1, 2, 3, 4]
+    largest = max(size(link).max().item() for link in module.stack.links())
+    for name in ("min", "max"):
+        assert np.abs(found[f"balance_delta_{name}"]).max() < tolerance * largest
+    assert np.nanmax(found["balance_gradient_weights"]) > 1e-4  # there was something to add up
+
+
+def test_balance_stays_the_better_the_smaller_the_steps(watch):
+    def drift(rate, steps):
+        found = values(watch(model(init=BalancedOrthogonal(), optimizer=partial(SGD, lr=rate)), max_epochs=steps))
+        assert np.nanmax(np.abs(found["balance_c_max"][0])) < 1e-6  # drawn in float32
+        return np.nanmax(np.abs([found["balance_c_max"][-1], found["balance_c_min"][-1]]))
+
+    assert drift(0.01, 41) < 0.2 * drift(0.1, 5)  # the same time, and an error of first order in the step
+
+
+def test_clipping_comes_after_the_measurement(watch):
+    free, clipped = (values(watch(max_epochs=1, gradient_clip_val=bound)) for bound in (None, 1e-6))
+    for name in free:
+        assert np.array_equal(free[name], clipped[name], equal_nan=True)
+
+
+def test_batches_that_are_accumulated_are_measured_as_the_one_that_they_make(watch):
+    parts = watch(loader=Several(TinyDouble(), 2), accumulate_grad_batches=2)
+    same(parts, watch(loader=Several(TinyDouble(), 1)))
+    assert parts.sink.measurements()[0].steps.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_the_scale_of_mixed_precision_is_taken_out(watch, fused):
+    plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**9))
+    full = values(watch(model().float(), Tiny(), max_epochs=1))
+    half = values(
+        watch(model(optimizer=partial(SGD, lr=0.1, fused=fused)).float(), Tiny(), max_epochs=1, plugins=plugin)
+    )
+    name = "balance_gradient_weights"
+    assert half[name] == pytest.approx(full[name], rel=2e-2)
+    largest = np.nanmax(full[name])
+    assert np.nanmax(np.abs(half["balance_delta_max"])) < 0.02 * largest  # scaled it would be ten times as large
+
+
+def test_a_training_goes_as_it_goes_without_being_watched(watch, make_trainer):
+    watched, alone = model(), model()
+    watch(watched)
+    make_trainer([], max_epochs=3, num_sanity_val_steps=0).fit(alone, datamodule=TinyDouble())
+    for ours, theirs in zip(watched.parameters(), alone.parameters()):
+        assert torch.equal(ours, theirs)
+
+
+def test_layers_without_attention_and_parameters_that_rest_have_their_numbers(watch):
+    module = model(GCN)
+    module.stack.layers[1].lin.weight.requires_grad_(False)
+    found = values(watch(module))
+    assert np.isnan(found["balance_gradient_attention"]).all()
+    assert (found["balance_gradient_weights"][:, 1] == 0).all()
+    assert np.isfinite(found["balance_gradient_weights"]).all()
+
+
+def test_relative_norms_are_infinite_while_attention_is_zero_and_its_gradient_is_not(watch):
+    found = values(watch(model(init=BalancedOrthogonal())))["balance_gradient_attention"]
+    assert np.isposinf(found[0]).all()
+    assert np.isfinite(found[1:]).all()
+
+
+def test_changed_parameters_are_counted_by_layer_and_kind(watch, tmp_path):
+    module = model(init=BalancedOrthogonal())
+    before = copy.deepcopy(module)
+    callback = watch(module, options={"changed": 0.01}, max_epochs=30)
+    found = callback.findings()["changed"]
+    assert found.pop("by_more_than") == 0.01
+    for kind, name in (("weights", "incoming"), ("attention", "attention")):
+        for layer, (new, old) in enumerate(zip(module.stack.layers, before.stack.layers)):
+            (new,), (old,) = (getattr(one.weight_chain(), name) for one in (new, old))
+            pairs = zip(new.flatten().tolist(), old.flatten().tolist())
+            moved = [abs(after - first) > 0.01 * abs(first) for after, first in pairs]
+            assert found[kind][layer] == sum(moved) / len(moved)
+    assert 0 < found["weights"][0] < 1
+    assert found["attention"][:3] == [1, 1, 1]  # they began at zero
+    assert Balancedness().findings() == {}
+
+
+def test_every_neuron_is_kept_where_that_is_asked_for(watch, tmp_path):
+    callback = watch(options={"neurons": True, "every_n_steps": 2}, max_epochs=4)
+    c, delta = callback.of_neurons.measurements()
+    found = values(callback)
+    assert (c.name, delta.name, c.values.shape, c.layers.tolist()) == (
+        "balance_c",
+        "balance_delta",
+        (3, 3, 6),
+        [1, 2, 3],
+    )
+    assert c.values.mean(2) == pytest.approx(found["balance_c_mean"][:, :3], rel=1e-5)
+    assert np.quantile(c.values, 0.25, axis=2) == pytest.approx(found["balance_c_q1"][:, :3], rel=1e-5)
+    assert watch().of_neurons.measurements() == []
+
+
+def test_a_resumed_training_goes_on_with_what_was_measured(make_trainer, tmp_path):
+    def fit(epochs, path=None):
+        module, callback = model(), Balancedness(neurons=True)
+        trainer = make_trainer([callback], max_epochs=epochs, num_sanity_val_steps=0)
+        trainer.fit(module, datamodule=TinyDouble(), ckpt_path=path, weights_only=False if path else None)
+        return trainer, callback
+
+    trainer, _ = fit(3)
+    trainer.save_checkpoint(tmp_path / "half.ckpt")
+    (_, resumed), (_, whole) = fit(6, tmp_path / "half.ckpt"), fit(6)
+    same(resumed, whole)
+    for ours, theirs in zip(resumed.of_neurons.measurements(), whole.of_neurons.measurements()):
+        assert ours.steps.tolist() == theirs.steps.tolist() == list(range(6))
+        assert ours.values == pytest.approx(theirs.values, nan_ok=True)
+    assert resumed.findings() == whole.findings()
+
+
+def test_what_cannot_be_measured_is_refused_with_the_reason(watch):
+    with pytest.raises(MisconfigurationException, match="GGNN has none"):
+        watch(model(GGNN, DefaultInit(), encoder="linear", decoder="linear"))
+    with pytest.raises(MisconfigurationException, match=r"'stack\.layers' is a ModuleList, which has no 'layers'"):
+        watch(options={"stack": "stack.layers"})
+    with pytest.raises(MisconfigurationException, match="no module of NodeClassifier is called 'net'"):
+        watch(options={"stack": "net"})
+    with pytest.raises(MisconfigurationException, match="one stack"):
+        watch(options={"stack": "st*"})
+    made = model()
+    torch.nn.utils.parametrizations.weight_norm(made.stack.layers[1].lin_src)
+    with pytest.raises(MisconfigurationException, match="a weight is computed from other parameters"):
+        watch(made)
+    with pytest.raises(ValueError, match=r"changed .* 0 or more, not -1"):
+        Balancedness(changed=-1)
+
+
+def test_where_the_law_does_not_hold_a_warning_says_why_and_it_is_measured(watch):
+    with pytest.warns(UserWarning, match="delta need not be zero in 'stack'.*elu is not positively homogeneous"):
+        found = values(watch(model(activation="elu")))
+    assert np.nanmax(np.abs(found["balance_delta_max"])) > 1e-6
+    with pytest.warns(UserWarning, match="it has no neurons that can be rescaled"):
+        found = values(watch(model(num_layers=1)))
+    assert np.isnan(found["balance_c_mean"]).all()
+    assert np.isfinite(found["balance_gradient_weights"]).all()
+
+
+def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
+    line = ["--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=4"]
+    line += ["--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=4", "--trainer.accelerator=cpu"]
+    line += ["--trainer.enable_progress_bar=false", f"--run.root={tmp_path}", "--model.layer=gatv2"]
+    line += ["--model.num_layers=3", "--model.hidden_channels=8"]
+    callback = ["--trainer.callbacks=gnn_depth.diagnostics.Balancedness", "--trainer.callbacks.neurons=true"]
+    assert main(["fit", *line, *callback]) == 0
+    (path,) = tmp_path.rglob("result.json")
+    found = json.loads(path.read_text())["findings"]["Balancedness"]["changed"]
+    assert len(found["weights"]) == len(found["attention"]) == 3
+    neurons, changed = (measurements.load(path.parent, f"balance_{name}") for name in ("c", "changed_weights"))
+    assert neurons.values.shape == (4, 4, 8)
+    assert changed.values[0].tolist() == found["weights"]
+    words = ["history", str(tmp_path), "--measure", "balance_c", "--output", str(tmp_path / "c.html")]
+    assert main(["plot", *words]) == 0, capsys.readouterr().err

@@ -1,0 +1,118 @@
+import re
+import time
+
+import numpy as np
+import pytest
+from lightning.pytorch.loggers import CSVLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar import metadata
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+
+from gnn_depth.diagnostics import GradientNorms, boards, sink
+from gnn_depth.diagnostics.sink import Quantity
+from tests.diagnostics.made import MIXED, SIGNED, Made, scalars
+
+
+def pictures(folder):
+    events = EventAccumulator(str(folder), size_guidance={"images": 0}).Reload()
+    return {tag: events.Images(tag) for tag in events.Tags()["images"]}
+
+
+def layouts(folder):
+    """The sections of every layout that was written: the titles of their charts, and what the charts show."""
+    loaded = EventAccumulator(str(folder), size_guidance={"tensors": 0}).Reload()
+    if metadata.CONFIG_SUMMARY_TAG not in loaded.Tags()["tensors"]:
+        return []
+    protos = [event.tensor_proto.string_val[0] for event in loaded.Tensors(metadata.CONFIG_SUMMARY_TAG)]
+    return [
+        {
+            part.title: {one.title: list(one.multiline.tag) for one in part.chart}
+            for part in Layout.FromString(p).category
+        }
+        for p in protos
+    ]
+
+
+def test_every_measure_has_a_heat_map_at_its_last_step(measure, board, tmp_path):
+    measure(logger=board, max_epochs=3)
+    found = pictures(tmp_path / "run")
+    assert {tag: [picture.step for picture in shown] for tag, shown in found.items()} == {
+        "heat_map/gradient_norm/hidden_log10": [2],
+        "heat_map/gradient_norm/parameters_log10": [2],
+    }
+    assert all(shown[0].encoded_image_string.startswith(b"\x89PNG") for shown in found.values())
+
+
+def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, board, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(sink, "SECONDS", -1)
+    monkeypatch.setattr(sink, "SAVE_SECONDS", -1)
+    monkeypatch.setattr(sink, "SAVE_SHARE", 1e9)
+    monkeypatch.setattr(sink, "save", lambda folder, measurement: None)
+    monkeypatch.setattr(boards, "heat_map", lambda one: drawn.append(len(one.steps)) or np.zeros((1, 1, 3), np.uint8))
+    measure(logger=board, max_epochs=18)
+    assert drawn[::2] == drawn[1::2] == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
+
+
+def test_the_time_for_drawing_counts_when_it_is_drawn_next(measure, board, monkeypatch):
+    monkeypatch.setattr(boards, "heat_map", lambda one: time.sleep(0.35) or np.zeros((1, 1, 3), np.uint8))
+    callback = measure(logger=board)
+    assert callback.sink._wait >= 0.7 / sink.SAVE_SHARE
+
+
+def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):
+    monkeypatch.setattr(boards, "heat_map", lambda one: pytest.fail("a picture that nobody sees"))
+    measure(logger=CSVLogger(tmp_path / "table", name="", version=""))
+
+
+def test_a_training_has_one_layout_of_the_curves_of_all_its_callbacks(fit, board, tmp_path):
+    first = Made(MIXED, SIGNED, Quantity("size", "made/size_log10", "s", product=True))
+    fit(first, GradientNorms("rounds.*"), logger=board, max_epochs=2)
+    (found,) = layouts(tmp_path / "run")
+    assert {title: list(charts) for title, charts in found.items()} == {
+        "training": ["accuracy", "loss"],
+        "made": ["signed", "size_log10", "size_log10, product of all layers"],
+        "gradient_norm": ["hidden_log10", "parameters_log10"],
+    }
+
+
+def test_a_chart_has_the_curves_of_all_layers_of_its_measure_and_no_others(fit, board, tmp_path):
+    product = Quantity("size", "made/size_log10", "s", product=True)
+    fit(Made(np.ones((2, 2, 3)), SIGNED, product), GradientNorms("rounds.*"), logger=board, max_epochs=2)
+    tags = list(scalars(tmp_path / "run", ""))
+    (found,) = layouts(tmp_path / "run")
+    shown = {
+        f"{section}/{title}": [tag for tag in tags if re.match(expression, tag)]
+        for section, charts in found.items()
+        for title, (expression,) in charts.items()
+    }
+    assert shown == {
+        "training/accuracy": [],
+        "training/loss": ["loss"],
+        **{
+            f"made/{name}": [f"made/{name}/layer_00{layer}" for layer in (1, 2, 3)] for name in ("signed", "size_log10")
+        },
+        "made/size_log10, product of all layers": ["made/size_log10/product"],
+        **{
+            f"gradient_norm/{kind}_log10": [f"gradient_norm/{kind}_log10/layer_00{layer}" for layer in (1, 2, 3, 4)]
+            for kind in ("hidden", "parameters")
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("tag", "chart"),
+    [
+        ("train/acc", "accuracy"),
+        ("test/acc", "accuracy"),
+        ("val_accuracy_epoch", "accuracy"),
+        ("val/loss", "loss"),
+        ("train_loss_step", "loss"),
+        ("lossless", None),
+        ("gradient_norm/hidden_log10/layer_001", None),
+        ("lr", None),
+    ],
+)
+def test_accuracy_and_loss_are_found_under_the_names_that_they_have(tag, chart):
+    found = [title for title, (_, (expression,)) in boards.TRAINING.items() if re.match(expression, tag)]
+    assert found == ([chart] if chart else [])

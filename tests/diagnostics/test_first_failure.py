@@ -1,0 +1,158 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from gnn_depth.diagnostics import FirstFailure, GradientSimilarity
+from gnn_depth.diagnostics.first_failure import Failures, signs
+from gnn_depth.training import NodeClassifier
+from gnn_depth.training.divergence import Diverged
+from gnn_depth.training.recorder import RunRecorder
+from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.training.conftest import BreakWeights, Tiny
+
+GOOD = np.array([[[9.0] * 4, [1.0] * 4, [2.0] * 4]])
+
+
+def found_in(*steps, smoothed=1e-6, expanded=1e3, layers=(1, 2, 3, 4)):
+    failures = Failures(smoothed, expanded)
+    failures.open(layers)
+    for number, step in enumerate(steps):
+        failures.add(None, number, torch.from_numpy(step))
+    failures.close(None)
+    return {kind: (finding["layer"], finding["step"]) for kind, finding in failures.found.items()}
+
+
+def changed(quantity, place, value):
+    step = GOOD[0].copy()
+    step[quantity, place] = value
+    return step
+
+
+def test_the_first_step_is_found_and_in_it_the_first_layer_on_the_way_back():
+    late = changed(2, [0, 2], np.nan)
+    assert found_in(GOOD[0], GOOD[0], late, changed(2, 3, np.nan)) == {"non_finite": (3, 2)}
+    assert found_in(GOOD[0], changed(1, [0, 1], 1e-6)) == {"smoothed": (2, 1)}
+    assert found_in(changed(1, [0, 2], 2e3), layers=(3, 5, 7, 9)) == {"expanded": (7, 0)}
+    assert found_in(GOOD[0]) == {}
+
+
+def test_what_is_not_there_has_not_failed():
+    unseen = changed(0, 1, 0)
+    unseen[1:, 1] = np.nan
+    assert found_in(unseen) == {}
+    zero = GOOD[0].copy()
+    zero[1:, 1] = 0  # no gradients are not equal gradients
+    assert found_in(zero) == {}
+    one_row = changed(0, 2, 1)
+    one_row[1, 2] = 0
+    assert found_in(one_row) == {}
+    nothing = np.zeros((3, 4))
+    assert found_in(nothing) == {}
+
+
+def test_growth_is_from_the_last_layer_that_differs():
+    step = changed(1, 3, 0)
+    step[1, 0] = 2e3
+    _, there = signs(step[None], 1e-6, 1e3)["expanded"]
+    assert there.tolist() == [[True, False, False, False]]
+    assert found_in(step, smoothed=1e-12) == {"smoothed": (4, 0), "expanded": (1, 0)}
+
+
+def test_a_real_training_is_told_once_and_with_the_values_that_are_measured(measure):
+    callback = FirstFailure("rounds.*", smoothed=0.999999, expanded=1.001)
+    similarity = measure(kind=GradientSimilarity, callbacks=[callback], max_epochs=4)
+    steps, mus, shares = values(similarity)
+    found = callback.findings()
+    assert set(found) == {"smoothed", "expanded"}
+    smoothed, expanded = found["smoothed"], found["expanded"]
+    assert smoothed["value"] == pytest.approx(shares[smoothed["step"], smoothed["layer"] - 1], rel=1e-10)
+    growth = mus / mus[:, -1:]
+    assert expanded["value"] == pytest.approx(growth[expanded["step"], expanded["layer"] - 1], rel=1e-10)
+    assert expanded["step"] == steps[(growth > 1.001).any(1)][0]
+    assert expanded["text"].startswith(
+        f"gradients expanded at layer {expanded['layer']} in step {expanded['step']}: mu"
+    )
+    assert smoothed["text"].endswith("below 0.999999")
+    json.dumps(found)
+
+
+def test_the_host_looks_once_a_block(measure, monkeypatch):
+    looks = []
+    monkeypatch.setattr("gnn_depth.diagnostics.first_failure.SECONDS", 1e9)
+    monkeypatch.setattr(Failures, "look", lambda self: looks.append(len(self._new)) or self._new.clear())
+    measure(kind=FirstFailure, max_epochs=120)
+    assert looks == [51, 51, 18]
+
+
+def test_a_training_that_goes_on_keeps_what_was_found(make_trainer, tmp_path):
+    options = {"smoothed": 0.999999}
+    first = FirstFailure("rounds.*", **options)
+    trainer = make_trainer([first], max_epochs=2)
+    trainer.fit(chain(), loader(rows(), 20))
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    second = FirstFailure("rounds.*", **options)
+    resumed = make_trainer([second], max_epochs=4)
+    resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert second.findings()["smoothed"] == first.findings()["smoothed"]
+
+
+def fit(tmp_path, make_trainer, *callbacks, data=None, epochs=4):
+    recorder = RunRecorder(root=str(tmp_path / "runs"), name="tiny")
+    trainer = make_trainer([recorder, *callbacks], logger=recorder.open("", {}, "x", 0), max_epochs=epochs)
+    torch.manual_seed(0)
+    trainer.fit(NodeClassifier(4, 2, num_layers=3, hidden_channels=8), datamodule=data or Tiny())
+    return recorder
+
+
+def result_in(tmp_path):
+    (path,) = tmp_path.rglob("result.json")
+    return json.loads(path.read_text())
+
+
+def test_what_was_found_is_in_the_result(tmp_path, make_trainer):
+    fit(tmp_path, make_trainer, FirstFailure(smoothed=0.999999))
+    assert result_in(tmp_path)["findings"]["FirstFailure"]["smoothed"]["threshold"] == 0.999999
+
+
+# The recorder comes first, and so writes before the other callback hears of the exception.
+def test_it_is_in_the_result_of_a_training_that_diverges_too(tmp_path, make_trainer):
+    with pytest.raises(Diverged):
+        fit(tmp_path, make_trainer, FirstFailure(smoothed=0.999999), BreakWeights(), epochs=6)
+    result = result_in(tmp_path)
+    assert result["status"] == "diverged"
+    assert "smoothed" in result["findings"]["FirstFailure"]
+
+
+def test_gradients_that_are_not_finite_are_found(measure):
+    callback = measure(chain(factor=float("inf")), kind=FirstFailure, max_epochs=3)
+    found = callback.findings()["non_finite"]
+    assert (found["layer"], found["step"]) == (4, 0)
+
+
+def test_a_result_is_written_when_a_finding_cannot_be(tmp_path, make_trainer):
+    class Broken(Callback):
+        def findings(self):
+            raise RuntimeError("the device is gone")
+
+    with pytest.warns(UserWarning, match="what Broken found is not in the result: the device is gone"):
+        fit(tmp_path, make_trainer, Broken())
+    assert result_in(tmp_path)["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"smoothed": 0}, "smoothed of FirstFailure is a share of the norm, between 0 and 1, not 0"),
+        ({"smoothed": 1.5}, "not 1.5"),
+        ({"smoothed": float("nan")}, "not nan"),
+        ({"expanded": 1}, "expanded of FirstFailure is a factor above 1, and finite, not 1"),
+        ({"expanded": float("inf")}, "not inf"),
+        ({"every_n_steps": 0}, "every_n_steps must be at least 1, not 0"),
+    ],
+)
+def test_options_have_ranges(options, match):
+    with pytest.raises(ValueError, match=match):
+        FirstFailure(**options)
