@@ -16,7 +16,8 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.diagnostics.calls import Call, evaluating, recorded_calls
-from gnn_depth.diagnostics.gradient_norms import parameter_gradient_norm, square
+from gnn_depth.diagnostics.gradient_norms import parameter_gradient_norm
+from gnn_depth.diagnostics.narrow import sum_of_squares
 from gnn_depth.diagnostics.lipschitz import local_lipschitz
 from gnn_depth.diagnostics.lipschitz_constants import bound_of
 from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
@@ -79,7 +80,7 @@ def _first_batch(data: Any) -> NodeBatch:
 
 def _pass(model: nn.Module, batch: NodeBatch) -> tuple[float, list[Probed]]:
     found = select(model, LAYERS)
-    hidden = InputGradients(entrances(model, found), square)
+    hidden = InputGradients(entrances(model, found), sum_of_squares)
     hidden.attach()
     with recorded_calls(list(found.values())) as calls:
         scores = model(batch)

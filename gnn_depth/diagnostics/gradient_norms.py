@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gnn_depth.diagnostics.every_layer import EveryLayer
+from gnn_depth.diagnostics.narrow import sum_of_squares
 from gnn_depth.diagnostics.sink import Quantity, Sink
 from gnn_depth.diagnostics.spreads import is_shared, loss_scale
 from gnn_depth.diagnostics.watch import InputGradients, Inputs
@@ -58,7 +59,7 @@ class GradientNorms(EveryLayer):
         super().__init__(self.sink, layers, every_n_steps, every_n_epochs)
 
     def _watch(self, modules: Sequence[nn.Module]) -> Inputs:
-        return InputGradients(modules, square)
+        return InputGradients(modules, sum_of_squares)
 
     def _measure(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
@@ -82,11 +83,6 @@ class GradientNorms(EveryLayer):
         return norms / loss_scale(trainer, norms[0]) if scaled else norms
 
 
-def square(gradient: Tensor) -> Float[Tensor, ""]:
-    """The square of a gradient's norm, in float64: float32 has no room for the squares of 1e-38 and 1e30."""
-    return torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
-
-
 def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
     """The norm of the gradients of all parameters together, in float64: NaN if there is nothing to train."""
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -95,7 +91,7 @@ def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
     device = next(module.parameters(), torch.empty(0)).device
     if not dense:
         return torch.full((), 0.0 if trained else torch.nan, dtype=torch.float64, device=device)
-    return torch.stack([square(gradient) for gradient in dense]).sum().sqrt()
+    return torch.stack([sum_of_squares(gradient) for gradient in dense]).sum().sqrt()
 
 
 def _sum_over_processes(trainer: L.Trainer, values: Tensor) -> Tensor:
