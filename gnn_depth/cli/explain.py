@@ -125,7 +125,8 @@ def _wrong_value(message: str, parser: argparse.ArgumentParser) -> Said | None:
     types = list(dict.fromkeys(TYPES.get(name, name.rpartition(".")[2]) for name in expected))
     if choices:
         choices += [] if types != ["null"] else types
-        return Said(f"{_key(message)} cannot be {value!r}.{_hint(value, set(choices))}", _key(message), value)
+        numbers = "".join(f" Or {one}." for one in types if one in (TYPES["int"], TYPES["float"]))
+        return Said(f"{_key(message)} cannot be {value!r}.{_hint(value, set(choices))}{numbers}", _key(message), value)
     return Said(f"{_key(message)} is {' or '.join(types)}, not {value!r}.", _key(message), value)
 
 

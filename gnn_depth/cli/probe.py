@@ -17,9 +17,9 @@ from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.diagnostics.calls import Call, evaluating, recorded_calls
 from gnn_depth.diagnostics.gradient_norms import parameter_gradient_norm
-from gnn_depth.diagnostics.narrow import sum_of_squares
 from gnn_depth.diagnostics.lipschitz import local_lipschitz
 from gnn_depth.diagnostics.lipschitz_constants import bound_of
+from gnn_depth.diagnostics.narrow import sum_of_squares
 from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
 from gnn_depth.nn.bounds import why_no_bound
 from gnn_depth.reports.sheet import NOTHING, Entry, Sheet

@@ -187,7 +187,9 @@ class Balancedness(L.Callback):
         parameters = [*(share.parameter for share in shares), *(p for one in self._sets for p in one)]
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
         if not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
-            raise MisconfigurationException(f"Balancedness: there is no law for {self.stack!r}: {reason}.")
+            raise MisconfigurationException(
+                f"Balancedness: there is no law for {self.stack!r}: {reason}. Take no norm of weights."
+            )
         if reason:
             rank_zero_warn(f"Balancedness: delta need not be zero in {self.stack!r}, nor c stay as it is: {reason}.")
 

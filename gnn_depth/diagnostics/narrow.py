@@ -1,8 +1,9 @@
 """Sums of squares of float32 on CPUs, several times as fast as in float64 and to as many digits as are wanted.
 
-Each row is summed in float32, where its few entries lose nothing to speak of, and the rows in float64. What is too small
-or too large for the squares of float32 is seen in the sum, which costs nothing to look at on a CPU, and divided by its
-largest entry first. On other devices float64 costs little, and to look at a number a wait: they count in float64.
+Each row is summed in float32, where its few entries lose nothing to speak of, and the rows in float64. What is too
+small or too large for the squares of float32 is seen in the sum, which costs nothing to look at on a CPU, and divided
+by its largest entry first. On other devices float64 costs little, and to look at a number a wait, so they count in
+float64.
 """
 
 import torch

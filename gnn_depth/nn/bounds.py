@@ -142,9 +142,9 @@ def _of_all_nodes(alpha: float, values: float, scores: float, graph: Graph) -> f
 
 def why_no_bound(layer: nn.Module) -> str:
     """What is missing for a bound of a layer that gives none."""
-    norms = getattr(layer, "score_norms", None)
-    if norms is None:
-        return "it has no attention scores"
+    if not isinstance(layer, HasLipschitzBound):
+        return f"none is known of {type(layer).__name__}"
+    norms = getattr(layer, "score_norms", ())
     if len(norms) == 0:
         return "no norm bounds its attention scores"
     if len(norms) > 1:

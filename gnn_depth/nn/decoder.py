@@ -26,7 +26,10 @@ def make_decoder(decoder: Decoder, jump: Jump, widths: Sequence[int], out_channe
     if decoder == "linear":
         return nn.Linear(jumped_width(jump, widths), out_channels)
     if jump != "last":
-        raise ValueError(f"jump {jump} needs a decoder: without one the last layer gives the class scores.")
+        raise ValueError(
+            f"jump {jump} needs a decoder, since without one the last layer gives the class scores: take "
+            "decoder linear."
+        )
     return MeanOfHeads(out_channels)
 
 

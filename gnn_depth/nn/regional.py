@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -46,9 +47,15 @@ class Compiled:
             try:
                 return self._compiled(*args)
             except _compile_errors() as error:
+                if _remove_torn(error):
+                    return self(*args)
                 self.failed = str(error).strip().splitlines()[0]
                 log.warning("layers run uncompiled from here on: %s", self.failed)
         return self.function(*args)
+
+    def again(self, *args: Any) -> Any:
+        """Run what ran compiled before, whatever has failed since: a backward pass expects the same."""
+        return self._compiled(*args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
         return Compiled(self.function)
@@ -81,6 +88,19 @@ def _compile_errors() -> tuple[type[Exception], ...]:
     from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
 
     return TorchDynamoException, CppCompileError, InvalidCxxCompiler
+
+
+def _remove_torn(error: Exception) -> bool:
+    """Remove the library that an error complains of, if a run that was killed has left a part of it.
+
+    Torch writes libraries in place and takes any that is there, so that no later run could compile this code.
+    """
+    found = re.search(r"(/[^\n:]+\.so): (file too short|invalid ELF header)", str(error))
+    torn = Path(found[1]) if found else None
+    if torn is None or not torn.is_file() or Path(os.environ[CACHE_VARIABLE]) not in torn.parents:
+        return False
+    torn.unlink()
+    return True
 
 
 def _keep_on_disk() -> None:

@@ -50,7 +50,10 @@ def group_width(hidden_channels: int, groups: int) -> int:
     if groups < 2:
         raise ValueError(f"reversible must be at least 2 groups of channels, or 0 for none, not {groups}.")
     if hidden_channels % groups:
-        raise ValueError(f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}.")
+        raise ValueError(
+            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: take another "
+            f"number of groups, or a width of {-(-hidden_channels // groups) * groups}."
+        )
     return hidden_channels // groups
 
 

@@ -1,7 +1,7 @@
 """The rounds of a stack, one after the other."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.base import Layer, Skip
 from gnn_depth.nn.block import Features, Join, block
 from gnn_depth.nn.functional import SparseFeatures
+from gnn_depth.nn.regional import Compiled
 
 
 class Round(NamedTuple):
@@ -61,6 +62,7 @@ class Rounds:
     p: float
     norm_after_skip: bool
     keeps_outputs: bool
+    _compiled: set[int] = field(default_factory=set, init=False)
 
     def __call__(self, positions: range, flow: Flow) -> Flow:
         """Run the rounds of some positions on what comes from the round before them."""
@@ -84,13 +86,23 @@ class Rounds:
         joins, jumps = _keeps(skip, states), self.keeps_outputs and position > 0
         anchors = flow.first is None and isinstance(layer, AnchoredLayer)
         on_layer = None if self.norm_after_skip else norms
-        update, state = self.run(before, layer, on_layer, graph, self.p, joins or jumps or anchors)
+        update, state = self._run(position, before, layer, on_layer, graph, self.p, joins or jumps or anchors)
         if state is None:
             return Flow(update, states, outputs, flow.first)
         outputs = (*outputs, state) if jumps else outputs
         if joins:
             states = [*states, state] if skip is not None and skip.reads == "all" else [state]
         return Flow(update, states, outputs, state if anchors else flow.first)
+
+    def _run(self, position: int, *args: Any) -> tuple[Tensor, Tensor | None]:
+        """Run a round; one that is computed again runs as it did, also if compiling another has failed since."""
+        if position in self._compiled:
+            assert isinstance(self.run, Compiled)
+            return self.run.again(*args)
+        found = self.run(*args)
+        if isinstance(self.run, Compiled) and self.run.failed is None:
+            self._compiled.add(position)
+        return found
 
     def _join(self, position: int) -> Join | None:
         """How the update of a round becomes the next one's input; None for what comes before the first."""

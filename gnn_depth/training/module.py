@@ -12,7 +12,7 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, NodeBatch, Task
+from gnn_depth.data.base import NodeBatch, Task
 from gnn_depth.nn.base import Init
 from gnn_depth.nn.checkpointing import CheckpointEvery
 from gnn_depth.nn.decoder import Decoder
@@ -27,6 +27,7 @@ from gnn_depth.nn.stack import Activation, DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.epoch_log import EpochLog, means
+from gnn_depth.training.epochs import is_one_batch_an_epoch, trains_on_full_batch
 from gnn_depth.training.hparams import PlainHyperparameters
 from gnn_depth.training.measured import Sets
 from gnn_depth.training.metrics import classification_metrics, update
@@ -63,6 +64,7 @@ class NodeClassifier(PlainHyperparameters):
         checkpoint_every: Layers of a segment that the backward pass computes again: a number, ``sqrt`` or ``none``.
         reversible: Groups of channels, of which each round changes one, so that no activations are kept; 0: none.
         optimizer: Optimizer of all parameters.
+        layer_weight_decay: Weight decay of the layers' parameters, where it is not the optimizer's.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: ``multiclass`` or ``binary`` (adds ROC AUC), taken from the data.
         compile: Whether layers are compiled for training: ``on``, ``off``, or ``auto``, where it saves time in all.
@@ -96,6 +98,7 @@ class NodeClassifier(PlainHyperparameters):
         checkpoint_every: CheckpointEvery = "none",
         reversible: int = 0,
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
+        layer_weight_decay: float | None = None,
         scheduler: LRSchedulerCallable | None = None,
         task: Task = "multiclass",
         compile: Compile = "auto",
@@ -126,7 +129,7 @@ class NodeClassifier(PlainHyperparameters):
             graph_dropout=graph_dropout,
         )
         init(self.stack)
-        self.optimizer, self.scheduler = optimizer, scheduler
+        self.optimizer, self.layer_weight_decay, self.scheduler = optimizer, layer_weight_decay, scheduler
         self.num_classes, self.task, self.compiling = num_classes, task, compile
         self.epoch_log = EpochLog()
         self._sets: Sets | None = None
@@ -159,7 +162,7 @@ class NodeClassifier(PlainHyperparameters):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", loss, batch)
         rate = {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"])}
-        if self._trains_on_full_batch():
+        if trains_on_full_batch(self.trainer):
             self.epoch_log.open(self.trainer)
             mean, counts = means(self.trainer, loss.detach(), train.counts(scores.detach()))
             self.epoch_log.put(self.trainer, {"train/loss": mean, **train.metrics(counts), **rate})
@@ -171,7 +174,7 @@ class NodeClassifier(PlainHyperparameters):
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
         scores = self(batch)
-        if self._is_one_batch_an_epoch():
+        if is_one_batch_an_epoch(self.trainer):
             self._evaluate_epoch(scores, batch)
         else:
             self._evaluate("val", scores, batch)
@@ -202,7 +205,8 @@ class NodeClassifier(PlainHyperparameters):
             super().__setattr__(name, value)
 
     def configure_optimizers(self) -> Any:
-        return configured(self.optimizer, self.scheduler, self.parameters(), self._trainer)
+        layers, decay = self.stack.layers.parameters(), self.layer_weight_decay
+        return configured(self.optimizer, self.scheduler, self.parameters(), self._trainer, layers, decay)
 
     def _evaluate(self, stage: Literal["val", "test"], scores: Tensor, batch: NodeBatch) -> None:
         mask = batch.val_mask if stage == "val" else batch.test_mask
@@ -232,19 +236,6 @@ class NodeClassifier(PlainHyperparameters):
         if self.task == "binary":
             values |= evaluated.areas(scores)
         self.epoch_log.put(self.trainer, dict(zip(values, means(self.trainer, *values.values()), strict=True)))
-
-    def _trains_on_full_batch(self) -> bool:
-        """Whether an epoch is one step, on a batch that all processes have."""
-        return self.trainer.num_training_batches == 1 and isinstance(self.trainer.train_dataloader, FullBatch)
-
-    def _is_one_batch_an_epoch(self) -> bool:
-        trainer = self.trainer
-        return (
-            trainer.state.fn == TrainerFn.FITTING
-            and not trainer.sanity_checking
-            and self._trains_on_full_batch()
-            and trainer.num_val_batches == [1]
-        )
 
     def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:
         where = first_non_finite(self.stack, batch)

@@ -1,7 +1,8 @@
-"""Optimizers with their whole step in one kernel, and schedules of their rates."""
+"""Optimizers with their whole step in one kernel, what decays in them, and schedules of their rates."""
 
 import inspect
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import lightning as L
@@ -22,6 +23,8 @@ def configured(
     scheduler: LRSchedulerCallable | None,
     parameters: Iterator[nn.Parameter],
     trainer: L.Trainer | None,
+    layers: Iterable[nn.Parameter] = (),
+    layer_weight_decay: float | None = None,
 ) -> Any:
     """What a module's ``configure_optimizers`` returns.
 
@@ -30,12 +33,18 @@ def configured(
         scheduler: Makes its schedule.
         parameters: What is optimised.
         trainer: Who asks.
+        layers: Those of the parameters that the layers have.
+        layer_weight_decay: Weight decay of the layers' parameters, where it is not the optimizer's.
 
     Raises:
-        MisconfigurationException: The optimizer refuses its options, or the schedule watches what is not measured.
+        MisconfigurationException: The optimizer refuses its options, or the layers' weight decay, or the schedule
+            watches what is not measured.
     """
     try:
-        made = fused(optimizer(parameters), trainer)
+        made = optimizer(parameters)
+        if layer_weight_decay is not None:
+            _decay_apart(made, set(layers), layer_weight_decay)
+        made = fused(made, trainer)
     except ValueError as error:
         raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
     if scheduler is None:
@@ -47,6 +56,23 @@ def configured(
             raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, MONITORED))
         config["monitor"] = schedule.monitor
     return {"optimizer": made, "lr_scheduler": config}
+
+
+def _decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
+    """Part every group in two, so that the layers' parameters have a weight decay of their own."""
+    if not 0 <= weight_decay < math.inf:
+        raise MisconfigurationException(f"layer_weight_decay must be a number of at least 0, not {weight_decay}.")
+    if "weight_decay" not in optimizer.defaults:
+        raise MisconfigurationException(
+            f"layer_weight_decay {weight_decay} has no place in optimizer {type(optimizer).__name__}, which has no "
+            "weight decay: take one that has, as Adam, AdamW or SGD, or leave it out."
+        )
+    groups = []
+    for group in optimizer.param_groups:
+        ours = [parameter for parameter in group["params"] if parameter in layers]
+        others = [parameter for parameter in group["params"] if parameter not in layers]
+        groups += [group | {"params": ours, "weight_decay": weight_decay}, group | {"params": others}]
+    optimizer.param_groups = [group for group in groups if group["params"]]
 
 
 def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:

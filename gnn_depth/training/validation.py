@@ -13,6 +13,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import nn
 
 from gnn_depth.data.base import FullBatch, NodeBatch
+from gnn_depth.training.epochs import trains_on_full_batch
 
 # The moments inside a validation that a callback may want to see; none of ours does.
 INSIDE = (
@@ -78,6 +79,7 @@ class OneBatchValidation(_EvaluationLoop):
         return (
             len(loaders) == 1
             and isinstance(loaders[0], FullBatch)
+            and trains_on_full_batch(self.trainer)  # else an epoch is more than this one row
             and self._max_batches == [1]
             and not self.trainer.sanity_checking
         )

@@ -37,6 +37,7 @@ from tests.cli.conftest import SMALL
         ("--model.norm lipschitz --model.norm.form papr", ["model.norm.form cannot be 'papr'. Did you mean 'paper'?"]),
         ("--trainer.max_epoch 5", ["unknown option '--trainer.max_epoch'. Did you mean '--trainer.max_epochs'?"]),
         ("--trainer.max_epochs five", ["trainer.max_epochs is a whole number or null, not 'five'."]),
+        ("--model.checkpoint_every sqr", ["Did you mean 'sqrt'? Available: none, sqrt. Or a whole number."]),
         ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
         ("--trainer.accelerator abacus", ["abacus", "cpu"]),
         ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),

@@ -64,7 +64,7 @@ def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth:
         (GAT, "no bound of layers 1 to 3: no norm bounds its attention scores."),
         (
             [*SHORT, "--model.num_layers", "1", "--model.layer", "sage"],
-            "no bound of layer 1: it has no attention scores.",
+            "no bound of layer 1: none is known of SAGE.",
         ),
         ([*LIP, "--model.norm.form", "released"], "does not bound its scores."),
     ],

@@ -210,6 +210,25 @@ def test_a_stack_whose_compilation_fails_runs_uncompiled_and_says_so_once(graph,
     ]
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(graph, inside, tmp_path, monkeypatch):
+    stack, twin = two_of("gcn")
+    torn = tmp_path / ("cache" if inside else "elsewhere") / "ab" / "code.main.so"
+    torn.parent.mkdir(parents=True)
+    torn.touch()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+
+    def load(*args):
+        if torn.exists():
+            raise torch._dynamo.exc.TorchDynamoException(f"ImportError: {torn}: file too short\nand more of it")
+        return twin._compiled.function(*args)
+
+    twin._compiled._compiled = load
+    assert_same_step(stack, twin, X, graph, 0)
+    assert torn.exists() is not inside
+    assert (twin._compiled.failed is None) is inside
+
+
 WITHOUT_A_COMPILER = """
 import logging, torch
 from gnn_depth.graph import Graph

@@ -9,7 +9,7 @@ import torch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.bounds import HasLipschitzBound, of_propagation, spectral_norm, why_no_bound
-from gnn_depth.nn.layers import GAT, GCN, SAGE, GATv2, Transformer
+from gnn_depth.nn.layers import GAT, GCN, SAGE, GATv2, OmegaGAT, Transformer
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from tests.nn.functional.graphs import GRAPHS, both_ways, graph_of
 
@@ -190,7 +190,8 @@ def test_extreme_scales_give_a_finite_bound(scale, graph):
             "LipschitzNorm(form=released, per_head=True) does not bound its scores",
         ),
         (lambda: Transformer(3, 2, beta=True), [LipschitzNorm(1)], "nothing is known of its other options"),
-        (lambda: SAGE(3, 2), [], "it has no attention scores"),
+        (lambda: SAGE(3, 2), [], "none is known of SAGE"),
+        (lambda: OmegaGAT(3, 2), [], "none is known of OmegaGAT"),
     ],
 )
 def test_where_nothing_is_known_there_is_no_bound_and_a_reason(layer, norms, reason, graph):

@@ -106,6 +106,22 @@ def test_half_precision_is_computed_again_as_it_was(graph):
         assert torch.equal(wanted, got)
 
 
+def test_rounds_that_ran_compiled_do_so_again_when_compiling_a_later_one_has_failed(graph):
+    stacks = two_of(2, layer=GCN)
+    stacks[1].compile_layers()
+    compiled = stacks[1]._compiled
+
+    def run(before, layer, *args):
+        if layer is stacks[1].layers[3]:
+            raise torch._dynamo.exc.TorchDynamoException("no such luck")
+        update, state = compiled.function(before, layer, *args)
+        return update * torch.ones_like(update, requires_grad=True), state  # keeps other tensors than uncompiled code
+
+    compiled._compiled = run
+    assert_same(stacks, graph)
+    assert compiled.failed == "no such luck"
+
+
 def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(graph, monkeypatch):
     _, stack = two_of(2, num_layers=4, layer=GCN)
     calls = []

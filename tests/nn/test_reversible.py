@@ -178,7 +178,10 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
     [
         ({"reversible": 1}, "at least 2 groups of channels, or 0 for none, not 1"),
         ({"reversible": -2}, "not -2"),
-        ({"reversible": 3}, "3 groups do not divide hidden_channels, 8"),
+        (
+            {"reversible": 3},
+            "3 groups do not divide hidden_channels, 8: take another number of groups, or a width of 9",
+        ),
         ({"encoder": "none"}, "take encoder linear"),
         ({"decoder": "none"}, "take decoder linear"),
         ({"skip": NoSkip}, "take residual, rezero or layer_scale"),

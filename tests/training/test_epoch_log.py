@@ -55,7 +55,8 @@ def test_every_epoch_is_one_row_of_numbers_at_its_own_step(fit):
         assert all(isinstance(value, float | int) for value in row.values())
 
 
-def test_rows_are_handed_over_in_blocks_and_the_rest_at_the_end(fit):
+def test_rows_are_handed_over_in_blocks_and_the_rest_at_the_end(fit, monkeypatch):
+    monkeypatch.setattr(epoch_log, "SECONDS", 1000.0)
     assert fit(120).blocks == [50, 50, 20]
 
 
@@ -87,6 +88,8 @@ def test_a_logger_that_fails_is_not_asked_again(fit, monkeypatch):
 
 
 def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
+    monkeypatch.setattr(epoch_log, "SECONDS", 1000.0)
+
     def interrupt(self, metrics, step):
         self.rows.append((step, metrics))
         if step == 20 and not interrupted:
@@ -149,6 +152,7 @@ def test_several_batches_an_epoch_are_merged_by_lightning(fit):
 
 def test_a_row_costs_no_transfer_before_it_is_handed_over(make_trainer, tiny, monkeypatch):
     """Beside the checks for divergence, which wait for the loss alone."""
+    monkeypatch.setattr(epoch_log, "SECONDS", 1000.0)
     monkeypatch.setattr(epoch_log, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows])
     calls = []
     make_trainer(60, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)

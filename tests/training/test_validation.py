@@ -181,6 +181,16 @@ def test_data_of_another_kind_is_validated_by_lightnings_loop(make_trainer, monk
     assert all("val/acc" in row for row in rows.values())
 
 
+def test_a_full_batch_beside_several_in_training_is_validated_by_lightnings_loop(make_trainer):
+    class Mixed(Tiny):
+        def train_dataloader(self):
+            return Several(self, 3)
+
+    rows, _, _ = fit(make_trainer, data=Mixed(), epochs=2)
+    assert all({"val/acc", "train/acc"} <= set(row) for row in rows.values())
+    assert len(rows) == 2
+
+
 class Odd(nn.Module):
     """Stays in evaluation mode whatever it is told, and counts."""
 

@@ -33,6 +33,8 @@ class LooksLinearIdentity(MatrixInit):
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
     """
 
+    looks_linear = True
+
     def draw(self, weight: Tensor, place: Place) -> None:
         if not place.hidden:
             nn.init.xavier_normal_(weight)

@@ -19,6 +19,8 @@ class LooksLinearOrthogonal(MatrixInit):
     et al., *Understanding and Improving Convolutional Neural Networks via Concatenated ReLUs*, ICML 2016.
     """
 
+    looks_linear = True
+
     def draw(self, weight: Tensor, place: Place) -> None:
         drawn = nn.init.orthogonal_(weight.new_empty(half_shape(tuple(weight.shape), place)))
         with torch.no_grad():

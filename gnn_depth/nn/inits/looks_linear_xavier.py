@@ -17,6 +17,8 @@ class LooksLinearXavier(MatrixInit):
         distribution: ``normal`` or ``uniform``.
     """
 
+    looks_linear = True
+
     def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
         self.distribution = distribution
 

@@ -1,7 +1,7 @@
 """What initialisations that draw every matrix of a stack have in common."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,13 @@ class MatrixInit(Init):
     """Draw the matrices of a stack one by one; what else a layer has is drawn as PyTorch Geometric does.
 
     Biases are zero, and so is the attention by default.
+
+    Attributes:
+        looks_linear: Whether matrices cancel what the activation before them takes away, so that the decoder must read
+            the last state alone.
     """
+
+    looks_linear: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, weight: Tensor, place: Place) -> None:
@@ -43,6 +49,10 @@ class MatrixInit(Init):
     def __call__(self, stack: DeepGNN) -> None:
         found = name_of(type(self))
         name = found[1] if found else type(self).__name__
+        if self.looks_linear and stack.jump != "last":
+            raise ValueError(
+                f"init {name!r} mirrors what the decoder reads of one state: take jump last, not {stack.jump}."
+            )
         for position, layer in enumerate(stack.layers):
             chain = chain_of(layer, position, f"init {name!r}")
             assert isinstance(layer, Layer)

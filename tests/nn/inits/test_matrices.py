@@ -126,6 +126,13 @@ def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options,
     torch.testing.assert_close(both, stack(x, graph) - 2 * stack(y, graph), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("jump", ["max", "cat"])
+@pytest.mark.parametrize("init", [*MIRRORED, "looks_linear_identity"])
+def test_mirrored_matrices_need_a_decoder_that_reads_one_state(init, jump):
+    with pytest.raises(ValueError, match=f"init '{init}' .* take jump last, not {jump}"):
+        drawn(init, jump=jump)
+
+
 @pytest.mark.parametrize("init", ["xavier", "orthogonal", "identity"])
 def test_a_stack_of_other_matrices_is_not(init, graph):
     stack, (x, y) = drawn(init).double(), torch.randn(2, 9, 10, dtype=torch.float64)
