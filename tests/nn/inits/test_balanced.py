@@ -45,7 +45,7 @@ def test_every_neuron_is_balanced_whatever_the_base_the_layers_and_how_they_are_
     stack = stack_of(variant, assembly)
     assert not all((imbalance(link).abs() <= 1e-6 * size(link)).all() for link in links(stack))
     for name, base in BASES.items():
-        fits = stack.jump == "last" or not base.looks_linear
+        fits = stack.jump == "last" or not getattr(base, "looks_linear", False)
         if fits and (assembly == "bare" or variant == "gatv2" or name in OF_ALL):
             Balanced(base, beta=1.5)(stack)
             assert_balanced(stack)
