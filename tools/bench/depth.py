@@ -100,6 +100,9 @@ def main() -> None:
     parser.add_argument("--way", nargs="+", choices=WAYS, default=list(WAYS), help="what is kept of a pass")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--data", default=os.environ.get("GNN_DEPTH_DATA"), help="folder of the real data sets")
+    parser.add_argument(
+        "--malloc", choices=children.MALLOCS, default="giving", help="what is done with memory that is freed"
+    )
     parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -112,7 +115,7 @@ def main() -> None:
             print(f"{layers} layers, {way}", file=sys.stderr, flush=True)
             data = ["--data", given.data] if given.data else []
             options = ["--one", "--layers", str(layers), "--way", way, "--steps", str(given.steps), *data]
-            rows.append(children.run("tools.bench.depth", *options))
+            rows.append(children.run("tools.bench.depth", *options, malloc=given.malloc))
     if given.json:
         Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")
     print(render(rows))
