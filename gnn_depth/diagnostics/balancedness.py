@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gnn_depth.diagnostics.attachment import check_attachment, save_despite
 from gnn_depth.diagnostics.balance import Link
 from gnn_depth.diagnostics.change import Change
 from gnn_depth.diagnostics.neuron_log import NeuronLog
 from gnn_depth.diagnostics.neurons import Neurons
 from gnn_depth.diagnostics.schedule import Due, Schedule
-from gnn_depth.diagnostics.sink import Quantity, Sink, check_alone, run_folder
+from gnn_depth.diagnostics.sink import Quantity, Sink, run_folder
 from gnn_depth.diagnostics.spreads import loss_scale
 from gnn_depth.diagnostics.watch import select
 from gnn_depth.measurements import Measurement, save
@@ -113,12 +113,7 @@ class Balancedness(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        check_alone(trainer, self)
-        if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
-            raise MisconfigurationException(
-                f"Balancedness reads whole gradients, and {type(trainer.strategy).__name__} may keep parts of them: "
-                "take trainer.strategy auto or ddp."
-            )
+        check_attachment(trainer, self)
         stack = find(pl_module, self.stack)
         try:
             self._links = list(stack.links())
@@ -159,10 +154,7 @@ class Balancedness(L.Callback):
         self._write(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        try:
-            self._write(trainer)
-        except Exception as error:  # others have something to save too, and the exception is told
-            rank_zero_warn(f"the balance of the last steps could not be saved: {error}")
+        save_despite(self, lambda: self._write(trainer))
 
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed, None where it has none."""

@@ -6,14 +6,11 @@ from typing import Any, Protocol
 
 import lightning as L
 from jaxtyping import Float
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gnn_depth.diagnostics.attachment import check_attachment, save_despite
 from gnn_depth.diagnostics.schedule import Due, Schedule
-from gnn_depth.diagnostics.sink import check_alone
 from gnn_depth.diagnostics.watch import Inputs, entrances, numbers, select
 
 
@@ -68,12 +65,7 @@ class EveryLayer(L.Callback, ABC):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        check_alone(trainer, self)
-        if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
-            raise MisconfigurationException(
-                f"{type(self).__name__} looks at whole layers, and {type(trainer.strategy).__name__} may keep parts of "
-                "them elsewhere: take trainer.strategy auto or ddp."
-            )
+        check_attachment(trainer, self)
         found = select(pl_module, self.layers)
         self._modules = list(found.values())
         self._inputs = self._watch(entrances(pl_module, found))
@@ -113,10 +105,7 @@ class EveryLayer(L.Callback, ABC):
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self._inputs.detach()
-        try:
-            self._log.close(trainer)
-        except Exception as error:  # others have something to save too, and the exception is told
-            rank_zero_warn(f"what {type(self).__name__} measured last could not be saved: {error}")
+        save_despite(self, lambda: self._log.close(trainer))
 
     def state_dict(self) -> dict[str, Any]:
         return self._log.state_dict()

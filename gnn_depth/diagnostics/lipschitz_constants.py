@@ -6,14 +6,12 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
+from gnn_depth.diagnostics.attachment import check_attachment, save_despite
 from gnn_depth.diagnostics.calls import Call, evaluating, recorded_calls
 from gnn_depth.diagnostics.lipschitz import local_lipschitz
-from gnn_depth.diagnostics.sink import Quantity, Sink, check_alone
+from gnn_depth.diagnostics.sink import Quantity, Sink
 from gnn_depth.diagnostics.watch import numbers, select
 
 QUANTITIES = (
@@ -80,12 +78,7 @@ class LipschitzConstants(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        check_alone(trainer, self)
-        if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
-            raise MisconfigurationException(
-                f"LipschitzConstants needs the whole model, and {type(trainer.strategy).__name__} may keep parts of it "
-                "elsewhere: take trainer.strategy auto or ddp."
-            )
+        check_attachment(trainer, self)
         found = select(pl_module, self.layers)
         self._modules, self._starts = list(found.values()), [None] * len(found)
         self._batch = None
@@ -106,10 +99,7 @@ class LipschitzConstants(L.Callback):
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self._batch = None
-        try:
-            self.sink.close(trainer)
-        except Exception as error:  # others have something to save too, and the exception is told
-            rank_zero_warn(f"the last Lipschitz constants could not be saved: {error}")
+        save_despite(self, lambda: self.sink.close(trainer))
 
     def state_dict(self) -> dict[str, Any]:
         return self.sink.state_dict()

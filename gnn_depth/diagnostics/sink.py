@@ -10,7 +10,6 @@ import lightning as L
 import numpy as np
 import torch
 from jaxtyping import Float
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
@@ -181,21 +180,6 @@ class Sink:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from the steps and values of an earlier part of the training."""
         self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
-
-
-def check_alone(trainer: L.Trainer, callback: L.Callback) -> None:
-    """Refuse a second callback of a class: the files and curves of one would be lost under those of the other.
-
-    Raises:
-        MisconfigurationException: There is one.
-    """
-    same = [other for other in trainer.callbacks if type(other) is type(callback)]  # type: ignore[attr-defined]
-    if len(same) > 1:
-        patterns = " and ".join(repr(getattr(other, "layers", "")) for other in same)
-        raise MisconfigurationException(
-            f"{len(same)} {type(callback).__name__} in one training, for layers {patterns}, would write the same files "
-            "and curves: take one, with a pattern that fits all its layers."
-        )
 
 
 def run_folder(trainer: L.Trainer) -> Path | None:
