@@ -1,9 +1,11 @@
 """Plugins: files, modules and installed packages that bring parts of their own."""
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -175,21 +177,100 @@ def test_a_plugin_that_is_not_there_is_named(refused: Callable, tmp_path: Path, 
     assert name in answer
 
 
-def test_a_broken_installed_plugin_names_itself(refused: Callable, monkeypatch: pytest.MonkeyPatch):
-    broken = EntryPoint("broken", "no_such_module_here", registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [broken])
-    answer = refused("fit", "--print_config")
-    assert answer.startswith("plugin 'broken' (no_such_module_here) does not load: ModuleNotFoundError")
-
-
-def test_an_installed_plugin_needs_no_option(
-    config: Callable,
-    plugin: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
+@pytest.fixture
+def installed(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """``installed(first="plug_shrink", ...)``: packages that announce these modules."""
     monkeypatch.syspath_prepend(plugin.parent)
-    installed = EntryPoint("shrink", "plug_shrink", registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [installed])
+
+    def announce(**modules: str) -> None:
+        entries = [
+            SimpleNamespace(
+                name=name, value=module, dist=SimpleNamespace(name=f"the-{name}"), load=partial(_load, module)
+            )
+            for name, module in modules.items()
+        ]
+        monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+
+    return announce
+
+
+def _load(module: str) -> None:
+    importlib.import_module(module)
+
+
+def test_an_installed_plugin_needs_no_option(config: Callable, installed: Callable):
+    installed(shrink="plug_shrink")
     resolved: Any = config("--model.norm", "shrink")
     assert resolved["plugins"] == []
     assert resolved["model"]["norm"] == [{"name": "shrink", "by": 2.0}]
+
+
+@pytest.mark.parametrize("source", ["import no_such_module_here", "raise SystemExit('no licence')"])
+def test_a_broken_installed_plugin_is_said_in_one_line_and_left_out(
+    gnn_depth: Callable, installed: Callable, plugin: Path, source: str
+):
+    plugin.write_text(f"{SOURCE}\n{source}\n")
+    installed(shrink="plug_shrink")
+    answer = gnn_depth("fit", "--model.norm", "pair", "--print_config")
+    assert answer.code == 0
+    assert answer.config["model"]["norm"] == [{"name": "pair", "scale": 1.0}]
+    (line,) = answer.err.splitlines()
+    assert line.startswith("warning: plugin 'shrink' of the-shrink (plug_shrink) does not load: ")
+    assert "no_such_module_here" in line or "no licence" in line
+    assert gnn_depth("fit", "--model.norm", "pair", "--print_config").err == "", "said twice"
+
+
+@pytest.mark.parametrize("name", ["shrink", "plug_shrink.Shrink"])
+def test_a_name_that_a_broken_plugin_may_have_is_answered_with_what_is_wrong_with_the_plugin(
+    gnn_depth: Callable, installed: Callable, plugin: Path, name: str
+):
+    plugin.write_text(f"{SOURCE}\nimport no_such_module_here\n")  # it has registered shrink before it breaks
+    installed(shrink="plug_shrink")
+    answer = gnn_depth("fit", "--model.norm", name)
+    assert answer.code == 2
+    assert "It may be in what is missing: plugin 'shrink' of the-shrink (plug_shrink) does not load: " in answer.err
+    assert "No module named 'no_such_module_here'" in answer.err
+    assert not Path("runs").exists()
+
+
+def test_two_installed_plugins_of_one_name_are_both_named_when_it_is_used(
+    gnn_depth: Callable, installed: Callable, plugin: Path
+):
+    (plugin.parent / "plug_other.py").write_text(SOURCE)
+    installed(one="plug_shrink", two="plug_other")
+    assert gnn_depth("fit", "--model.norm", "pair", "--print_config").code == 0
+    answer = gnn_depth("fit", "--model.norm", "shrink")
+    assert answer.code == 2
+    assert "norm 'shrink' is two classes: plug_shrink.Shrink of plugin 'one' of the-one, and " in answer.err
+    assert "plug_other.Shrink of plugin 'two' of the-two. Uninstall one, or give the class" in answer.err
+
+
+def test_of_two_plugins_of_one_name_each_can_be_meant_by_its_class(config: Callable, installed: Callable, plugin: Path):
+    (plugin.parent / "plug_other.py").write_text(SOURCE.replace("2.0", "3.0"))
+    installed(one="plug_shrink", two="plug_other")
+    for path, by in (("plug_shrink.Shrink", 2.0), ("plug_other.Shrink", 3.0)):
+        meant = {"class_path": path, "init_args": {"by": by}}
+        assert config("--model.norm", path)["model"]["norm"] == [meant]
+
+
+def test_an_installed_plugin_does_not_take_the_name_of_a_built_in_part(
+    gnn_depth: Callable, installed: Callable, plugin: Path
+):
+    plugin.write_text(SOURCE.replace('"shrink"', '"pair"'))
+    installed(shrink="plug_shrink")
+    answer = gnn_depth("fit", "--model.norm", "pair")
+    assert answer.code == 2
+    assert (
+        "norm 'pair' is two classes: gnn_depth.nn.norms.pair.PairNorm, and plug_shrink.Shrink of plugin" in answer.err
+    )
+    assert gnn_depth("fit", "--model.norm", "layer", "--print_config").code == 0
+
+
+def test_a_file_that_takes_the_name_of_an_installed_plugin_is_refused_at_once(
+    refused: Callable, installed: Callable, plugin: Path
+):
+    other = plugin.parent / "plug_other.py"
+    other.write_text(SOURCE)
+    installed(one="plug_shrink")
+    answer = refused("fit", "--plugins", str(other), "--model.norm", "pair")
+    assert "norm 'shrink' is already plug_shrink.Shrink of plugin 'one' of the-one; plug_other.Shrink needs" in answer

@@ -1,0 +1,101 @@
+"""The suite of graph dropouts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gnn_depth.graph import Graph
+from gnn_depth.nn.graph_dropouts import GraphDropout
+from gnn_depth.testing.graphs import both_ways, pair, without_edges
+from gnn_depth.testing.subject import seeded
+from gnn_depth.testing.suite import Property, Violation, check, class_of
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """A graph dropout and a graph.
+
+    Attributes:
+        label: Which graph.
+        build: Makes the graph.
+        part: The graph dropout.
+    """
+
+    label: str
+    build: Callable[[], Graph]
+    part: GraphDropout
+
+    def __str__(self) -> str:
+        return self.label
+
+    def thinned(self, graph: Graph) -> Graph:
+        with seeded(1):
+            return self.part(graph)
+
+
+def fewer(thinning: Thinning) -> None:
+    """The nodes are those of the graph, and the edges are some of its."""
+    graph = thinning.build()
+    thin = thinning.thinned(graph)
+    if thin.num_nodes != graph.num_nodes:
+        raise Violation(f"{thinning}: {graph.num_nodes} nodes become {thin.num_nodes}.")
+    if thin.node_to_graph is not graph.node_to_graph:
+        raise Violation(f"{thinning}: nodes belong to other graphs of the batch than before.")
+    before, after = (torch.bincount(g.target * g.num_nodes + g.source, minlength=g.num_nodes**2) for g in (graph, thin))
+    if (after > before).any():
+        edge = int((after > before).nonzero()[0])
+        raise Violation(
+            f"{thinning}: an edge from {edge % graph.num_nodes} to {edge // graph.num_nodes} was not there before."
+        )
+
+
+def seed(thinning: Thinning) -> None:
+    """The same seed of torch drops the same edges."""
+    one, other = (thinning.thinned(thinning.build()) for _ in range(2))
+    if not torch.equal(one.edge_index, other.edge_index):
+        raise Violation(f"{thinning}: other edges after the same seed.")
+
+
+def inputs_stay(thinning: Thinning) -> None:
+    """The graph itself, which evaluation sees, stays whole."""
+    graph = thinning.build()
+    before = graph.edge_index.clone()
+    thinning.thinned(graph)
+    if not torch.equal(before, graph.edge_index):
+        raise Violation(f"{thinning}: the graph has other edges afterwards.")
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "a graph": both_ways,
+    "two graphs": lambda: pair(mirrored=True).together,
+    "a graph without edges": without_edges,
+    "a graph of one node": lambda: without_edges(1),
+}
+
+PROPERTIES: list[Property[Thinning]] = [
+    Property("fewer", fewer, "Return graph.keeping(mask), with one truth value for every edge."),
+    Property("seed", seed, "Draw with torch's functions and their default generator only."),
+    Property("inputs", inputs_stay, "Return a new graph: graph.keeping(mask) leaves this one alone."),
+]
+
+
+def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
+    """Check that a graph dropout does what every one is expected to do.
+
+    Properties: ``fewer``, ``seed``, ``inputs``.
+
+    Args:
+        part: The class, or its registered name.
+        except_for: Properties that it lacks by intent.
+        options: What its constructor takes.
+
+    Raises:
+        NotConforming: A property does not hold.
+        ValueError: It is no graph dropout, or there is no such property.
+    """
+    __tracebackhide__ = True
+    cls = class_of("graph_dropout", part, GraphDropout)
+    thinnings = [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
+    check("check_graph_dropout", cls, thinnings, PROPERTIES, except_for)

@@ -1,0 +1,96 @@
+"""``gnn-depth new``: files that work from the start. That their tests pass is in tests/testing/built_in.py."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.cli.new import names_of
+from tests.cli.conftest import SHORT
+
+#: What is asked for, and how the part is then used.
+KINDS = {
+    "norm": ([], ["--model.norm", "my_own"]),
+    "score": (["--kind-of", "score"], ["--model.layer", "gat", "--model.norm", "my_own"]),
+    "weight": (["--kind-of", "weight"], ["--model.norm", "my_own", "--model.norm.scale", "0.5"]),
+    "layer": ([], ["--model.layer", "my_own"]),
+    "init": ([], ["--model.init", "my_own"]),
+    "skip": ([], ["--model.skip", "my_own"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _forget(own_registry: None) -> Iterator[None]:
+    yield
+    sys.modules.pop("my_own", None)
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_a_part_that_was_just_written_trains(what: str, gnn_depth: Callable):
+    asked, used = KINDS[what]
+    kind = what if what in ("layer", "init", "skip") else "norm"
+    assert gnn_depth("new", kind, "MyOwn", *asked).code == 0
+    answer = gnn_depth("fit", *SHORT, "--plugins", "my_own.py", *used, "--trainer.max_epochs", "2")
+    assert answer.code == 0, answer.err
+    (result,) = Path("runs").glob("*/*/result.json")
+    assert '"finished"' in result.read_text()
+
+
+def test_the_commands_to_go_on_with_are_shown(gnn_depth: Callable):
+    answer = gnn_depth("new", "norm", "MyOwn", "--kind-of", "score", "--output", "a folder")
+    assert "wrote a folder/my_own.py and a folder/test_my_own.py" in answer.out
+    assert "  python -m pytest 'a folder/test_my_own.py'\n" in answer.out
+    assert "  gnn-depth fit --plugins 'a folder/my_own.py' --model.layer gat --model.norm my_own\n" in answer.out
+
+
+@pytest.mark.parametrize("there", ["my_own.py", "test_my_own.py"])
+def test_a_file_that_is_there_stays_as_it_is(there: str, refused: Callable):
+    Path(there).write_text("mine\n")
+    assert refused("new", "norm", "MyOwn").startswith(f"{there} is there already, and stays as it is")
+    assert Path(there).read_text() == "mine\n"
+    assert [path.name for path in Path().iterdir()] == [there]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nrom", "MyOwn"], "KIND has no choice 'nrom'. Did you mean 'norm'?"),
+        (["norm", "My-Own"], "'My-Own' is no name of a class: take letters, digits and underscores, as in MyNorm."),
+        (["norm", "Class"], "'Class' is no name of a class"),
+        (["norm", "Pair"], "norm 'pair' is a part of gnn_depth, gnn_depth.nn.norms.pair.PairNorm: take another name."),
+        (["norm", "Json"], "json.py would hide the installed module 'json': take another name."),
+        (["layer", "MyOwn", "--kind-of", "score"], "--kind-of score says where a norm acts, and a layer is none."),
+        (["norm"], "the following arguments are required: NAME."),
+    ],
+)
+def test_what_cannot_be_written_is_refused(words: list[str], message: str, refused: Callable):
+    assert refused("new", *words).startswith(message)
+    assert not list(Path().iterdir())
+
+
+def test_a_folder_that_is_none_or_cannot_be_written_to_is_named(refused: Callable):
+    Path("file").write_text("")
+    assert refused("new", "norm", "MyOwn", "--output", "file") == "--output file is a file, and should be a folder."
+    said = refused("new", "norm", "MyOwn", "--output", "file/below")
+    assert said == "file/below/my_own.py cannot be written: Not a directory."
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("MyNorm", ("MyNorm", "my_norm")),
+        ("my_norm", ("MyNorm", "my_norm")),
+        ("GATv3", ("GATv3", "gatv3")),
+        ("GCNPlus", ("GCNPlus", "gcn_plus")),
+    ],
+)
+def test_a_class_and_its_part_are_named_alike(word: str, names: tuple[str, str]):
+    assert names_of(word) == names
+
+
+def test_nothing_heavy_is_imported_to_write_a_file(tmp_path: Path):
+    code = "import sys; from gnn_depth.cli import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
+    command = [sys.executable, "-c", code, "new", "norm", "MyOwn"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)

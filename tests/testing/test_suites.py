@@ -1,0 +1,326 @@
+"""A part that lacks one property is told which, and no other."""
+
+import random
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from gnn_depth import FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
+from gnn_depth.nn.base import WeightChain
+from gnn_depth.nn.functional.segments import graph_mean
+from gnn_depth.testing import (
+    NotConforming,
+    check_graph_dropout,
+    check_init,
+    check_layer,
+    check_norm,
+    check_skip,
+)
+
+
+def fails(check, part, **options):
+    """The properties that the error names."""
+    with pytest.raises(NotConforming) as caught:
+        check(part, **options)
+    return re.findall(r"^  (\w+): ", str(caught.value), re.MULTILINE)
+
+
+def norm(forward, **members):
+    """A norm of features with this forward."""
+    return type("Mine", (FeatureNorm,), {"forward": forward, "__module__": __name__, **members})
+
+
+def with_attributes(**make):
+    """A constructor that gives a norm these, made from the width."""
+
+    def construct(self, channels):
+        FeatureNorm.__init__(self, channels)
+        for name, of_width in make.items():
+            setattr(self, name, of_width(channels))
+
+    return construct
+
+
+def looks_at_values(self, x, graph):
+    return x if float(x.detach().abs().max()) > 0 else 2 * x
+
+
+def empties_its_input(self, x, graph):
+    out = 2 * x
+    x.data.zero_()
+    return out
+
+
+def uses_up_chance(self, x, graph):
+    torch.rand(1)
+    return 2 * x
+
+
+def doubles_the_first_node_of_each_graph(self, x, graph):
+    of_node = torch.zeros(len(x), dtype=torch.long) if graph.node_to_graph is None else graph.node_to_graph
+    number = torch.arange(len(x))
+    first = torch.full((graph.num_graphs,), len(x)).scatter_reduce(0, of_node, number, "amin")
+    return x * (1 + (number == first[of_node]).to(x.dtype))[:, None]
+
+
+def centres(self, x, graph):
+    of_node = torch.zeros(len(x), dtype=torch.long) if graph.node_to_graph is None else graph.node_to_graph
+    total = x.new_zeros(graph.num_graphs, x.shape[1]).index_add(0, of_node, x)
+    return x - (total / torch.bincount(of_node, minlength=graph.num_graphs).to(x.dtype)[:, None])[of_node]
+
+
+BROKEN_NORMS = {
+    "shape": norm(lambda self, x, graph: torch.cat([x, x], 1)),
+    "finite": norm(lambda self, x, graph: x / x.norm(dim=-1, keepdim=True)),
+    "gradient": norm(lambda self, x, graph: x * x.detach()),
+    "dtype": norm(lambda self, x, graph: x * torch.ones(1, dtype=torch.float64)),
+    "state": norm(lambda self, x, graph: x + self.drawn.to(x.dtype), __init__=with_attributes(drawn=torch.randn)),
+    "ddp": norm(
+        lambda self, x, graph: 2 * x, __init__=with_attributes(unused=lambda width: nn.Parameter(torch.ones(width)))
+    ),
+    "compile": norm(looks_at_values),
+    "inputs": norm(empties_its_input),
+    "repeat": norm(uses_up_chance),
+    "permutation": norm(doubles_the_first_node_of_each_graph),
+    "batch": norm(lambda self, x, graph: x - x.mean(0)),
+    "blocks": norm(centres, nodewise=True),
+}
+
+
+def test_a_norm_that_lacks_nothing_conforms():
+    check_norm(norm(centres))
+
+
+@pytest.mark.parametrize("lacking", BROKEN_NORMS)
+def test_a_norm_that_lacks_one_property_is_told_that_one(lacking):
+    assert fails(check_norm, BROKEN_NORMS[lacking]) == [lacking]
+
+
+class Lonely(Layer):
+    """A layer that passes no messages."""
+
+    def __init__(self, in_channels, out_channels):
+        super().__init__(in_channels, out_channels)
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+
+    def reset_parameters(self):
+        self.lin.reset_parameters()
+
+    def forward(self, x, graph):
+        return self.lin(x)
+
+
+class Squaring(Lonely):
+    def weight_chain(self):
+        return WeightChain((self.lin.weight,), (self.lin.weight,))
+
+    def forward(self, x, graph):
+        return self.lin(x).square()
+
+
+class Boasting(Lonely):
+    takes_sparse = True
+
+
+class Forgetting(Lonely):
+    def weight_chain(self):
+        return WeightChain((self.lin.weight.detach(),), (self.lin.weight,))
+
+
+class Summing(Lonely):
+    takes_blocks = True
+
+    def forward(self, x, graph):
+        sent = x.new_zeros(len(x)).index_add(0, graph.source, x.new_ones(graph.num_edges))  # of a block not all
+        return (self.lin(x) * sent[:, None])[: graph.num_nodes]
+
+
+@pytest.mark.parametrize(
+    ("layer", "lacking"), [(Squaring, "chain"), (Forgetting, "chain"), (Boasting, "sparse"), (Summing, "blocks")]
+)
+def test_a_layer_that_promises_too_much_is_told_which_promise(layer, lacking):
+    assert fails(check_layer, layer) == [lacking]
+
+
+def test_a_layer_that_promises_nothing_conforms():
+    check_layer(Lonely)
+
+
+class Mixing(Skip):
+    def forward(self, update, states):
+        return update - update.mean(0)
+
+
+def test_a_skip_that_mixes_nodes_is_told_so():
+    assert fails(check_skip, Mixing) == ["rows"]
+
+
+class Transposing(WeightNorm):
+    def normed(self, weight):
+        return weight.t()
+
+
+class Dividing(WeightNorm):
+    def normed(self, weight):
+        return weight / weight.norm()
+
+
+def test_norms_of_weights_are_checked_on_matrices():
+    # Of these forward is the base class's, and here its shapes are checked, through which torch does not compile.
+    assert fails(check_norm, Dividing, except_for=["compile"]) == ["finite"]
+    assert "shape" in fails(check_norm, Transposing)
+
+
+class Loud(ScoreNorm):
+    def forward(self, scores, score, graph):
+        return scores / scores.abs().max()
+
+
+def test_norms_of_scores_are_checked_on_edges():
+    assert fails(check_norm, Loud) == ["finite", "batch"]
+
+
+def init(draw):
+    """An initialisation that draws every parameter with a function."""
+
+    def call(self, stack):
+        for parameter in list(stack.parameters()):
+            draw(parameter)
+
+    return type("Mine", (Init,), {"__call__": call})
+
+
+class Replacing(Init):
+    def __call__(self, stack):
+        for layer in stack.layers:
+            layer.reset_parameters()
+        for linear in stack.linear_maps():
+            linear.reset_parameters()
+            linear.weight = nn.Parameter(linear.weight.detach().clone())
+
+
+class Halving(Init):
+    def __call__(self, stack):
+        with torch.no_grad():
+            for parameter in stack.parameters():
+                parameter.mul_(0.5)
+
+
+@pytest.mark.parametrize(
+    ("part", "lacking"),
+    [
+        (init(lambda parameter: nn.init.constant_(parameter, random.random())), "seed"),
+        (Halving, "touched"),
+        (init(lambda parameter: nn.init.constant_(parameter, 1e30)), "finite"),
+        (Replacing, "in_place"),
+    ],
+)
+def test_an_init_that_lacks_one_property_is_told_that_one(part, lacking):
+    assert fails(check_init, part) == [lacking]
+
+
+def graph_dropout(call):
+    return type("Mine", (GraphDropout,), {"__init__": lambda self: None, "__call__": call})
+
+
+def at_random(graph):
+    return torch.tensor([random.random() < 0.5 for _ in graph.source], dtype=torch.bool)
+
+
+def redirects_edges(self, graph):
+    graph.source.fill_(0)
+    return graph.keeping(graph.source == 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "lacking"),
+    [
+        (lambda self, graph: graph.with_self_loops(), "fewer"),
+        (lambda self, graph: graph.keeping(at_random(graph)), "seed"),
+        (redirects_edges, "inputs"),
+    ],
+)
+def test_a_graph_dropout_that_lacks_one_property_is_told_that_one(call, lacking):
+    assert fails(check_graph_dropout, graph_dropout(call)) == [lacking]
+
+
+def test_everything_that_is_wrong_is_told_at_once_with_the_amount_the_input_and_the_remedy():
+    with pytest.raises(NotConforming) as caught:
+        check_norm(norm(lambda self, x, graph: (x - x.mean(0)) / x.norm(dim=-1, keepdim=True)))
+    said = str(caught.value)
+    assert re.match(r"tests\.testing\.test_suites\.Mine does not conform, in 2 of 12 properties:\n", said)
+    assert "  finite: Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes" in said
+    assert "    features, zeros on a graph with an isolated node, in training: 36 of 36 entries of the output" in said
+    assert "  batch: Two graphs side by side get what each gets alone.\n" in said
+    assert re.search(r"    features in evaluation, graph 0 of a batch of two: off by \d\.\d+ in row \d\.\n", said)
+    assert "    Sum or average by graph_mean(x, graph) of gnn_depth.nn.functional, not over all nodes.\n" in said
+    assert said.endswith("check_norm(..., except_for=('finite', 'batch')).")
+
+
+def raises(self, x, graph):
+    raise KeyError("lost")
+
+
+def test_an_error_inside_a_part_is_told_with_its_line():
+    with pytest.raises(NotConforming, match=r"features: KeyError: 'lost' \(test_suites\.py:\d+\)"):
+        check_norm(norm(raises))
+
+
+def test_a_property_can_be_excepted():
+    check_norm(BROKEN_NORMS["batch"], except_for=["batch"])
+    check_norm(BROKEN_NORMS["batch"], except_for="batch")
+
+
+def test_an_exception_without_need_is_told():
+    with pytest.raises(NotConforming, match=r"batch: It is excepted, and it holds\.\n    Take it out of except_for"):
+        check_norm(norm(centres), except_for=["batch"])
+
+
+def test_an_unknown_property_is_answered_with_the_near_miss():
+    with pytest.raises(ValueError, match=r"unknown property of check_norm 'bacth'\. Did you mean 'batch'\?"):
+        check_norm(norm(centres), except_for=["bacth"])
+
+
+@pytest.mark.parametrize(("part", "said"), [(Lonely, "Lonely"), (graph_mean, "graph_mean")])
+def test_what_is_no_norm_is_refused(part, said):
+    with pytest.raises(
+        ValueError, match=rf"{said}.* is no norm: give a class that subclasses FeatureNorm or ScoreNorm"
+    ):
+        check_norm(part)
+
+
+def test_a_misspelt_name_is_answered_with_the_near_miss():
+    with pytest.raises(ValueError, match=r"unknown norm 'piar'\. Did you mean 'pair'\?"):
+        check_norm("piar")
+
+
+def test_the_authors_random_numbers_are_left_alone():
+    before = torch.get_rng_state()
+    check_norm(norm(centres))
+    check_init("default")
+    assert torch.equal(before, torch.get_rng_state())
+
+
+class Uneven(FeatureNorm):
+    """Trains another parameter in each process."""
+
+    def __init__(self, channels):
+        super().__init__(channels)
+        self.first, self.second = (nn.Parameter(torch.ones(channels)) for _ in range(2))
+
+    def forward(self, x, graph):
+        if not torch.distributed.is_initialized():
+            return self.first * self.second * x
+        return (self.second if torch.distributed.get_rank() else self.first) * x
+
+
+@pytest.mark.slow
+def test_processes_that_train_different_parameters_are_told_so():
+    assert "processes" in fails(check_norm, Uneven, processes=2)
+
+
+@pytest.mark.slow
+def test_a_part_is_tried_in_several_processes_where_that_is_asked_for():
+    check_norm("graph", except_for=["compile"], processes=2)  # shape checks do not compile
