@@ -35,26 +35,55 @@ class EdgeRows:
     """
 
     def __init__(self, source: Tensor, target: Tensor, shape: tuple[int, int], heads: int) -> None:
-        head = torch.arange(heads, device=source.device)
-        target = (target[:, None] * heads + head).flatten()
-        source = (source[:, None] * heads + head).flatten()
         self.shape = (shape[0] * heads, shape[1] * heads)
-        dtype = torch.int32 if max(*self.shape, source.numel()) <= LONGEST_INT32 else torch.int64
-        order = None if heads == 1 else torch.argsort(target, stable=True)
-        self.order = None if order is None else order.to(dtype)
-        self.inverse = None if order is None else torch.argsort(order).to(dtype)
-        self.ptr = pointers(target, self.shape[0]).to(dtype)
-        self.source = (source if order is None else source[order]).to(dtype)
+        dtype = torch.int32 if max(*self.shape, source.numel() * heads) <= LONGEST_INT32 else torch.int64
+        ptr, transposed_ptr = pointers(target, shape[0]), pointers(source, shape[1])
         transposed = torch.argsort(source, stable=True)
-        self.transposed_order = transposed.to(dtype)
-        self.transposed_ptr = pointers(source, self.shape[1]).to(dtype)
-        self.transposed_target = target[transposed].to(dtype)
+        self.order = self.inverse = None
+        if heads > 1:
+            self.inverse = _places(ptr, heads, dtype)
+            self.order = _scattered(torch.arange(self.inverse.numel(), dtype=dtype, device=source.device), self.inverse)
+        self.ptr = _pointers_of_heads(ptr, heads).to(dtype)
+        self.source = _of_heads(source.to(dtype), heads)
+        self.source = self.source if self.order is None else self.source[self.order]
+        places = None if heads == 1 else _places(transposed_ptr, heads, dtype)
+        self.transposed_order = _scattered(_of_heads(transposed.to(dtype), heads), places)
+        self.transposed_ptr = _pointers_of_heads(transposed_ptr, heads).to(dtype)
+        self.transposed_target = _scattered(_of_heads(target[transposed].to(dtype), heads), places)
 
     def csr(self, transposed: bool) -> tuple[Tensor, Tensor, Tensor | None]:
         """Row pointers, neighbours, and the order of the non-zeros, of the matrix or its transpose."""
         if transposed:
             return self.transposed_ptr, self.transposed_target, self.transposed_order
         return self.ptr, self.source, self.order
+
+
+def _of_heads(index: Tensor, heads: int) -> Tensor:
+    """Rows of the heads of nodes, or of edges: index * heads + head, flattened."""
+    return (index[:, None] * heads + torch.arange(heads, dtype=index.dtype, device=index.device)).flatten()
+
+
+def _pointers_of_heads(ptr: Tensor, heads: int) -> Tensor:
+    """Row pointers where the rows of a CSR are repeated for every head."""
+    head = torch.arange(heads, device=ptr.device)
+    return torch.cat([(ptr[:-1, None] * heads + ptr.diff()[:, None] * head).flatten(), ptr[-1:] * heads])
+
+
+def _places(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+    """Where the entries of a CSR, repeated for every head, stand when they are sorted by row, head, entry.
+
+    By arithmetic: to sort edges x heads would take several times the memory of the result.
+    """
+    length = ptr.diff()
+    row = torch.repeat_interleave(torch.arange(len(length), device=ptr.device), length)
+    first = torch.arange(len(row), device=ptr.device) + ptr[row] * (heads - 1)
+    head = torch.arange(heads, dtype=dtype, device=ptr.device)
+    return (first.to(dtype)[:, None] + length.to(dtype)[row, None] * head).flatten()
+
+
+def _scattered(values: Tensor, places: Tensor | None) -> Tensor:
+    """The values at their places; as they are, where there are none."""
+    return values if places is None else torch.empty_like(values).scatter_(0, places.long(), values)
 
 
 @dataclass(frozen=True)

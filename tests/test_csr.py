@@ -85,3 +85,22 @@ def test_int64_indices_give_the_same_sums(graph, monkeypatch):
     assert wide.rows(2).ptr.dtype == wide.edge_ids.dtype == torch.int64
     assert torch.equal(aggregate(weights, x, wide), expected[0])
     assert torch.equal(segment_sum(weights, wide), expected[1])
+
+
+@given(edge_lists(), st.integers(1, 4))
+def test_rows_of_heads_hold_every_edge_of_every_head_by_target_and_by_source(drawn, heads):
+    graph = Graph(*drawn)
+    rows = graph.rows(heads)
+    pairs = [(int(t), h, e, int(s)) for e, (s, t) in enumerate(graph.edge_index.T) for h in range(heads)]
+    by_target = sorted(pairs)
+    place = range(len(pairs)) if rows.order is None else rows.order.tolist()
+    assert [e * heads + h for _, h, e, _ in by_target] == list(place)
+    assert [s * heads + h for _, h, _, s in by_target] == rows.source.tolist()
+    by_source = sorted((s, h, e, t) for t, h, e, s in pairs)
+    assert [e * heads + h for _, h, e, _ in by_source] == rows.transposed_order.tolist()
+    assert [t * heads + h for _, h, _, t in by_source] == rows.transposed_target.tolist()
+    assert rows.inverse is None or rows.order[rows.inverse.long()].tolist() == list(range(len(pairs)))
+    for ptr, sorted_pairs in ((rows.ptr, by_target), (rows.transposed_ptr, by_source)):
+        counts = torch.bincount(torch.tensor([n * heads + h for n, h, _, _ in sorted_pairs], dtype=torch.long))
+        assert ptr.diff().tolist()[: len(counts)] == counts.tolist()
+        assert ptr[-1] == len(pairs)

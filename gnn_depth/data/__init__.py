@@ -3,6 +3,7 @@
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, Task
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.heterophilous import HeterophilousGraphs
+from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.synthetic import SyntheticCitation
@@ -14,6 +15,7 @@ __all__ = [
     "FullBatch",
     "GraphDataModule",
     "HeterophilousGraphs",
+    "MiniBatches",
     "MissingFeatures",
     "NodeBatch",
     "NodeDataModule",

@@ -4,9 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import lightning as L
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -63,7 +64,11 @@ class NodeBatch:
 
 
 class FullBatch:
-    """A loader of one batch, the whole graph. A DataLoader would add workers, collation and a sampler to no end."""
+    """A loader of one batch, the whole graph. A DataLoader would add workers, collation and a sampler to no end.
+
+    Args:
+        batch: The graph.
+    """
 
     #: Every process has the same examples, not some of them.
     shared: ClassVar[bool] = True
@@ -84,6 +89,9 @@ class GraphDataModule(L.LightningDataModule, ABC):
     Whatever the constructor is given it checks at once, before anything is read, drawn or downloaded.
     """
 
+    #: Graphs among which an argument ``name`` chooses.
+    names: ClassVar[tuple[str, ...]] = ()
+
     @property
     @abstractmethod
     def num_classes(self) -> int: ...
@@ -94,6 +102,16 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """Width of the node features; of integer features, the number of values of each column."""
 
     @property
+    def class_names(self) -> list[str]:
+        """What the classes are called: their numbers, where they have no names."""
+        return [str(number) for number in range(self.num_classes)]
+
+    @property
+    def node_ids(self) -> np.ndarray | None:
+        """What the nodes are called, integers or text; None where they have no names."""
+        return None
+
+    @property
     def task(self) -> Task:
         """``binary`` sets are measured by ROC AUC beside accuracy."""
         return "multiclass"
@@ -102,6 +120,22 @@ class GraphDataModule(L.LightningDataModule, ABC):
     @abstractmethod
     def checksum(self) -> str:
         """SHA-256, in hex, of what a training sees of the data: equal for equal data, whatever it is called."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the data: a model's classes are known by their place alone."""
+        return {"class_names": self.class_names}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Refuse a checkpoint that was trained on other classes.
+
+        Raises:
+            DataError: They are called otherwise here.
+        """
+        there, here = state_dict["class_names"], self.class_names
+        if there != here:
+            raise DataError(
+                f"the checkpoint was trained on the classes {', '.join(there)}, and this data has {', '.join(here)}."
+            )
 
 
 class NodeDataModule(GraphDataModule):

@@ -59,6 +59,8 @@ class HeterophilousGraphs(NodeDataModule):
         ValueError: An unknown name or split.
     """
 
+    names = tuple(SIZES)
+
     def __init__(
         self,
         name: str,

@@ -45,6 +45,14 @@ class MissingFeatures(NodeDataModule):
         return self.source.num_classes
 
     @property
+    def class_names(self) -> list[str]:
+        return self.source.class_names
+
+    @property
+    def node_ids(self) -> np.ndarray | None:
+        return self.source.node_ids
+
+    @property
     def task(self) -> Task:
         return self.source.task
 

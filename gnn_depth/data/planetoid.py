@@ -41,6 +41,8 @@ class Planetoid(NodeDataModule):
         ValueError: An unknown name or split, or a split_index that the split does not have.
     """
 
+    names = tuple(SIZES)
+
     def __init__(
         self,
         name: str,

@@ -1,8 +1,7 @@
 """Loaders of trees: who is in which batch, of which process, in which epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -11,6 +10,7 @@ from torch import Tensor
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
+from gnn_depth.data.epochs import EpochLoader, check_divided
 
 MakeBatch = Callable[[Tensor], NodeBatch]
 
@@ -27,12 +27,7 @@ class Share(NamedTuple):
         Raises:
             DataError: The processes do not divide the batch size, or there are too few examples.
         """
-        if batch_size % self.processes:
-            near = batch_size // self.processes * self.processes
-            raise DataError(
-                f"batch_size {batch_size} is that of all {self.processes} processes together, and they do not divide "
-                f"it: take {f'{near} or ' if near else ''}{near + self.processes}."
-            )
+        check_divided("batch_size", batch_size, self.processes)
         if examples < self.processes:
             raise DataError(
                 f"{examples} examples are too few for {self.processes} processes: take fewer processes, "
@@ -101,8 +96,8 @@ class Shuffle:
         return self._passes * len(self._examples)
 
 
-class Shuffled:
-    """A loader of batches in another order in every epoch, which a resumed training takes up where it was.
+class Shuffled(EpochLoader):
+    """A loader of batches in another order in every epoch.
 
     Args:
         shuffle: The order.
@@ -115,23 +110,11 @@ class Shuffled:
     def __init__(
         self, shuffle: Shuffle, share: Share, batch_size: int, make: MakeBatch, done: Callable[[], int]
     ) -> None:
-        self.sampler = shuffle  # the name under which Lightning looks for set_epoch
-        self._share, self._batch_size, self._make, self._done = share, batch_size, make, done
-        self._resumed = False
+        super().__init__(shuffle, make, done)
+        self._shuffle, self._share, self._batch_size = shuffle, share, batch_size
 
-    def __iter__(self) -> Iterator[NodeBatch]:
-        # A generator begins when the first batch is asked for: Lightning makes iterators before it says which epoch.
-        first, self._resumed = self._done() if self._resumed else 0, False
-        parts = self._share.of_training(self.sampler.order(), self._batch_size)
-        yield from map(self._make, islice(parts, first, None))
+    def parts(self) -> Sequence[Tensor]:
+        return self._share.of_training(self._shuffle.order(), self._batch_size)
 
     def __len__(self) -> int:
-        return -(-(len(self.sampler) // self._share.processes * self._share.processes) // self._batch_size)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: the epoch and the batches that are done are in Lightning's part of a checkpoint."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Begin the next epoch where the training was stopped."""
-        self._resumed = True
+        return -(-(len(self._shuffle) // self._share.processes * self._share.processes) // self._batch_size)

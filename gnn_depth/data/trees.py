@@ -2,10 +2,9 @@
 
 from functools import cached_property, partial
 
-from torch import Tensor
-
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import check_range
+from gnn_depth.data.epochs import batches_done, rank_and_processes
 from gnn_depth.data.fingerprint import fingerprint
 from gnn_depth.data.tree_batches import Stage, TreeBatches
 from gnn_depth.data.tree_examples import TreeExamples, num_trained
@@ -74,30 +73,23 @@ class TreeNeighborsMatch(GraphDataModule):
 
     def train_dataloader(self) -> Shuffled:
         shuffle = Shuffle(self.examples.train, self.passes, self.seed)
-        share = self._share(len(shuffle))
-        return Shuffled(shuffle, share, self.batch_size, partial(self.batches.batch, stage="train"), self._done)
+        share, done = self._share(), partial(batches_done, self.trainer)
+        share.check(len(shuffle), self.batch_size)
+        return Shuffled(shuffle, share, self.batch_size, partial(self.batches.batch, stage="train"), done)
 
     def val_dataloader(self) -> InOrder:
-        return self._held_out("val")
+        return self._held_out("val", self._share())
 
     def test_dataloader(self) -> InOrder:
-        return self._held_out("test")
+        return self._held_out("test", self._share())
 
     def predict_dataloader(self) -> InOrder:
-        return self._held_out("test")
+        return self._held_out("test", Share(0, 1))  # all in each process, as one of them writes down what it predicts
 
-    def _held_out(self, stage: Stage) -> InOrder:
-        order: Tensor = self.examples.held_out
-        parts = self._share(len(order)).of_evaluation(order, self.batch_size)
+    def _held_out(self, stage: Stage, share: Share) -> InOrder:
+        share.check(len(self.examples.held_out), self.batch_size)
+        parts = share.of_evaluation(self.examples.held_out, self.batch_size)
         return InOrder(parts, partial(self.batches.batch, stage=stage))
 
-    def _share(self, examples: int) -> Share:
-        trainer = self.trainer
-        share = Share(trainer.global_rank, trainer.world_size) if trainer else Share(0, 1)
-        share.check(examples, self.batch_size)
-        return share
-
-    def _done(self) -> int:
-        """Batches that a resumed training has behind it in its epoch."""
-        assert self.trainer is not None
-        return int(self.trainer.fit_loop.epoch_loop.batch_progress.current.ready)
+    def _share(self) -> Share:
+        return Share(*rank_and_processes(self.trainer))

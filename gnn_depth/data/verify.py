@@ -3,11 +3,13 @@
 import hashlib
 import os
 import shutil
+import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -138,13 +140,8 @@ def _download(file: DataFile) -> bytes:
 
 
 def _receive(url: str, part: Path) -> None:
-    """Write what ``url`` gives to ``part``, all of it and to the disk.
-
-    Certificates of https are verified (the default of urllib), and a redirection may not leave https.
-    """
-    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response, part.open("wb") as out:
-        if urlsplit(url).scheme != urlsplit(response.geturl()).scheme:
-            raise urllib.error.URLError(f"redirected to {response.geturl()}")
+    """Write what ``url`` gives to ``part``, all of it and to the disk."""
+    with open_url(url) as response, part.open("wb") as out:
         try:
             shutil.copyfileobj(response, out)
         except (HTTPException, TimeoutError, ConnectionError) as error:
@@ -155,6 +152,26 @@ def _receive(url: str, part: Path) -> None:
     wanted = response.headers.get("Content-Length")
     if wanted is not None and size != int(wanted):
         raise _InterruptedError(f"{size} of {wanted} bytes came")
+
+
+class _SameScheme(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection that leaves https, not even on its way to https again."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urlsplit(newurl).scheme != urlsplit(req.full_url).scheme:
+            raise urllib.error.URLError(f"redirected to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def open_url(url: str) -> Any:
+    """Open an address as a file. Certificates of https are verified, and no redirection may leave https.
+
+    Raises:
+        OSError, HTTPException: It cannot be had.
+    """
+    # Named, since programs are about that replace what urllib takes by default with one that verifies nothing.
+    verifying = urllib.request.HTTPSHandler(context=ssl.create_default_context())
+    return urllib.request.build_opener(verifying, _SameScheme).open(url, timeout=TIMEOUT_SECONDS)
 
 
 def _recorded(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import permutations
+from unittest.mock import Mock
 
 import lightning as L
 import pytest
@@ -142,6 +143,15 @@ def test_each_loader_gives_the_examples_of_its_set():
             assert [bool(mask.all()) for mask in batch.masks] == [place == which for place in range(3)]
             assert {len(mask) for mask in batch.masks} == {len(batch.y)}
             assert not any(mask.any() for place, mask in enumerate(batch.masks) if place != which)
+
+
+def test_each_process_predicts_all_that_is_held_out():
+    data = TreeNeighborsMatch(depth=2, batch_size=8)
+    alone = [batch.y for batch in data.predict_dataloader()]
+    data.trainer = Mock(spec=L.Trainer, global_rank=1, world_size=2)
+    together = [batch.y for batch in data.predict_dataloader()]
+    assert torch.equal(torch.cat(together), torch.cat(alone))
+    assert sum(len(batch.y) for batch in data.test_dataloader()) < sum(map(len, together))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Reading pickles that may be anything."""
 
 import pickle
+import tracemalloc
 from collections import defaultdict
 
 import numpy as np
@@ -54,9 +55,71 @@ def test_only_the_listed_names_can_be_called(asked):
         loads(f"c{module}\n{name}\n.".encode())
 
 
+def _array(dtype: bytes, state: bytes) -> bytes:
+    """A pickle in words: an array of this NumPy type with this state."""
+    begin = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+    return begin + b"(I1\n(I2\ntcnumpy\ndtype\n(S'" + dtype + b"'\nI0\nI1\ntR" + state + b"tb."
+
+
+PLAIN_STATE = b"(I3\nS'<'\nNNNI-1\nI-1\nI0\ntbI00\nS'\\x01\\x00\\x00\\x00\\x02\\x00\\x00\\x00'\n"
+
+
+def test_an_array_in_words_is_read():
+    np.testing.assert_array_equal(loads(_array(b"i4", PLAIN_STATE)), [1, 2])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        # Objects whose addresses are in the file, by a type that says that it holds none.
+        _array(b"O8", PLAIN_STATE.replace(b"'<'", b"'|'")),
+        _array(b"V8", PLAIN_STATE),
+        pickle.dumps(np.array([print, eval], dtype=object), protocol=2),
+        pickle.dumps(np.array([(1, 2)], dtype=[("a", "i4"), ("b", "O")]), protocol=2),
+        # More values than bytes, and room for more than there is.
+        _array(b"i4", PLAIN_STATE).replace(b"I2\nt", b"I99999999999\nt"),
+        b"cnumpy\nndarray\n(I99999999999\ntR.",
+        b"c__builtin__\nbytes\n(I99999999999\ntR.",
+        b"\x80\x02Nr\xff\xff\xff\x7f.",
+        b"Np99999999999\n.",
+        b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".",
+        b"\x80\x04\x8e" + (2**40).to_bytes(8, "little") + b".",
+        # What is inside of what may be called.
+        b"\x80\x04\x8c\x06numpy.\x8c\x0bndarray.__class__\x93.",
+        b"cnumpy\nndarray.__class__.__base__.__subclasses__\n.",
+        b"\x80\x04\x8c\x0bcollections\x8c\x14defaultdict.__init__\x93.",
+        b"c_codecs\nencode\n}S'__defaults__'\nNsb.",
+        b"ccopyreg\n_reconstructor\n.",
+        b"\x82\x01.",
+        b"Pgive me\n.",
+    ],
+)
+def test_what_no_such_file_has_is_refused_without_room_for_it(content):
+    tracemalloc.start()
+    with pytest.raises(DataError, match="was not run"):
+        loads(content)
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
+def test_a_payload_inside_of_a_payload_does_not_run(payload):
+    make, mark = payload
+
+    class Outer:
+        def __reduce__(self) -> tuple:
+            return list, ([make()],), {"later": make()}
+
+    with pytest.raises(DataError, match=r"posix\.mkdir|nt\.mkdir"):
+        loads(pickle.dumps(defaultdict(list, {0: [Outer()]}), protocol=2))
+    assert not mark.exists()
+
+
 @pytest.mark.parametrize(
     "fault",
     [
+        {"_shape": (10**6, 10**6)},
+        {"_shape": (-1, 3), "indptr": np.zeros(0, int), "indices": np.zeros(0, int)},
+        {"_shape": (0, 2**62), "indptr": np.zeros(1, int), "indices": np.zeros(0, int), "data": np.zeros(0)},
         {"indices": np.array([0, 9])},
         {"indices": np.array([0, -1])},
         {"indptr": np.array([0, 2, 1])},

@@ -158,9 +158,3 @@ def test_what_is_not_a_graph_is_refused(tmp_path):
 def test_a_wrong_option_is_refused_at_construction(tmp_path, options, words):
     with pytest.raises(ValueError, match=words):
         UserGraph(**{"path": saved(tmp_path), **options})
-
-
-def test_an_unknown_kind_of_file_is_refused_at_construction(tmp_path):
-    (tmp_path / "graph.csv").write_text("0,1")
-    with pytest.raises(DataError, match=r"graph\.csv.*must be \.npz, \.pt or \.pth"):
-        UserGraph(str(tmp_path / "graph.csv"))

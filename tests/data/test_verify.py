@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
+import urllib.error
 import urllib.request
-from types import SimpleNamespace
 
 import pytest
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.verify import DataFile, read_verified, resolve_root, sha256
+from gnn_depth.data.verify import DataFile, _SameScheme, read_verified, resolve_root, sha256
 
 CONTENT = bytes(range(256)) * 40
 
@@ -126,18 +126,12 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, server):
     assert server.requests == []
 
 
-def test_https_does_not_lead_to_http(tmp_path, monkeypatch):
-    class Response(SimpleNamespace):
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error): ...
-        def geturl(self):
-            return "http://elsewhere/data.bin"
-
-    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: Response())
-    with pytest.raises(DataError, match="redirected to http://elsewhere"):
-        read_verified(DataFile(tmp_path / "data.bin", "https://publisher/data.bin"))
+@pytest.mark.parametrize("scheme", ["http", "ftp"])
+def test_https_leads_to_https_alone(scheme):
+    asked, follow = urllib.request.Request("https://publisher/data.bin"), _SameScheme().redirect_request
+    assert follow(asked, None, 302, "Found", {}, "https://elsewhere/data.bin").full_url == "https://elsewhere/data.bin"
+    with pytest.raises(urllib.error.URLError, match=f"redirected to {scheme}://elsewhere"):
+        follow(asked, None, 302, "Found", {}, f"{scheme}://elsewhere/data.bin")
 
 
 def test_of_two_processes_one_downloads_and_the_other_waits(published, server):

@@ -1,0 +1,154 @@
+"""Whether a training on the whole graph has room, estimated before any of it is allocated."""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+from gnn_depth.data.base import GraphDataModule, NodeDataModule
+from gnn_depth.nn.base import AttentionLayer, Layer
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.stack import DeepGNN
+
+VARIABLE = "GNN_DEPTH_MEMORY"
+GB = 1e9
+# Bytes that a graph takes for an edge, and for an edge of each head: what it derives, and what that is derived from.
+OF_EDGE, OF_EDGE_AND_HEAD = 60, 36
+#: Tensors of nodes x width that exist for a moment in the backward pass.
+PASSING = 3
+
+
+def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int) -> None:
+    """Refuse a training on the full graph that would not fit, before it is begun.
+
+    Args:
+        stack: What is trained.
+        data: What it is trained on. Only sets that train in full batches are looked at.
+        device: Where.
+        processes: How many there are on this machine; on a CPU they share its memory, each has a GPU of its own.
+
+    Raises:
+        MisconfigurationException: More is needed than there is; the numbers and ways out are named.
+    """
+    if not isinstance(data, NodeDataModule) or type(data).train_dataloader is not NodeDataModule.train_dataloader:
+        return
+    graph, free = data.batch.graph, available(device)
+    processes = processes if device.type == "cpu" else 1
+    need = processes * estimate(stack, graph.num_nodes, graph.num_edges)
+    if need > free:
+        count = "" if processes == 1 else f" of {processes} processes"
+        raise MisconfigurationException(
+            f"a training{count} on the whole graph, {graph.num_nodes:,} nodes and {graph.num_edges:,} edges, needs "
+            f"about {need / GB:.3g} GB of memory for {len(stack.layers)} layers, and {free / GB:.3g} GB are free.\n"
+            "Train on parts of the graph: --data MiniBatches --data.source DATA --data.parts 50; or keep less of the "
+            "layers: --model.checkpoint_every sqrt, or --model.reversible 2 --model.skip residual.\n"
+            f"If the estimate is wrong, set the gigabytes that it may take: {VARIABLE}={math.ceil(need / GB)}, or inf."
+        )
+
+
+def estimate(stack: DeepGNN, num_nodes: int, num_edges: int) -> int:
+    """Bytes that training steps of an uncompiled stack take at their peak, besides the data; good to a factor of 1.5.
+
+    Args:
+        stack: The stack.
+        num_nodes: Nodes of the graph.
+        num_edges: Its edges.
+    """
+    edges = num_nodes + num_edges  # with self-loops
+    layers = [layer for layer in stack.layers if isinstance(layer, Layer)]
+    size = next(stack.parameters()).element_size()
+    rounds = [size * _kept(stack, place, layer, num_nodes, edges) for place, layer in enumerate(layers)]
+    states = [size * num_nodes * layer.in_channels for layer in layers]
+    every, widest = stack._segment_length, max(max(layer.in_channels, layer.width) for layer in layers)
+    if stack.reversible:
+        kept = 2 * stack.reversible * max(states) + max(rounds)
+    elif every:
+        kept = sum(states[::every]) + max(sum(rounds[start : start + every]) for start in range(0, len(rounds), every))
+    else:
+        kept = sum(rounds)
+    heads = max(layer.heads if isinstance(layer, AttentionLayer) else 0 for layer in layers)
+    return kept + PASSING * size * num_nodes * widest + edges * (OF_EDGE + OF_EDGE_AND_HEAD * heads)
+
+
+def _kept(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> int:
+    """Numbers that a round keeps for the backward pass."""
+    skip = stack.skips[place] if place < len(stack.skips) else None
+    norms = len(list(stack.norms[place].children())) if place < len(stack.norms) else 0
+    twice = stack.dropout > 0 or (skip is not None and skip.reads != "nothing")
+    kept = nodes * layer.in_channels * (2 if twice else 1) + norms * nodes * layer.width
+    maps = sum(isinstance(module, Linear) for module in layer.modules())
+    if not isinstance(layer, AttentionLayer):
+        return kept + (maps - 1) * nodes * layer.width  # sums with fixed weights keep nothing
+    scores = 2 + len(layer.score_norms) + (getattr(layer, "dropout", 0) > 0)
+    return kept + maps * nodes * layer.width + scores * edges * layer.heads
+
+
+def available(device: torch.device) -> float:
+    """Bytes that can still be had on a device; what the variable says, if it is set.
+
+    Raises:
+        MisconfigurationException: It is set to what is no number of gigabytes.
+    """
+    if given := os.environ.get(VARIABLE):
+        try:
+            return float(given) * GB
+        except ValueError:
+            raise MisconfigurationException(
+                f"{VARIABLE} is a number of gigabytes, or inf to check nothing, not {given!r}."
+            ) from None
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return float(torch.cuda.mem_get_info(device)[0] + unused)
+    return min(_free(), default=math.inf) if device.type == "cpu" else math.inf
+
+
+def _free() -> Iterator[float]:
+    """Free bytes of this machine, and of the control groups that the process is in; nothing where no system tells."""
+    lines = _lines(Path("/proc/meminfo"))
+    if "MemAvailable:" in lines:
+        yield lines["MemAvailable:"] * 1024
+    yield from _free_in_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+
+
+def _free_in_groups(of_process: Path, mounted: Path) -> Iterator[float]:
+    """Free bytes of each control group with a limit, from the outermost one to the process's own.
+
+    Args:
+        of_process: The file that names the process's groups, a line ``number:controllers:path`` for each hierarchy.
+        mounted: Where the hierarchies are: version 2 itself, of version 1 each in a folder of its controllers.
+    """
+    try:
+        lines = of_process.read_text().splitlines()
+    except OSError:  # another system
+        return
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if controllers in ("", "memory"):
+            root = mounted / controllers
+            files = (
+                ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+            )
+            inner = () if ".." in path else Path(path).parts[1:]  # in a container it may lead out of what is mounted
+            for depth in range(len(inner) + 1):
+                yield from _free_in(root.joinpath(*inner[:depth]), *files)
+
+
+def _free_in(group: Path, limit: str, used: str) -> Iterator[float]:
+    try:
+        free = int((group / limit).read_text()) - int((group / used).read_text())
+    except (OSError, ValueError):  # no such group, or a limit of "max"
+        return
+    # Pages of files count as used, and are given back where memory is short. Version 1 has those of inner groups apart.
+    pages = _lines(group / "memory.stat")
+    yield free + pages.get("total_inactive_file", pages.get("inactive_file", 0))
+
+
+def _lines(path: Path) -> dict[str, int]:
+    """First words and numbers of a file's lines; nothing if it cannot be read."""
+    try:
+        rows = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

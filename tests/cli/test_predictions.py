@@ -1,0 +1,85 @@
+"""From two tables to a file of predictions, by the command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from .conftest import QUIET
+
+TABLES = ["--data", "UserGraph", "--data.path", "edges.csv", "--data.nodes", "nodes.csv", "--data.label", "topic"]
+TOPICS = ["graph theory", "learning, deep", None]
+
+
+@pytest.fixture
+def trained(gnn_depth: Callable, tmp_path: Path) -> Path:
+    """A checkpoint of a model of two tables in the working directory; every third node has no label."""
+    nodes = pd.DataFrame({"paper": [f"p{i:02}" for i in range(30)], "topic": [TOPICS[i % 3] for i in range(30)]})
+    nodes.assign(cites=np.arange(30) % 3, year=np.arange(30) / 30).to_csv("nodes.csv", index=False)
+    pd.DataFrame({"from": nodes.paper, "to": nodes.paper.shift(-3, fill_value="p00")}).to_csv("edges.csv", index=False)
+    answer = gnn_depth("fit", *TABLES, *QUIET, "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu")
+    assert answer.code == 0, answer.err
+    (folder,) = tmp_path.glob("runs/*/*")
+    return folder / "checkpoints/best.ckpt"
+
+
+def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
+    gnn_depth: Callable, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    nodes = pd.read_csv("nodes.csv")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for output in ("p.csv", "p.parquet", "p.npz", "p.pt"):
+        answer = gnn_depth("predict", *QUIET, "--ckpt_path", str(trained), "--output", output)
+        assert answer.code == 0, answer.err
+    table = pd.read_csv("p.csv")
+    chances = ["class_graph theory", "class_learning, deep"]
+    assert list(table) == ["node", "predicted", "probability", *chances]
+    assert table.node.tolist() == nodes.paper.tolist(), "nodes without a label are predicted, too"
+    assert table.probability.tolist() == table[chances].max(axis=1).tolist()
+    assert ("class_" + table.predicted).tolist() == table[chances].idxmax(axis=1).tolist()
+    pd.testing.assert_frame_equal(pd.read_parquet("p.parquet"), table, check_dtype=False, rtol=1e-7)
+    with np.load("p.npz", allow_pickle=False) as arrays:
+        assert arrays["nodes"].tolist() == nodes.paper.tolist()
+        assert arrays["classes"].tolist() == TOPICS[:2]
+        assert torch.equal(torch.from_numpy(arrays["probabilities"]), torch.load("p.pt", weights_only=True))
+    assert gnn_depth("test", *QUIET, "--ckpt_path", str(trained)).code == 0
+
+
+def test_a_model_is_not_used_on_tables_of_other_classes(gnn_depth: Callable, trained: Path):
+    Path("new.csv").write_text(Path("nodes.csv").read_text().replace("graph theory", "art"))
+    words = ["--ckpt_path", str(trained), "--data.nodes", "new.csv"]
+    answer = gnn_depth("predict", *QUIET, *words, "--output", "p.csv")
+    assert answer.code == 2
+    assert "trained on the classes graph theory, learning, deep, and this data has art, learning, deep" in answer.err
+    assert not Path("p.csv").exists()
+
+
+def test_parquet_is_refused_before_any_work_where_its_library_is_missing(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    from gnn_depth.cli.errors import UsageError
+    from gnn_depth.cli.predictions import check
+
+    with pytest.raises(UsageError, match=r"pip install 'gnn-depth\[parquet\]'"):
+        check("p.parquet")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data.labels", "topic"], "has no option 'labels'. Did you mean 'label'"),
+        (["--data.label", "topics"], "unknown column 'topics'. Did you mean 'topic'"),
+        (["--data.features", "[cites, yaer]"], "unknown column 'yaer'. Did you mean 'year'"),
+        (["--data.path", "edge.csv"], "graph file 'edge.csv' does not exist"),
+        (["--data.ends", "[to, from, to]"], "an edge has two ends"),
+    ],
+)
+def test_what_is_wrong_with_tables_is_said_in_one_screen(refused: Callable, words: list[str], message: str):
+    Path("nodes.csv").write_text("paper,topic,cites,year\np1,a,1,2\np2,b,2,3\n")
+    Path("edges.csv").write_text("from,to\np1,p2\n")
+    assert message in refused("fit", *TABLES, *QUIET, *words)

@@ -1,0 +1,301 @@
+"""A user's graph from two tables, as people write them."""
+
+import gzip
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from gnn_depth.data import DataError, MissingFeatures, UserGraph, table_files
+
+# Two classes, a node without a label, ids that are no integers.
+NODES = "paper,topic,cites,age\np1,theory,0.5,1\np2,ml,1,0\n007,,0,3\np4,ml,2,2\np5,theory,1,1\n"
+EDGES = "citing,cited\np1,p2\np2,007\np4,p5\n"
+# The same with a split, integer ids and a column that is neither.
+SPLIT = "id,topic,set,x\n1,a,train,1\n20,b,Val,2\n3,a,test,3\n4,b,,4\n5,,train,5\n"
+
+
+@pytest.fixture
+def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., UserGraph]:
+    """``graph(nodes, edges, ...)``: a set of two files with these contents."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(nodes: str | bytes = NODES, edges: str | bytes = EDGES, ext: str = ".csv", **options) -> UserGraph:
+        for name, content in (("nodes", nodes), ("edges", edges)):
+            Path(name + ext).write_bytes(content.encode() if isinstance(content, str) else content)
+        return UserGraph(**{"path": f"edges{ext}", "nodes": f"nodes{ext}", "label": "topic"} | options)
+
+    return make
+
+
+def parquet(frame: pd.DataFrame) -> bytes:
+    frame.to_parquet("written.parquet")
+    return Path("written.parquet").read_bytes()
+
+
+def test_tables_become_a_graph_with_the_users_names(graph: Callable):
+    data = graph()
+    assert data.node_ids.tolist() == ["p1", "p2", "007", "p4", "p5"]
+    assert data.class_names == ["ml", "theory"]
+    assert data.batch.y.tolist() == [1, 0, 0, 0, 1]
+    assert data.batch.x.tolist() == [[0.5, 1], [1, 0], [0, 3], [2, 2], [1, 1]]
+    assert data.batch.graph.edge_index.T.tolist() == [[0, 1], [1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("train", [0.1, 0.6, 1.0])
+def test_a_node_without_a_label_is_in_no_set_and_every_other_in_one(graph: Callable, train: float):
+    batch = graph(train_fraction=train, val_fraction=0.0).batch
+    assert torch.stack(batch.masks).sum(0).tolist() == [1, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ext", "write"),
+    [
+        (".csv", lambda text: text.replace("\n", "\r\n")),
+        (".csv", lambda text: text.encode("utf-8-sig")),
+        (".csv", lambda text: text.replace("\n", "\n\n") + "  \n"),
+        (".csv", lambda text: text.replace(",", ", ").replace("\n", " \n")),
+        (".csv", lambda text: "\n".join(f'"{line}"'.replace(",", '","') for line in text.splitlines())),
+        (".TSV", lambda text: text.replace(",", "\t")),
+        (".csv.gz", lambda text: gzip.compress(text.encode())),
+    ],
+    ids=["crlf", "byte order mark", "empty lines", "spaces", "quoted", "tabs", "gzip"],
+)
+def test_a_table_may_be_written_in_many_ways(graph: Callable, ext: str, write: Callable):
+    parts = [part.clone() for part in graph().batch.parts]
+    data = graph(write(NODES), write(EDGES), ext)
+    assert all(torch.equal(*pair) for pair in zip(data.batch.parts, parts))
+    assert data.node_ids.tolist() == ["p1", "p2", "007", "p4", "p5"]
+
+
+def test_parquet_is_read_as_csv_is(graph: Callable):
+    wanted = graph()
+    nodes = pd.DataFrame({"paper": ["p1", "p2", "007", "p4", "p5"], "topic": ["theory", "ml", None, "ml", "theory"]})
+    nodes = nodes.assign(cites=[0.5, 1, 0, 2, 1], age=np.array([1, 0, 3, 2, 1], np.int8)).astype({"topic": "category"})
+    edges = pd.DataFrame({"citing": ["p1", "p2", "p4"], "cited": ["p2", "007", "p5"]}, index=[7, 8, 9])
+    data = graph(parquet(nodes), parquet(edges), ".parquet")
+    assert all(torch.equal(*pair) for pair in zip(data.batch.parts, wanted.batch.parts))
+    assert (data.class_names, data.node_ids.tolist()) == (wanted.class_names, wanted.node_ids.tolist())
+
+
+def test_integers_with_a_gap_in_parquet_are_integers(graph: Callable):
+    nodes = pd.DataFrame({"id": [5, 6, 2**53 + 1], "topic": [1, None, 10], "x": [True, False, True]})
+    edges = pd.DataFrame({"s": [5], "t": [2**53 + 1]})
+    data = graph(parquet(nodes), parquet(edges), ".parquet")
+    assert data.node_ids.tolist() == [5, 6, 2**53 + 1]
+    assert data.class_names == ["1", "10"]
+    assert data.batch.x.tolist() == [[1], [0], [1]]
+    assert data.batch.graph.edge_index.T.tolist() == [[0, 2]]
+
+
+def test_tables_of_several_pieces_are_read_as_of_one(graph: Callable, monkeypatch: pytest.MonkeyPatch):
+    nodes = "id,topic,x,kind\n" + "".join(f"{i * 3},{'ab'[i % 2]},{i},{'uvw'[i % 3]}\n" for i in range(50))
+    edges = "s,t\n" + "".join(f"{i * 3},{i * 6 % 150}\n" for i in range(50))
+    wanted = graph(nodes, edges, categories=["kind"]).batch
+    monkeypatch.setattr(table_files, "ROWS", 7)
+    for ext, write in ((".csv", str.encode), (".parquet", lambda text: parquet(read(text)))):
+        data = graph(write(nodes), write(edges), ext, categories=["kind"])
+        assert all(torch.equal(*pair) for pair in zip(data.batch.parts, wanted.parts))
+        with pytest.raises(DataError, match=r"line 42: t '8'|row 40 \(from 0\): t '8'"):
+            _ = graph(write(nodes), write(edges.replace("\n120,90\n", "\n120,8\n")), ext, categories=["kind"]).batch
+
+
+def read(text: str) -> pd.DataFrame:
+    rows = [line.split(",") for line in text.splitlines()]
+    frame = pd.DataFrame(rows[1:], columns=rows[0])
+    return frame.astype({name: int for name in frame if name in ("id", "s", "t", "x")})
+
+
+@pytest.mark.parametrize(
+    ("ids", "kept"),
+    [
+        (["0", "-7"], [0, -7]),
+        (["7", "007"], ["7", "007"]),
+        (["900719925474099311", "9007199254740993"], [900719925474099311, 9007199254740993]),
+        (["18446744073709551616", "18446744073709551617"], ["18446744073709551616", "18446744073709551617"]),
+        (["NA", "None"], ["NA", "None"]),
+        (["1.0", "1"], ["1.0", "1"]),
+        (['"a, ""b"""', "å"], ['a, "b"', "å"]),
+    ],
+)
+def test_ids_are_integers_or_text_as_it_stands(graph: Callable, ids: list[str], kept: list):
+    one, other = ids
+    data = graph(f"id,topic,x\n{one},a,1\n{other},b,2\n", f"s,t\n{other},{one}\n{one},{one}\n")
+    assert data.node_ids.tolist() == kept
+    assert data.batch.graph.edge_index.T.tolist() == [[0, 0], [1, 0]]
+
+
+def test_edges_given_once_twice_or_to_oneself_run_both_ways_once_if_undirected(graph: Callable):
+    edges = "citing,cited,weight\np1,p2,1\np1,p2,1\np2,p1,1\np4,p5,1\np4,p4,1\n"
+    directed = graph(edges=edges).batch.graph.edge_index.T.tolist()
+    assert sorted(directed) == [[0, 1], [0, 1], [1, 0], [3, 3], [3, 4]]
+    both = graph(edges=edges, undirected=True).batch.graph.edge_index.T.tolist()
+    assert sorted(both) == [[0, 1], [1, 0], [3, 3], [3, 4], [4, 3]]
+
+
+def test_a_table_of_edges_without_rows_is_a_graph_without_edges(graph: Callable):
+    assert graph(edges="citing,cited\n").batch.graph.num_edges == 0
+
+
+def test_one_class_alone_is_one_class(graph: Callable):
+    assert graph(NODES.replace("theory", "ml")).num_classes == 1
+
+
+def test_classes_that_are_numbers_are_in_numerical_order(graph: Callable):
+    data = graph(NODES.replace("theory", "10").replace("ml", "9"))
+    assert data.class_names == ["9", "10"]
+    assert data.batch.y.tolist() == [1, 0, 0, 0, 1]
+
+
+def test_a_column_says_who_is_in_which_set(graph: Callable):
+    batch = graph(SPLIT, "s,t\n1,20\n", split="set").batch
+    assert [mask.nonzero().flatten().tolist() for mask in batch.masks] == [[0], [1], [2]]
+
+
+def test_columns_are_chosen_by_name(graph: Callable):
+    nodes = "x,topic,city,key,y\n1,a,Rome,k1,5\n2,b,Oslo,k2,6\n3,a,Rome,k3,7\n"
+    edges = "weight,from,to\n1,k1,k2\n"
+    data = graph(nodes, edges, id="key", features=["y"], categories=["city"], ends=["to", "from"])
+    assert data.batch.x.tolist() == [[5, 0, 1], [6, 1, 0], [7, 0, 1]]
+    assert data.batch.graph.edge_index.T.tolist() == [[1, 0]]
+    assert data.num_features == 3
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "words"),
+    [
+        (NODES, EDGES + "\n\np1,p9\n", r"'edges.csv', line 7: cited 'p9' is no 'paper' of 'nodes.csv', .* like 'p1'"),
+        (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', r"line 4: citing 'p8'"),
+        (NODES, EDGES + "p1,\n", r"'edges.csv', line 5: cited is missing"),
+        (NODES, EDGES + "p1\n", r"'edges.csv', line 5: cited is missing"),
+        (NODES, EDGES + "p1,p2,3\n", r"'edges.csv': it cannot be read: line 5 has 3 values for 2 columns"),
+        (NODES, "citing\np1\n", r"'edges.csv': an edge has two ends, in a column each; there is citing"),
+        (NODES, "p1,p2\np2,p4\n", r"'edges.csv': its first line is an edge, p1, p2, where the names"),
+        (NODES, "1,2\n2,1\n", r"'edges.csv': its first line is '1,2', numbers where the names .* source,target"),
+        (NODES, "", r"'edges.csv': it is empty; the first line must have the names"),
+        (NODES, EDGES.replace(",", ";"), r"separated by ';', not by ','.*read_csv\('edges.csv', sep=';'\)"),
+        (NODES, EDGES.encode("utf-16"), "'edges.csv': it is not UTF-8"),
+        ("id,topic,x\n1,a,1\n2,b,2,\n", EDGES, r"'nodes.csv': it cannot be read: line 3 has 4 values for 3"),
+        ("id,topic\n1,a,1\n2,b,2\n", EDGES, r"'nodes.csv': line 2 has 3 values, but there are names for 2 columns"),
+        (NODES + "p1,ml,1,1\n", EDGES, r"'nodes.csv', line 7: id 'p1' stands in line 2 already"),
+        (NODES + ",ml,1,1\n", EDGES, r"'nodes.csv', line 7: 'paper' is missing"),
+        (NODES + "p6,ml,,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is missing; .*finite"),
+        (NODES + "p6,ml,1,-inf\n", EDGES, r"'nodes.csv', line 7: 'age' is -inf"),
+        (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is 1e\+300"),
+        (NODES + "p6,ml,1,old\n", EDGES, r"line 7: 'age' is 'old'\n.*--data.categories '\[age\]'"),
+        (NODES + "p6,NA,1,1\n", EDGES, r"'nodes.csv', line 7: label 'NA' reads as if it were missing"),
+        (NODES.replace("ml", "").replace("theory", ""), EDGES, "no node has a label: column 'topic' is empty"),
+        (NODES.replace("age", "cites"), EDGES, "two columns are called 'cites'"),
+        (NODES.replace("paper,", ","), EDGES, "column 1 has no name. If pandas wrote"),
+        (NODES.splitlines()[0] + "\n", EDGES, "'nodes.csv': it has no rows"),
+        ("id,topic\np1,a\np2,b\n", "s,t\np1,p2\n", "give every node at least one feature"),
+        ("id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)), "s,t\n1,2\n", "these are no classes"),
+        (SPLIT, "s,t\n1,20\n", r"line 2: 'set' is 'train'\n(.*\n)*.*named by `split`"),
+    ],
+)
+def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str, edges: str | bytes, words: str):
+    with pytest.raises(DataError, match=f"(?s){words}"):
+        _ = graph(nodes, edges).batch
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"label": "Topic"}, r"unknown column 'Topic'. Did you mean 'topic'\? Available: paper, topic, cites, age"),
+        ({"id": "papers"}, "unknown column 'papers'. Did you mean 'paper'"),
+        ({"ends": ["citing", "sited"]}, "'edges.csv': unknown column 'sited'. Did you mean 'cited'"),
+        ({"ends": ["citing"]}, "an edge has two ends"),
+        ({"ends": ["citing", "citing"]}, "an edge has two ends"),
+        ({"features": ["topic"]}, "column 'topic' is asked to be several things"),
+        ({"features": ["age"], "categories": ["age"]}, "column 'age' is asked to be several things"),
+        ({"split": "age"}, "'nodes.csv', line 2: unknown age '1'. Available: test, train, val"),
+    ],
+)
+def test_a_column_that_does_not_serve_is_refused(graph: Callable, options: dict, words: str):
+    with pytest.raises(DataError, match=words):
+        _ = graph(**options).batch
+
+
+def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable):
+    wide = "".join(f",x{i}" for i in range(2000))
+    with pytest.raises(DataError, match=r"Did you mean 'x1500'.* \.\.\. 2002 in all") as caught:
+        _ = graph("id,topic" + wide + "\n", features=["x1500 "]).batch
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (lambda i: "Rome" if i else "", "'nodes.csv', line 2: category 'city' is missing"),
+        (lambda i: f"c{i}", "'city' has 1001 different values"),
+    ],
+)
+def test_a_category_is_there_and_has_few_values(graph: Callable, rows: Callable, words: str):
+    nodes = "id,topic,city\n" + "".join(f"{i},{i % 2},{rows(i)}\n" for i in range(1001))
+    with pytest.raises(DataError, match=words):
+        _ = graph(nodes, "s,t\n1,2\n", categories=["city"]).batch
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda nodes: nodes.assign(x=[1, None]), r"row 1 \(from 0\): 'x' is missing"),
+        (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' stands in row 0"),
+        (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is '2020-01-01"),
+        (lambda nodes: nodes.drop(columns="topic"), "unknown column 'topic'. Available: id, x"),
+    ],
+)
+def test_a_faulty_parquet_table_is_refused_by_file_and_row(graph: Callable, change: Callable, words: str):
+    nodes = change(pd.DataFrame({"id": ["a", "b"], "topic": [0, 1], "x": [1.0, 2]}))
+    with pytest.raises(DataError, match=rf"'nodes.parquet'.*(\n.*)*{words}"):
+        _ = graph(parquet(nodes), parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})), ".parquet").batch
+
+
+@pytest.mark.parametrize("ext", [".csv.gz", ".parquet"])
+@pytest.mark.parametrize("content", [b"", b"id,topic,x\n", b"PAR1", gzip.compress(NODES.encode())[:-12]])
+def test_a_damaged_table_is_refused_by_name(graph: Callable, ext: str, content: bytes):
+    with pytest.raises(DataError, match=rf"'nodes\{ext}': it (cannot be read|is empty)"):
+        _ = graph(content, b"", ext).batch
+
+
+def test_parquet_without_its_library_names_the_extra(graph: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(DataError, match=r"pip install 'gnn-depth\[parquet\]'"):
+        _ = graph(b"", b"", ".parquet").batch
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nodes": None}, "'edges.csv' is a table of edges; nodes must be given, too"),
+        ({"nodes": None, "label": None}, r"nodes and label must be given, too, .*--data.label topic"),
+        ({"nodes": "away.csv"}, "table of nodes 'away.csv' does not exist"),
+        ({"nodes": "nodes.xlsx"}, r"nodes 'nodes.xlsx' must be a table \(.csv"),
+        ({"path": "edges.txt"}, r"path 'edges.txt' must be a table .* or have arrays \(.npz.*np.savez"),
+        ({"path": "graph.npz"}, "nodes is for tables, and 'graph.npz' is none"),
+        ({"path": "graph.npz", "nodes": None, "label": None, "ends": ["a", "b"]}, "ends is for tables"),
+    ],
+)
+def test_options_that_do_not_fit_the_files_are_refused_at_construction(graph: Callable, options: dict, words: str):
+    for name in ("edges.txt", "nodes.xlsx", "graph.npz"):
+        Path(name).write_text("")
+    graph()
+    with pytest.raises(DataError, match=words):
+        UserGraph(**{"path": "edges.csv", "nodes": "nodes.csv", "label": "topic"} | options)
+
+
+def test_a_set_that_wraps_tables_keeps_their_names(graph: Callable):
+    wrapped = MissingFeatures(graph(), rate=1.0)
+    assert wrapped.class_names == ["ml", "theory"]
+    assert wrapped.node_ids.tolist() == ["p1", "p2", "007", "p4", "p5"]
+
+
+def test_a_checkpoint_of_other_classes_is_refused(graph: Callable):
+    state = graph().state_dict()
+    graph().load_state_dict(state)
+    with pytest.raises(DataError, match="trained on the classes ml, theory, and this data has ai, theory"):
+        graph(NODES.replace("ml", "ai")).load_state_dict(state)

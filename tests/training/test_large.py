@@ -1,0 +1,197 @@
+"""Graphs that do not fit: refused before the allocation, or trained on in parts and evaluated whole."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+from gnn_depth import DeepGNN
+from gnn_depth.cli import main
+from gnn_depth.data import MiniBatches
+from gnn_depth.graph import Graph
+from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.norms import LayerNorm
+from gnn_depth.nn.skips import Residual
+from gnn_depth.training import memory
+
+NODES, EDGES, WIDTH = 3000, 30_000, 32
+LAYERS = {"gcn": GCN, "gat": GAT, "8 heads": partial(GAT, heads=8, split_heads=True), "gatv2": GATv2}
+
+
+def stack(layer, depth=6, **options):
+    return DeepGNN(16, 3, layer, depth, WIDTH, **options)
+
+
+def kept_by(model, x, graph):
+    """Bytes that autograd keeps of a forward pass, but for features, parameters and what is the graph's."""
+    model(x, graph)  # the graph derives what it will be asked for
+    kept = {}
+    known = {part.untyped_storage().data_ptr() for part in (x, *model.parameters())}
+
+    def pack(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        scores = model(x, graph)
+    assert scores.requires_grad
+    return sum(size for pointer, size in kept.items() if pointer not in known)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"skip": Residual, "dropout": 0.5, "norms": [LayerNorm]}],
+    ids=["plain", "with dropout, skips and norms"],
+)
+def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(layer, options):
+    x, graph = torch.randn(NODES, 16), Graph(torch.randint(NODES, (2, EDGES)), NODES)
+    few, many = (stack(LAYERS[layer], depth, **options) for depth in (3, 7))
+    measured = kept_by(many, x, graph) - kept_by(few, x, graph)
+    estimated = memory.estimate(many, NODES, EDGES) - memory.estimate(few, NODES, EDGES)
+    assert measured / 1.5 < estimated < measured * 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({"checkpoint_every": "sqrt"}, 0.5), ({"checkpoint_every": 3}, 0.5), ({"reversible": 2, "skip": Residual}, 0.2)],
+    ids=["sqrt", "3", "reversible"],
+)
+def test_what_is_computed_again_is_not_counted(options, most):
+    whole = memory.estimate(stack(GCN, 64), NODES, EDGES)
+    assert memory.estimate(stack(GCN, 64, **options), NODES, EDGES) < most * whole
+
+
+def test_an_estimate_is_linear_in_the_graph_and_larger_for_wider_numbers():
+    once = memory.estimate(stack(GAT), NODES, EDGES)
+    assert memory.estimate(stack(GAT), 10 * NODES, 10 * EDGES) == 10 * once
+    assert memory.estimate(stack(GAT).double(), NODES, EDGES) > 1.5 * once
+
+
+def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tmp_path):
+    cpu = torch.device("cpu")
+    monkeypatch.delenv(memory.VARIABLE, raising=False)
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < memory.available(cpu) <= whole
+    monkeypatch.setenv(memory.VARIABLE, "1.5")
+    assert memory.available(cpu) == 1.5e9
+    monkeypatch.setenv(memory.VARIABLE, "inf")
+    assert memory.available(cpu) == math.inf
+    monkeypatch.setenv(memory.VARIABLE, "lots")
+    with pytest.raises(MisconfigurationException, match="number of gigabytes, or inf to check nothing, not 'lots'"):
+        memory.available(cpu)
+
+
+def test_a_control_group_limits_memory_but_for_what_it_gives_back(tmp_path):
+    files = {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 100\ninactive_file 300\n"}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    assert list(memory._free_in(tmp_path, "memory.max", "memory.current")) == [400]
+    (tmp_path / "memory.max").write_text("max")
+    assert list(memory._free_in(tmp_path, "memory.max", "memory.current")) == []
+    assert list(memory._free_in(tmp_path / "none", "memory.max", "memory.current")) == []
+
+
+def test_every_control_group_around_the_process_limits_memory(tmp_path):
+    files = {
+        "": {"memory.max": "max", "memory.current": "50"},
+        "jobs": {"memory.max": "900", "memory.current": "100"},
+        "jobs/4711": {"memory.max": "700", "memory.current": "100"},
+        "memory": {"memory.limit_in_bytes": "5000", "memory.usage_in_bytes": "0"},
+        "memory/box": {"memory.limit_in_bytes": "500", "memory.usage_in_bytes": "100"},
+    }
+    for group, content in files.items():
+        (tmp_path / group).mkdir(exist_ok=True)
+        for name, text in content.items():
+            (tmp_path / group / name).write_text(text)
+    (tmp_path / "memory/box/memory.stat").write_text("inactive_file 1\ntotal_inactive_file 30\n")
+    of_process = tmp_path / "cgroup"
+    of_process.write_text("5:cpu,cpuacct:/box\n4:memory:/box\n0::/jobs/4711\n")
+    assert list(memory._free_in_groups(of_process, tmp_path)) == [5000, 430, 800, 600]
+    of_process.write_text("4:memory:/../other\n")
+    assert list(memory._free_in_groups(of_process, tmp_path)) == [5000]
+    assert list(memory._free_in_groups(tmp_path / "none", tmp_path)) == []
+
+
+WORDS = [
+    *("--data.source=SyntheticCitation", "--data.source.num_nodes=120", "--data.source.num_edges=240"),
+    *("--data.source.num_features=30", "--data.source.num_train_per_class=5", "--data.source.num_val=30"),
+    *("--data.source.num_test=30", "--trainer.max_epochs=3", "--trainer.accelerator=cpu"),
+    *("--model.hidden_channels=8", "--trainer.enable_progress_bar=false"),
+]
+FULL = [word.replace("--data.source.", "--data.") for word in WORDS if not word.startswith("--data.source=")]
+PARTS = ["--data=MiniBatches", *WORDS, "--data.parts=4"]
+
+
+def test_a_graph_larger_than_memory_is_refused_with_the_numbers_and_the_ways_out(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(memory.VARIABLE, "0.00001")
+    assert main(["fit", *FULL]) == 2
+    said = capsys.readouterr().err
+    for part in ("120 nodes and 480 edges", "GB of memory for 2 layers, and 1e-05 GB are free", "--data MiniBatches"):
+        assert part in said
+    assert "--model.checkpoint_every sqrt" in said
+    assert f"{memory.VARIABLE}=1" in said
+    assert not (tmp_path / "runs").exists()
+    assert main(["fit", *PARTS, "--run.root=parts"]) == 0
+    monkeypatch.setenv(memory.VARIABLE, "1")
+    assert main(["fit", *FULL, "--run.root=full"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--data.parts=99"], "parts is 99, but there are only 35 training nodes"),
+        (["--trainer.devices=3", "--trainer.strategy=ddp"], "parts 4 is for all 3 processes together"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_there_is_a_run(monkeypatch, tmp_path, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", *PARTS, *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("method", ["random", "partition", "neighbor"])
+def test_a_training_on_parts_learns_and_is_measured_on_the_whole_graph(tiny, make_trainer, model, method):
+    data = MiniBatches(tiny, method, 2, chunks=2 if method == "partition" else None)
+    before = F.cross_entropy(model(tiny.batch)[tiny.batch.train_mask], tiny.batch.y[tiny.batch.train_mask]).item()
+    trainer = make_trainer(30)
+    trainer.fit(model, datamodule=data)
+    assert trainer.global_step == 60
+    scores = model.eval()(tiny.batch)
+    val, train = tiny.batch.val_mask, tiny.batch.train_mask
+    assert F.cross_entropy(scores[train], tiny.batch.y[train]).item() < 0.7 * before
+    expected = F.cross_entropy(scores[val], tiny.batch.y[val]).item()
+    assert trainer.callback_metrics["val/loss"].item() == pytest.approx(expected, rel=1e-5)
+    (predicted,) = trainer.predict(model, datamodule=data)
+    torch.testing.assert_close(predicted, scores.softmax(-1))
+
+
+def result(root):
+    (path,), (rows,) = root.rglob("result.json"), root.rglob("metrics.csv")
+    with rows.open() as file:
+        return json.loads(path.read_text()), list(csv.DictReader(file))
+
+
+def test_two_processes_that_take_turns_learn_what_one_does_that_accumulates_two_batches(tmp_path):
+    options = [*PARTS, "--data.method=partition", "--data.chunks=2"]
+    assert main(["fit", *options, "--trainer.accumulate_grad_batches=2", f"--run.root={tmp_path / 'one'}"]) == 0
+    command = [sys.executable, "-m", "gnn_depth", "fit", *options, f"--run.root={tmp_path / 'two'}"]
+    command += ["--trainer.devices=2", "--trainer.strategy=ddp"]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    (one, rows_of_one), (two, rows_of_two) = result(tmp_path / "one"), result(tmp_path / "two")
+    assert one["steps"] == two["steps"] == 3 * 2
+    for ours, theirs in zip(rows_of_two, rows_of_one, strict=True):
+        for name in ("train/loss", "train/lr", "train/acc", "val/loss", "val/acc", "test/acc"):
+            assert float(ours[name] or "nan") == pytest.approx(float(theirs[name] or "nan"), rel=1e-5, nan_ok=True)
