@@ -1,5 +1,6 @@
 """What a run leaves behind: a folder of its own with config, metrics, checkpoints and one result.json."""
 
+import contextlib
 import datetime as dt
 import hashlib
 import importlib.metadata
@@ -20,6 +21,7 @@ COLUMNS = (
     *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
     *("best_epoch", "num_parameters", "started", "reason", "version"),
 )
+RUNNING, FAILED = b'"status": "running",', b'"status": "failed",'  # as they stand in a result.json
 ARCHIVE = "archive"  # folder among all runs for those that others replaced
 PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
 
@@ -78,8 +80,27 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:
-    """Write ``result.json``; numbers that are not finite become strings, which every JSON reader takes."""
-    write_atomically(folder / "result.json", json.dumps(_finite(result), indent=2, allow_nan=False) + "\n")
+    """Write ``result.json``; numbers that are not finite become strings, which every JSON reader takes.
+
+    Raises:
+        OSError: It cannot be written; the one that is there says of a running run that it failed.
+    """
+    path = folder / "result.json"
+    try:
+        write_atomically(path, json.dumps(_finite(result), indent=2, allow_nan=False) + "\n")
+    except OSError:
+        with contextlib.suppress(OSError):
+            _mark_failed(path)
+        raise
+
+
+def _mark_failed(path: Path) -> None:
+    """Change the status in its place, where a full disk has room for nothing new."""
+    with path.open("r+b") as file:
+        text = file.read()
+        if (start := text.find(RUNNING)) >= 0:
+            file.seek(start)
+            file.write(FAILED.ljust(len(RUNNING)))
 
 
 def _finite(value: Any) -> Any:
@@ -118,7 +139,9 @@ def git_state() -> dict[str, Any] | None:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10).stdout
+    # A repository's own config may name a program to run, as fsmonitor; nobody has asked for one.
+    command = ["git", "-c", "core.fsmonitor=false", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
 
 
 def digest(text: str) -> str:

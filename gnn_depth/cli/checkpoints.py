@@ -1,16 +1,20 @@
 """Checkpoints that a command line names: what they hold, and whether that agrees with what else was asked for."""
 
-import zipfile
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+import lightning as L
 import yaml
 from jsonargparse import ArgumentParser, Namespace
+from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.sections import GIVEN_BY_DATA
+from gnn_depth.cli.sections import GIVEN_BY_DATA, PATHS
+from gnn_depth.training.checkpoint_io import load
+
+MAX_SEED = 2**32 - 1  # NumPy's
 
 
 @dataclass(frozen=True)
@@ -21,19 +25,26 @@ class Checkpoint:
         path: The file.
         hparams: The model's options when it was made.
         data: The data set that it was trained on, as a config names it; None where that is not known.
+        data_sha256: The checksum of that data; None where that is not known.
+        seed: What its random numbers follow from; None where that is not known.
         epochs: How many epochs it has behind it.
+        steps: How many steps.
         resumable: Whether it has the optimizer's state.
     """
 
     path: Path
     hparams: dict[str, Any]
     data: dict[str, Any] | None
+    data_sha256: str | None
+    seed: int | None
     epochs: int
+    steps: int
     resumable: bool
 
-    def is_complete(self, max_epochs: int | None) -> bool:
+    def is_complete(self, trainer: L.Trainer) -> bool:
         """Whether nothing is left to train."""
-        return self.resumable and max_epochs not in (None, -1) and self.epochs >= max_epochs
+        ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
+        return self.resumable and any(end not in (None, -1) and done >= end for done, end in ends)
 
     def check_resumable(self) -> None:
         """Refuse to resume from weights alone.
@@ -57,56 +68,91 @@ class Checkpoint:
             if there is not None and here != there:
                 raise UsageError(f"{self.path} was trained on data with {name} {there}, and this data has {here}.")
 
+    def check_same_data(self, data: dict[str, Any], data_sha256: str) -> None:
+        """Refuse to go on with other data that lies elsewhere; data that lies where it lay is warned of.
 
-def read(name: str) -> Checkpoint:
+        Args:
+            data: The data set, as a config names it.
+            data_sha256: Its checksum.
+
+        Raises:
+            UsageError: It was named otherwise, and its checksum is another.
+        """
+        if self.data_sha256 in (None, data_sha256):
+            return
+        said = f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of this data is"
+        if data != self.data:
+            raise UsageError(f"{said} {data_sha256}: a training goes on with data that was moved, not with other data.")
+        warn(f"{said} {data_sha256}: its files were changed, or this machine rounds otherwise.")
+
+    @property
+    def age(self) -> str:
+        """What of a training is behind it."""
+        return f"after {self.epochs} epochs" if self.resumable else "weights alone"
+
+
+def read(path: Path) -> Checkpoint:
     """Read what a checkpoint says of its run.
 
     Raises:
-        UsageError: There is no such file, or it is no checkpoint of this package.
+        UsageError: There is no such file, it is damaged, or it is no checkpoint of this package.
     """
-    path = Path(name)
     if not path.is_file():
-        raise UsageError(f"checkpoint {name!r} does not exist (looked in {Path.cwd()}).")
+        raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
     try:
-        with zipfile.ZipFile(path) as archive:  # torch.load does not look at the checksums
-            damaged = archive.testzip()
-        if damaged:
-            raise ValueError(damaged)
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = load(path)
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"{str(path)!r} is damaged, or no checkpoint of a run: {why}.") from error
+    try:
         hparams = {key: value for key, value in content["hyper_parameters"].items() if not key.startswith("_")}
-        data = content.get("datamodule_hyper_parameters", {}).get("data")
+        data = content.get("datamodule_hyper_parameters", {})
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
-    except Exception as error:  # torch raises many kinds, some of which advise to load pickled code
-        raise UsageError(f"{name!r} is no checkpoint of a run, or is damaged ({type(error).__name__}).") from error
-    epochs = progress.get("current", {}).get("completed", 0)
-    return Checkpoint(path, hparams, data, epochs, resumable="optimizer_states" in content)
+        epochs = progress.get("current", {}).get("completed", 0)
+        seed = content.get("callbacks", {}).get("SeededSteps", {}).get("seed")
+        resumable = "optimizer_states" in content
+        return Checkpoint(
+            path, hparams, data.get("data"), data.get("sha256"), seed, epochs, content["global_step"], resumable
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{str(path)!r} is no checkpoint of a run of gnn-depth.") from error
 
 
-def parse(checkpoint: Checkpoint, parser: ArgumentParser, args: list[str], same_data: bool) -> Namespace:
-    """Parse a command line with a checkpoint's model and data in place of the defaults.
+def parse(checkpoint: Checkpoint, parser: ArgumentParser, args: list[str], goes_on: bool) -> Namespace:
+    """Parse a command line with a checkpoint's model and data in place of the defaults; its seed, too, if it goes on.
 
     Args:
         checkpoint: What is asked of it.
         parser: Knows the options.
         args: The command line.
-        same_data: Whether other data than the checkpoint's is an error, as for a training that goes on.
+        goes_on: Whether it is for a training that goes on, so that other data or another seed is an error.
 
     Raises:
         UsageError: The command line or a config file asks for another model, or for other data if that is an error.
     """
     kept = {name: value for name, value in checkpoint.hparams.items() if name not in GIVEN_BY_DATA}
-    base = parser.parse_object({"model": kept, **({"data": checkpoint.data} if checkpoint.data else {})})
+    stands = {"model": kept, **({"data": checkpoint.data} if checkpoint.data else {})}
+    seeded = goes_on and checkpoint.seed is not None and checkpoint.seed <= MAX_SEED  # torch's own is larger
+    base = parser.parse_object(stands | ({"seed_everything": checkpoint.seed} if seeded else {}))
     before = _sections(parser, base)
     config = parser.parse_args(args, namespace=base)
     after = _sections(parser, config)
     changed = _differences(before["model"], after["model"], "model")
-    if same_data and checkpoint.data:
-        moved = "root"  # where the files lie is no part of what they are
-        changed += [row for row in _differences(before["data"], after["data"], "data") if not row[0].endswith(moved)]
+    if seeded:
+        changed += _differences(checkpoint.seed, config.seed_everything, "seed_everything")
+    if goes_on and checkpoint.data:
+        rows = _differences(before["data"], after["data"], "data")
+        changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # what lies there is compared later
     if changed:
-        rows = "\n".join(f"  {key}: {old} in the checkpoint, {new} asked for" for key, old, new in changed)
-        raise UsageError(f"{checkpoint.path} holds another model than the one asked for:\n{rows}")
+        lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} asked for" for key, old, new in changed)
+        raise UsageError(f"{checkpoint.path} is of another run than the one asked for:\n{lines}")
     return config
+
+
+@rank_zero_only
+def warn(text: str) -> None:
+    """Say what is not as expected, and no error."""
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def _sections(parser: ArgumentParser, config: Namespace) -> Any:

@@ -1,26 +1,15 @@
 """What commands that run grids share: their options, and the engine that these ask for."""
 
 import argparse
-import contextlib
 import gc
-import os
-import signal
-import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import natural, positive, split_values
 from gnn_depth.sweeps.engines import Engine, EngineError, dask, local
 from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.store import ResultWarning
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, or SIGHUP of a terminal that was closed, answered as Ctrl-C is."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -85,24 +74,3 @@ def warm() -> None:
     tqdm.set_lock(threading.RLock())  # its own is a semaphore, which Python would complain of when the worker is killed
     warnings.simplefilter("ignore", ResultWarning)  # the sweep says it, and once
     gc.freeze()  # the garbage of a run is looked for after it, and none of it is among the imports
-
-
-@contextlib.contextmanager
-def terminated() -> Iterator[None]:
-    """Raise :class:`Terminated` at SIGTERM and, but under nohup, at SIGHUP, while it lasts."""
-    terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
-
-    def handler(number: int, _: Any) -> None:
-        if number == signal.SIGHUP:  # what is still to be said would fail at a terminal that is gone
-            with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-                for stream in terminals:
-                    os.dup2(nowhere.fileno(), stream.fileno())
-        raise Terminated
-
-    caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in caught}
-    try:
-        yield
-    finally:
-        for number, known in before.items():
-            signal.signal(number, known)

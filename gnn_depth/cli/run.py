@@ -1,19 +1,26 @@
 """``gnn-depth fit | validate | test | predict | probe``: parse, assemble, run."""
 
-from contextlib import nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.cli import predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.quiet import quiet, without_notes
+from gnn_depth.cli.requeue import said_of
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
+from gnn_depth.signals import keeping
 from gnn_depth.training import Diverged
-from gnn_depth.training.recorder import report
+from gnn_depth.training.memory import check_memory
+from gnn_depth.training.recorder import RunRecorder, report
+from gnn_depth.training.safe_stop import SafeStop
 
 
 def run(command: str, line: CommandLine) -> int:
@@ -21,11 +28,11 @@ def run(command: str, line: CommandLine) -> int:
 
     Raises:
         UsageError: Something that was asked for does not exist or does not fit.
-        RunError: The training diverged, or its files cannot be written.
+        RunError: The training diverged, its files cannot be written, or another process of it is gone.
     """
     with quiet(), without_notes() if command == "probe" else nullcontext():
         cli = CommandLineInterface(command, line)
-        if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer.max_epochs):
+        if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
             print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
             return 0
         if command == "probe":
@@ -33,7 +40,12 @@ def run(command: str, line: CommandLine) -> int:
 
             print(probe(cli))
             return 0
-        result = start(cli)
+        try:
+            result = start(cli)
+        except SIGTERMException as stop:
+            if cli.trainer.is_global_zero:
+                print(said_of(stop, cli.recorder.folder, line), file=sys.stderr)
+            raise
         if cli.trainer.is_global_zero:
             finish(cli, result)
     return 0
@@ -48,30 +60,56 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 
     Raises:
         UsageError: Something that was asked for does not fit.
-        RunError: The training diverged, or its files cannot be written.
+        RunError: The training diverged, its files cannot be written, or another process of it is gone.
+        SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
+        Stopped: A signal ended it at once.
     """
-    try:
+    with keeping() as kept, _known_errors(cli.recorder):
         if cli.command == "fit":
-            cli.model.configure_optimizers()  # what is wrong with it is said before there is a folder
+            _check(cli)
             cli.open_run(origin)
+            SafeStop(kept).replace(cli.trainer)
         begin = getattr(cli.trainer, cli.command)
         return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
+
+
+def _check(cli: CommandLineInterface) -> None:
+    """Have what does not fit said before there is a folder."""
+    model, data, trainer = cli.model, cli.datamodule, cli.trainer
+    model.configure_optimizers()
+    data.trainer = trainer
+    data.train_dataloader()  # which knows whether its batches can be shared among the processes
+    check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices)
+
+
+@contextmanager
+def _known_errors(recorder: RunRecorder) -> Iterator[None]:
+    """Say in our words what has a known cause; all else is a bug and keeps its traceback."""
+    try:
+        yield
     except (DataError, MisconfigurationException) as error:
         raise UsageError(str(error)) from error
     except Diverged as error:
         raise RunError(f"diverged: {error}") from error
     except RuntimeError as error:
-        if "conditioned on metric" not in str(error):  # EarlyStopping's words for a metric that nobody logs
-            raise
-        raise UsageError(str(error)) from error
+        if "conditioned on metric" in str(error):  # EarlyStopping's words for a metric that nobody logs
+            raise UsageError(str(error)) from error
+        if "gloo" in str(error) or type(error).__module__.startswith("torch.distributed"):
+            raise RunError(
+                "stopped: another process of this training has ended, or its connection was lost; "
+                "what that process said itself is the reason."
+            ) from error
+        raise
     except OSError as error:  # a full disk, a folder that went away
-        raise RunError(f"stopped: {error}") from error
+        where = error.filename or recorder.folder or recorder.root
+        what = f"{error.strerror} ({where}); what was saved before is intact." if error.strerror else error
+        raise RunError(f"stopped: {what}") from error
 
 
 def finish(cli: CommandLineInterface, result: Any) -> None:
     """Say what came of a run, or write its predictions."""
     if cli.command == "predict":
-        predictions.write(result, cli.config.output)
+        predictions.write(result, cli.datamodule, cli.config.output)
         print(f"class probabilities of {sum(len(batch) for batch in result)} nodes: {cli.config.output}")
     if cli.command == "fit" and cli.recorder.folder is not None:
         print(report(cli.recorder))

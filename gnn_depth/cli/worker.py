@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.run import start
 from gnn_depth.cli.words import CommandLine, load_plugins
 from gnn_depth.runs import Origin
+from gnn_depth.signals import take
 from gnn_depth.sweeps.store import Record, Store
 from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
 
@@ -45,7 +47,7 @@ _imported: dict[str, str] = {}  # plugins, and what they were when they were imp
 
 
 class StopWhenAsked(L.Callback):
-    """End the training as Ctrl-C would, once a file is there: every worker that sees the folder can be told so."""
+    """End the training as Ctrl-C does, once a file is there: every worker that sees the folder can be told so."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,7 +58,7 @@ class StopWhenAsked(L.Callback):
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
             if self.path.exists():
-                raise KeyboardInterrupt
+                take(signal.SIGINT)
 
 
 def work(task: Task) -> Outcome:

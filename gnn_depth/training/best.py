@@ -13,7 +13,7 @@ class BestEpoch:
     """The epoch with the best validation metric: its metrics, and a copy of its weights in memory.
 
     Test accuracy at the epoch of the best validation accuracy is how the field reports. Nothing is
-    written before the end, when :meth:`save` writes a checkpoint once. The first of equal epochs counts,
+    written before :meth:`save` writes a checkpoint. The first of equal epochs counts,
     and none whose validation loss is not finite: the largest of NaN scores is always class 0.
 
     Args:
@@ -29,6 +29,7 @@ class BestEpoch:
         self.epoch: int | None = None
         self.metrics: dict[str, float] = {}
         self.weights: dict[str, Tensor] = {}
+        self._saved: tuple[Path, int] | None = None
 
     def see(self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule) -> None:
         """Look at an epoch that has just been validated; of its metrics one is read, and the rest if it is better."""
@@ -47,7 +48,9 @@ class BestEpoch:
             self.metrics = self.metrics | numbers(metrics)
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
-        """Write the best epoch's weights as a checkpoint, without the optimizer's state."""
+        """Write the best epoch's weights as a checkpoint, without the optimizer's state, unless that is there."""
+        if self.epoch is None or self._saved == (path, self.epoch):
+            return
         module = trainer.lightning_module
         last = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
         module.load_state_dict(self.weights)
@@ -55,6 +58,7 @@ class BestEpoch:
             trainer.save_checkpoint(path, weights_only=True)
         finally:
             module.load_state_dict(last)
+        self._saved = path, self.epoch
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs to go on comparing."""

@@ -75,6 +75,9 @@ class EpochLog(L.Callback):
         if len(self._rows) >= ROWS or time.monotonic() - self._handed_over >= SECONDS:
             self.hand_over(trainer)
 
+    def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
+        self.hand_over(trainer)  # the curves of a training that goes on from it begin where these end
+
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.hand_over(trainer)
 

@@ -7,7 +7,6 @@ from typing import Any, Literal, NoReturn
 import lightning as L
 import torch
 import torch.nn.functional as F
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
@@ -32,6 +31,8 @@ from gnn_depth.training.hparams import PlainHyperparameters
 from gnn_depth.training.measured import Sets
 from gnn_depth.training.metrics import classification_metrics, update
 from gnn_depth.training.optimizers import configured
+from gnn_depth.training.precision import check_precision
+from gnn_depth.training.reseeding import SeededSteps
 from gnn_depth.training.validation import OneBatchValidation
 
 
@@ -131,7 +132,7 @@ class NodeClassifier(PlainHyperparameters):
         init(self.stack)
         self.optimizer, self.layer_weight_decay, self.scheduler = optimizer, layer_weight_decay, scheduler
         self.num_classes, self.task, self.compiling = num_classes, task, compile
-        self.epoch_log = EpochLog()
+        self.epoch_log, self.seeded_steps = EpochLog(), SeededSteps()
         self._sets: Sets | None = None
         self.train_metrics = classification_metrics("multiclass", num_classes).clone(prefix="train/")
         self.val_metrics = classification_metrics(task, num_classes).clone(prefix="val/")
@@ -142,10 +143,7 @@ class NodeClassifier(PlainHyperparameters):
         return self.stack(batch.x, batch.graph, len(batch.y))
 
     def setup(self, stage: str) -> None:
-        if self.trainer.precision == "16-true":
-            raise MisconfigurationException(
-                "precision 16-true has no room for deep stacks: take 16-mixed, bf16-mixed or bf16-true."
-            )
+        check_precision(self.trainer)
         if stage == "fit":
             OneBatchValidation.replace(self.trainer)
 
@@ -188,8 +186,8 @@ class NodeClassifier(PlainHyperparameters):
         return self(batch).softmax(-1)
 
     def configure_callbacks(self) -> list[L.Callback]:
-        here = self.epoch_log in self.trainer.callbacks  # type: ignore[attr-defined]
-        return [] if here else [self.epoch_log]
+        here: list[L.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        return [own for own in (self.epoch_log, self.seeded_steps) if own not in here]
 
     def on_validation_model_zero_grad(self) -> None:
         # The optimizer has a list of the parameters; super walks all modules.
@@ -242,8 +240,10 @@ class NodeClassifier(PlainHyperparameters):
         raise Diverged(f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
 
     def _log(self, values: Any, batch_size: int) -> None:
-        # One point an epoch: on_step would add a second tag of each name.
-        self.log_dict(values, on_step=False, on_epoch=True, batch_size=batch_size, sync_dist=True)
+        # One point an epoch: on_step would add a second tag of each name. Lightning rounds the mean over processes of
+        # whole sizes to a whole number, and divides by it.
+        size: Any = float(batch_size)
+        self.log_dict(values, on_step=False, on_epoch=True, batch_size=size, sync_dist=True)
 
     def _optimizer(self) -> torch.optim.Optimizer:
         optimizer = self.optimizers(use_pl_optimizer=False)

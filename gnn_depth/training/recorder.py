@@ -9,10 +9,15 @@ import lightning as L
 import numpy as np
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
 from gnn_depth.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
+from gnn_depth.signals import Stopped
+from gnn_depth.training.autosave import Autosave
 from gnn_depth.training.best import BestEpoch, numbers
+from gnn_depth.training.between_epochs import begin_next_epoch, go_on, is_between_epochs, is_within_step
+from gnn_depth.training.checkpoint_io import sync_folder
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.loggers import folder_loggers
 from gnn_depth.training.metrics import selection_metric
@@ -22,20 +27,33 @@ class RunRecorder(L.Callback):
     """Give a run its folder and write there what it was and what came of it.
 
     The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``, TensorBoard's
-    event file, ``checkpoints/best.ckpt`` (best validation epoch) and ``checkpoints/last.ckpt``, and
+    event file, ``checkpoints/best.ckpt`` (best validation epoch), ``checkpoints/last.ckpt`` (all that it takes to go
+    on: saved between two epochs from time to time, after the step in which a signal came, and at the end), and
     ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed, and as
     ``findings`` what callbacks found out that have a method of this name, which gives a dict.
 
     Args:
         root: Folder of all runs.
         name: Name of the run, a folder below root; the config file's name by default.
+        save_every_minutes: Time between two saves in a training, of which saving takes a hundredth at most; null: none.
+        save_every_epochs: Epochs between two saves besides; null: none.
+
+    Raises:
+        ValueError: One of the times is not positive.
     """
 
-    def __init__(self, root: str = "runs", name: str | None = None) -> None:
+    def __init__(
+        self,
+        root: str = "runs",
+        name: str | None = None,
+        save_every_minutes: float | None = 1.0,
+        save_every_epochs: int | None = None,
+    ) -> None:
         self.root = root
         self.name = name
         self.folder: Path | None = None
         self.best = BestEpoch()
+        self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
         self._last: dict[str, Tensor] = {}
         self._hparams: dict[str, Any] = {}
@@ -107,6 +125,15 @@ class RunRecorder(L.Callback):
             self.result["missing_hash"] = data.missing_hash
             self._write_mask(missing)
 
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        go_on(trainer)
+        self.autosave.start(trainer.current_epoch)
+
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # The first moment at which schedules and all callbacks are done with the epoch before.
+        if self.folder is not None and self.autosave.due(trainer):
+            self._save_checkpoints(trainer)
+
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
             self._last = dict(trainer.callback_metrics)
@@ -131,8 +158,11 @@ class RunRecorder(L.Callback):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
         self._close(trainer, status)
-        # Saving waits for all processes, and after an exception in one the others may never come.
-        if status != "failed" and trainer.world_size == 1:
+        # Saving waits for all processes. Those that a signal ended agreed on it; after another exception in one the
+        # others may never come. A signal that was answered at once may have come before or in the middle of a step.
+        together = isinstance(exception, SIGTERMException) or trainer.world_size == 1
+        half_done = isinstance(exception, Stopped) or (status == "interrupted" and is_within_step(trainer))
+        if status != "failed" and together and not half_done:
             self._save_checkpoints(trainer)
 
     def _close(self, trainer: L.Trainer, status: str) -> None:
@@ -157,9 +187,16 @@ class RunRecorder(L.Callback):
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
         assert self.folder is not None
-        trainer.save_checkpoint(self.folder / "checkpoints" / "last.ckpt")
-        if self.best.epoch is not None:
-            self.best.save(trainer, self.folder / "checkpoints" / "best.ckpt")
+        began = time.monotonic()
+        trainer.save_checkpoint(self.folder / "checkpoints" / "last.ckpt", weights_only=False)
+        self.best.save(trainer, self.folder / "checkpoints" / "best.ckpt")
+        if trainer.is_global_zero:
+            sync_folder(self.folder / "checkpoints")
+        self.autosave.saved(began)
+
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        if is_between_epochs(trainer):
+            begin_next_epoch(checkpoint["loops"])
 
     @rank_zero_only
     def _log_hparams(self, trainer: L.Trainer) -> None:

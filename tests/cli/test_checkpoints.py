@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import QUIET, SHORT
 
-TWO = ["--trainer.max_epochs", "2"]
+TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
 CPU = [*QUIET, "--trainer.accelerator", "cpu"]
 
 
@@ -48,19 +48,141 @@ def test_a_training_does_not_go_on_with_other_data(folder: Path, gnn_depth: Call
     assert "finished after 4 epochs" in answer.out
 
 
-@pytest.mark.parametrize("name", ["best.ckpt", "last.ckpt"])
-def test_one_flipped_bit_is_noticed(folder: Path, gnn_depth: Callable, name: str):
-    path = folder / "checkpoints" / name
+def write_tables(folder: Path, last: str = "1") -> list[str]:
+    """A small graph in two tables, and what names it; of one node the class is given."""
+    folder.mkdir(exist_ok=True)
+    rows = [f"{node},{node % 3},{node / 7:.3f},{'val' if node > 7 else 'train'},{node % 2}" for node in range(9)]
+    text = "\n".join(["id,a,b,split,topic", *rows, f"9,1,0.5,train,{last}"])
+    (folder / "nodes.csv").write_text(text)
+    (folder / "edges.csv").write_text("\n".join(["from,to", *(f"{node},{(node + 1) % 10}" for node in range(10))]))
+    names = ["--data", "UserGraph", "--data.label", "topic", "--data.split", "split"]
+    return [*names, "--data.path", str(folder / "edges.csv"), "--data.nodes", str(folder / "nodes.csv")]
+
+
+def test_a_training_goes_on_with_data_that_was_moved_but_not_with_other_data(gnn_depth: Callable):
+    words = ["fit", *CPU, "--model.compile", "off", "--run.name", "mine"]
+    assert gnn_depth(*words, *TWO, *write_tables(Path("here"))).code == 0
+    words += [*FOUR, "--ckpt_path", str(next(Path("runs/mine").iterdir()))]
+    answer = gnn_depth(*words, *write_tables(Path("there")))
+    assert (answer.code, "warning" in answer.err) == (0, False), answer.err
+    answer = gnn_depth(*words, *write_tables(Path("elsewhere"), last="0"))
+    assert answer.code == 2
+    assert "a training goes on with data that was moved, not with other data" in answer.err
+    assert len(list(Path("runs/mine").iterdir())) == 2
+    write_tables(Path("here"), last="0")
+    answer = gnn_depth(*words)
+    assert answer.code == 0, answer.err
+    assert "its files were changed, or this machine rounds otherwise" in answer.err
+
+
+def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     with ZipFile(path) as archive:  # between its files are gaps, where a bit is nothing to anybody
         largest = max(archive.infolist(), key=lambda file: file.file_size)
         written = archive.read(largest)
     content[content.index(written) + len(written) // 2] ^= 1
     path.write_bytes(content)
+
+
+@pytest.mark.parametrize("checksum", [True, False], ids=["with its checksum", "without"])
+@pytest.mark.parametrize("name", ["best.ckpt", "last.ckpt"])
+def test_one_flipped_bit_is_noticed(folder: Path, gnn_depth: Callable, name: str, checksum: bool):
+    path = folder / "checkpoints" / name
+    flip(path)
+    if not checksum:
+        path.with_name(f"{name}.sha256").unlink()
     answer = gnn_depth("test", *CPU, "--ckpt_path", str(path))
     assert answer.code == 2
-    assert "is damaged" in answer.err
+    assert f"'{path}' is damaged" in answer.err
     assert "weights_only" not in answer.err
+    other = "last.ckpt" if name == "best.ckpt" else "best.ckpt"
+    age = {"last.ckpt": "after 2 epochs", "best.ckpt": "weights alone"}[other]
+    assert f"Whole: --ckpt_path {path.with_name(other)} ({age})." in answer.err
+
+
+@pytest.fixture
+def saved_twice(gnn_depth: Callable) -> Path:
+    """The checkpoints of a run of four epochs, which was saved after three, too."""
+    answer = gnn_depth("fit", *SHORT, *FOUR, "--run.save_every_epochs", "3", "--run.name", "twice")
+    assert answer.code == 0, answer.err
+    (folder,) = Path("runs/twice").iterdir()
+    return folder / "checkpoints"
+
+
+def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(saved_twice: Path, gnn_depth: Callable):
+    last = saved_twice / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:-1000])
+    words = ["fit", *SHORT, *FOUR, "--ckpt_path"]
+    answer = gnn_depth(*words, str(last))
+    assert answer.code == 2
+    assert f"'{last}' is damaged" in answer.err
+    assert "Traceback" not in answer.err
+    offered = answer.err.split("Whole: --ckpt_path ")[1].split()[0]
+    assert offered == str(saved_twice / "last-1.ckpt")
+    assert "finished after 4 epochs" in gnn_depth(*words, offered).out
+
+
+def test_a_run_s_folder_stands_for_its_newest_checkpoint_that_is_whole(saved_twice: Path, gnn_depth: Callable):
+    words = ["fit", *SHORT, "--ckpt_path", str(saved_twice.parent), "--trainer.max_epochs"]
+    assert "last.ckpt is already complete: 4 epochs" in gnn_depth(*words, "4").out
+    flip(saved_twice / "last.ckpt")
+    answer = gnn_depth(*words, "3")
+    assert "last-1.ckpt is already complete: 3 epochs" in answer.out
+    assert answer.err.startswith("warning: ")
+    assert "last.ckpt' is damaged" in answer.err
+    flip(saved_twice / "last-1.ckpt")
+    answer = gnn_depth(*words, "5")
+    assert answer.code == 2
+    assert "there is no checkpoint to go on from in this folder" in answer.err
+    assert gnn_depth("test", *CPU, "--ckpt_path", str(saved_twice.parent)).code == 0, "its best one is whole"
+
+
+def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gnn_depth: Callable):
+    words = ["fit", *SHORT, "--run.name", "mine", "--ckpt_path", "last", "--trainer.max_epochs"]
+    answer = gnn_depth(*words, "2")
+    assert answer.code == 2
+    assert "there is no checkpoint to go on from under 'runs/mine'. --ckpt_path auto starts" in answer.err
+    assert not Path("runs").exists()
+    words[words.index("last")] = "auto"
+    assert "finished after 2 epochs" in gnn_depth(*words, "2").out
+    words[words.index("auto")] = "last"
+    answer = gnn_depth(*words, "3", "--model.dropout", "0.5")
+    assert "model.dropout: 0.0 in the checkpoint, 0.5 asked for" in answer.err
+    assert "finished after 3 epochs" in gnn_depth(*words, "3").out
+    assert "already complete: 3 epochs" in gnn_depth(*words, "3").out
+    assert gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last").code == 0
+    newest = max(Path("runs/mine").iterdir())
+    assert f"It has runs; take one: --ckpt_path {newest}." in gnn_depth("test", "--ckpt_path", "runs/mine").err
+    assert gnn_depth("test", "--ckpt_path", "lst").err.endswith("Did you mean 'last'?\n")
+    answer = gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "auto")
+    assert "--ckpt_path auto is for fit" in answer.err
+
+
+def test_auto_goes_on_with_the_run_that_has_the_same_model_data_and_seed_and_starts_one_otherwise(gnn_depth: Callable):
+    words = ["fit", *SHORT, "--ckpt_path", "auto", "--run.name", "mine"]
+    for seed in ("0", "1"):
+        assert "finished after 2 epochs" in gnn_depth(*words, *TWO, "--seed_everything", seed).out
+    assert "already complete: 2 epochs" in gnn_depth(*words, *TWO, "--seed_everything", "0").out
+    assert "finished after 2 epochs" in gnn_depth(*words, *TWO, "--model.dropout", "0.5").out
+    assert "finished after 4 epochs" in gnn_depth(*words, *FOUR, "--seed_everything", "1").out
+    rest = max(Path("runs/mine").iterdir(), key=lambda run: run.stat().st_ctime)
+    result = json.loads((rest / "result.json").read_text())
+    assert (result["seed"], result["steps"]) == (1, 4)
+    assert "resumed_from" in result
+    assert "already complete: 4 epochs" in gnn_depth(*words, *FOUR, "--seed_everything", "1").out
+
+
+def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(folder: Path, gnn_depth: Callable):
+    answer = gnn_depth("fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(folder))
+    assert (answer.code, "already complete: 2 epochs" in answer.out) == (0, True)
+
+
+@pytest.mark.parametrize("option", ["minutes", "epochs"])
+def test_a_time_between_saves_that_is_none_is_refused(gnn_depth: Callable, option: str):
+    answer = gnn_depth("fit", *SHORT, *TWO, f"--run.save_every_{option}", "0")
+    assert answer.code == 2
+    assert f"save_every_{option} is" in answer.err
+    assert not Path("runs").exists()
 
 
 def test_a_metric_that_nobody_logs_is_named_without_a_traceback(gnn_depth: Callable):

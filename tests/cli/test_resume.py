@@ -1,0 +1,185 @@
+"""A training that was stopped goes on to the last bit as if it had not been."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gnn_depth.training.checkpoint_io import check, load
+from tests.cli.conftest import QUIET, SHORT
+
+RANDOM = ["--model.dropout", "0.5", "--model.graph_dropout", "drop_edge", "--model.graph_dropout.p", "0.3"]
+PLATEAU = ["--model.scheduler", "ReduceLROnPlateau", "--model.scheduler.monitor", "val/loss"]
+PLATEAU += ["--model.scheduler.patience", "0", "--model.scheduler.threshold", "0.1"]
+STOPPING = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/loss"]
+STOPPING += ["--trainer.callbacks.patience=50", "--trainer.callbacks+=gnn_depth.diagnostics.GradientNorms"]
+NUMBERS = """
+import random
+
+import lightning as L
+import numpy as np
+import torch
+
+
+class Numbers(L.Callback):
+    \"\"\"Draws, between the steps, and lets the other generators decide on the gradients.\"\"\"
+
+    def on_train_batch_start(self, trainer, module, *_):
+        torch.rand(7 + trainer.current_epoch)
+
+    def on_after_backward(self, trainer, module):
+        for parameter in module.parameters():
+            parameter.grad *= 1 + random.random() + np.random.rand()
+"""
+
+
+def state_of(folder: Path) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """All that a run has at its end: its checkpoint, and its curves."""
+    with (folder / "metrics.csv").open() as file:
+        return load(folder / "checkpoints/last.ckpt"), list(csv.DictReader(file))
+
+
+def assert_same(one: Any, other: Any, where: str = "") -> None:
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), where
+        for key in one:
+            assert_same(one[key], other[key], f"{where}.{key}")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), where
+        for place, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            assert_same(mine, theirs, f"{where}.{place}")
+    elif isinstance(one, torch.Tensor):
+        assert torch.equal(one.nan_to_num(), other.nan_to_num()), where
+    else:
+        assert one == other, where
+
+
+def assert_goes_on(rest: Path, whole: Path, epochs: int) -> None:
+    """The end of a resumed run is that of the whole one, and its curves are the last of those."""
+    ours, theirs = state_of(rest), state_of(whole)
+    assert_same(ours[0], theirs[0])
+    assert ours[1] == [row for row in theirs[1] if int(row["epoch"]) >= epochs]
+    assert len(ours[1]) >= 1
+
+
+@pytest.fixture
+def fit(gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """A fit that ends well; its folder."""
+    (tmp_path / "numbers_drawn.py").write_text(NUMBERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "numbers_drawn", raising=False)
+
+    def run(*words: str) -> Path:
+        before = set(Path("runs").glob("*/*"))
+        answer = gnn_depth("fit", *QUIET, "--trainer.accelerator", "cpu", *words)
+        assert answer.code == 0, answer.err
+        (folder,) = set(Path("runs").glob("*/*")) - before
+        return folder
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*SHORT, *RANDOM, *PLATEAU, *STOPPING, "--trainer.callbacks+=numbers_drawn.Numbers"],
+        [*SHORT, *RANDOM, *PLATEAU, "--trainer.max_steps", "8"],
+        [*SHORT, "--model.layer", "gat", "--model.dropout", "0.5", "--model.norm", "[spectral, batch]"],
+    ],
+    ids=["every kind of state", "an end in steps", "buffers"],
+)
+def test_a_training_that_goes_on_ends_to_the_last_bit_where_one_in_one_go_does(fit: Callable, words: list[str]):
+    words = [*words, "--trainer.max_epochs", "8", "--run.save_every_epochs", "5"]
+    whole = fit(*words)
+    middle = whole / "checkpoints/last-1.ckpt"
+    rest = fit(*words, "--ckpt_path", str(middle))
+    assert_goes_on(rest, whole, 5)
+    assert json.loads((rest / "result.json").read_text())["resumed_from"] == str(middle)
+
+
+def test_epochs_of_several_batches_go_on_with_the_batches_of_the_next_epoch(fit: Callable):
+    words = ["--data", "TreeNeighborsMatch", "--data.depth", "2", "--data.batch_size", "32", "--model.encoder"]
+    words += ["embedding", "--model.dropout", "0.5", "--model.hidden_channels", "8", "--model.num_layers", "3"]
+    words += ["--trainer.max_epochs", "3", "--run.save_every_epochs", "1"]
+    whole = fit(*words)
+    assert_goes_on(fit(*words, "--ckpt_path", str(whole / "checkpoints/last-1.ckpt")), whole, 2)
+
+
+def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable):
+    words = [*SHORT, *RANDOM, "--run.name", "killed", "--run.save_every_epochs", "1", "--model.compile", "off"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gnn_depth", "fit", *words, "--trainer.max_epochs", "1000000"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 100
+        while not list(Path("runs/killed").glob("*/checkpoints/last-1.ckpt")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    (killed,) = Path("runs/killed").iterdir()
+    assert json.loads((killed / "result.json").read_text())["status"] == "running"
+    check(killed / "checkpoints/best.ckpt")
+    done = load(killed / "checkpoints/last.ckpt")["epoch"]
+    with (killed / "metrics.csv").open() as file:
+        assert len(list(csv.DictReader(file))) >= done, "curves of epochs that are behind the checkpoint are lost"
+    end = ["--trainer.max_epochs", str(done + 2)]
+    rest = fit(*words, *end, "--ckpt_path", "last")
+    assert_goes_on(rest, fit(*words, *end, "--run.name", "whole"), done)
+
+
+def test_two_processes_go_on_to_the_last_bit_each_with_its_own_random_numbers(tmp_path: Path):
+    words = [*SHORT, *RANDOM, "--trainer.devices=2", "--trainer.strategy=ddp", "--run.save_every_epochs=2"]
+    folders = []
+    for more in ([], ["--ckpt_path={}/checkpoints/last-1.ckpt"]):
+        root = tmp_path / f"runs_{len(folders)}"
+        place = [word.format(*folders) for word in more]
+        command = [sys.executable, "-m", "gnn_depth", "fit", *words, "--trainer.max_epochs=3", f"--run.root={root}"]
+        done = subprocess.run(
+            [*command, *place],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        folders.append(next(root.glob("*/*")))
+    assert_goes_on(folders[1], folders[0], 2)
+
+
+def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_own(fit: Callable, gnn_depth: Callable):
+    folder = fit(*SHORT, "--trainer.max_epochs", "2", "--seed_everything", "3")
+    words = ["fit", *SHORT, "--ckpt_path", str(folder), "--trainer.max_epochs", "3"]
+    answer = gnn_depth(*words, "--seed_everything", "4")
+    assert answer.code == 2
+    assert "seed_everything: 3 in the checkpoint, 4 asked for" in answer.err
+    assert gnn_depth(*words).code == 0
+    (rest,) = set(Path("runs").glob("*/*")) - {folder}
+    assert json.loads((rest / "result.json").read_text())["seed"] == 3
+
+
+def test_signals_of_a_callback_in_the_middle_of_a_step_do_not_replace_a_whole_checkpoint(fit: Callable, gnn_depth):
+    Path("numbers_drawn.py").write_text(
+        "import lightning as L\n\n\nclass Stop(L.Callback):\n"
+        "    def on_before_optimizer_step(self, trainer, *_):\n"
+        "        if trainer.current_epoch == 3:\n            raise KeyboardInterrupt\n"
+    )
+    words = [*SHORT, "--run.save_every_epochs", "2", "--trainer.callbacks+=numbers_drawn.Stop"]
+    assert gnn_depth("fit", *words).code == 128 + signal.SIGINT
+    (last,) = Path("runs").glob("*/*/checkpoints/last.ckpt")
+    assert load(last)["epoch"] == 2

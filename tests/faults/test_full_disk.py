@@ -1,0 +1,94 @@
+"""Disks that are full, or that cannot be written."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.runs import write_result
+from tests.faults.conftest import result_of
+
+
+def fill(disk: Path, left: int) -> None:
+    (disk / "filler").write_bytes(b"x" * (shutil.disk_usage(disk).free - left))
+
+
+@pytest.mark.parametrize(("left", "epochs"), [(0, 120), (0, 6), (8192, 6), (32768, 6)])
+def test_a_full_disk_ends_a_run_with_one_line_that_names_it_and_older_results_are_intact(
+    fit: Callable, harm: Callable, mounted: Callable, left: int, epochs: int
+):
+    disk = mounted("size=1m")
+    _, older = fit(root=str(disk / "runs"))
+    files = {path: path.read_bytes() for path in older.rglob("*") if path.is_file()}
+    words = harm("Fill", folder=disk, left=left)
+    answer, folder = fit(*words, "--trainer.max_epochs", str(epochs), root=str(disk / "runs"))
+    assert answer.code == 1
+    assert "Traceback" not in answer.err
+    (said,) = (line for line in answer.err.splitlines() if "No space left on device" in line)
+    assert said.startswith("stopped: ")
+    assert str(folder) in said
+    assert said.endswith("what was saved before is intact.")
+    assert result_of(folder)["status"] == "failed"
+    assert files == {path: path.read_bytes() for path in files}
+    assert not list(folder.rglob("*.part"))
+
+
+@pytest.mark.parametrize("left", [0, 4096])
+def test_a_disk_that_is_full_from_the_start_is_found_before_training(fit: Callable, mounted: Callable, left: int):
+    disk = mounted("size=1m")
+    fill(disk, left)
+    answer, folder = fit(root=str(disk / "runs"))
+    assert answer.code == 1
+    assert answer.err == f"stopped: No space left on device ({folder}); what was saved before is intact.\n"
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_training(fit: Callable, mounted: Callable):
+    disk = mounted("ro,size=1m")
+    answer, _ = fit(root=str(disk))
+    assert answer.code == 2
+    assert answer.err == (
+        f"error: the run's folder cannot be made under {str(disk / 'run')!r} (Read-only file system); "
+        "choose another with --run.root.\n"
+    )
+
+
+def test_a_result_that_cannot_be_written_marks_a_running_one_as_failed_and_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for status, later in (("running", "failed"), ("finished", "finished")):
+        write_result(tmp_path, {"status": status, "seed": 3})
+        with monkeypatch.context() as patch:
+            patch.setattr("gnn_depth.runs.write_atomically", full)
+            with pytest.raises(OSError, match="No space"):
+                write_result(tmp_path, {"status": "failed", "reason": "full"})
+        assert result_of(tmp_path) == {"status": later, "seed": 3}
+
+
+def test_two_processes_that_start_in_the_same_second_get_two_folders(tmp_path: Path):
+    # Each says that it is there and waits to be let go, so that both go at once.
+    script = """
+import socket, sys
+from gnn_depth.runs import new_run_folder
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as start:
+    start.recv(1)
+    print([str(new_run_folder(sys.argv[2], "run")) for _ in range(50)])
+"""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        words = [sys.executable, "-c", script, str(server.getsockname()[1]), str(tmp_path)]
+        processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        waiting = [server.accept()[0] for _ in processes]
+        for start in waiting:
+            start.sendall(b"!")
+        made = [json.loads(process.communicate(timeout=60)[0].replace("'", '"')) for process in processes]
+        for start in waiting:
+            start.close()
+    assert len({*made[0], *made[1]}) == 100
+    assert len(list((tmp_path / "run").iterdir())) == 100

@@ -1,0 +1,35 @@
+"""Other precisions work, or are refused before there is a run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import result_of
+
+ATTENTION = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
+
+
+@pytest.mark.parametrize("precision", ["64", "bf16-mixed", "bf16-true"])
+def test_a_run_in_another_precision_ends_with_finite_losses(fit: Callable, precision: str):
+    answer, folder = fit(*ATTENTION, "--trainer.precision", precision, "--trainer.max_epochs", "2")
+    assert answer.code == 0, answer.err
+    result = result_of(folder)
+    assert isinstance(result["metrics"]["train/loss"], float)
+    assert result["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("precision", "said"),
+    [
+        ("16-mixed", "trainer.precision 16-mixed needs a GPU: on a CPU take bf16-mixed, bf16-true or 32."),
+        ("16-true", "precision 16-true has no room for deep stacks: take 16-mixed, bf16-mixed or bf16-true."),
+        ("transformer-engine", "transformer_engine"),
+    ],
+)
+def test_what_a_cpu_cannot_compute_is_refused_and_not_replaced(fit: Callable, precision: str, said: str):
+    answer, _ = fit("--trainer.precision", precision)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+    assert not Path("runs").exists()

@@ -1,0 +1,85 @@
+"""A training of two processes: it stops as one, and one that fails does not leave the other waiting."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.conftest import SHORT
+from tests.faults.conftest import result_of
+
+TIME_LIMIT = 240.0  # on a machine with much else to do
+TWO = ["--trainer.devices=2", "--trainer.strategy=ddp", "--model.compile=off", "--run.name=run", "--run.root=runs"]
+
+PLUGIN = """
+import lightning as L
+
+
+class Fail(L.Callback):
+    def on_train_epoch_end(self, trainer, module):
+        if trainer.current_epoch == 2 and trainer.global_rank == 1:
+            raise ValueError("process 1 has had enough")
+"""
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[Callable]:
+    """``training(...)``: a fit of two processes that has begun; both are gone after the test."""
+    started: list[psutil.Popen] = []
+    (tmp_path / "plug_fail.py").write_text(PLUGIN)
+
+    def start(*words: str) -> psutil.Popen:
+        command = [sys.executable, "-m", "gnn_depth", "fit", *SHORT, *TWO, *words]
+        env = os.environ | {"OMP_NUM_THREADS": "1"}
+        started.append(psutil.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        family = [process] if process.poll() is None else []
+        for one in [*(child for parent in family for child in parent.children()), *family]:
+            one.kill()
+        process.communicate()
+
+
+def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
+    training: Callable, gnn_depth: Callable, tmp_path: Path
+):
+    process = training("--trainer.max_epochs=1000000")
+    deadline = time.monotonic() + TIME_LIMIT
+    while not any(path.stat().st_size > 300 for path in tmp_path.rglob("metrics.csv")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (other,) = process.children()
+    other.terminate()
+    _, said = process.communicate(timeout=TIME_LIMIT)
+    other.wait(TIME_LIMIT)
+    assert process.returncode == 143, said
+    assert "Traceback" not in said
+    (folder,) = (tmp_path / "runs" / "run").iterdir()
+    result = result_of(folder)
+    assert (result["status"], result["reason"]) == ("interrupted", "SIGTERM")
+
+    more = str(result["epochs"] + 2)
+    words = [*SHORT, "--model.compile=off", "--ckpt_path", str(folder), "--trainer.max_epochs", more]
+    answer = gnn_depth("fit", *words, "--run.name", "resumed")
+    assert answer.code == 0, answer.err
+    assert f"finished after {more} epochs" in answer.out
+
+
+def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_line(training: Callable, tmp_path: Path):
+    process = training("--trainer.max_epochs=1000000", "--plugins=plug_fail.py", "--trainer.callbacks=plug_fail.Fail")
+    _, said = process.communicate(timeout=TIME_LIMIT)
+    assert process.returncode == 1
+    assert "ValueError: process 1 has had enough" in said
+    lines = [line for line in said.splitlines() if not line.startswith("[rank1]")]
+    assert "Traceback" not in "\n".join(lines)
+    assert any(line.startswith("stopped: another process of this training has ended") for line in lines)
+    (folder,) = (tmp_path / "runs" / "run").iterdir()
+    assert result_of(folder)["status"] == "failed"

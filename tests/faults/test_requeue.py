@@ -1,0 +1,99 @@
+"""SLURM ends a job before its time is up, and starts it again with the same command."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import result_of
+
+JOB = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_JOB_NAME": "train",
+    "SLURM_NTASKS": "1",
+    "SLURM_NTASKS_PER_NODE": "1",
+    "SLURM_NNODES": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+}
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """``scontrol()``: what was asked of SLURM; ``scontrol(1)`` has it refuse from now on."""
+    for name, value in JOB.items():
+        monkeypatch.setenv(name, value)
+    tools, asked = tmp_path / "tools", tmp_path / "asked"
+    tools.mkdir()
+    asked.touch()
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+
+    def answer(code: int | None = None) -> list[str]:
+        if code is not None:
+            script = f'#!/bin/sh\necho "$@" >> {asked}\necho "Requested operation is disabled" >&2\nexit {code}\n'
+            (tools / "scontrol").write_text(script)
+            (tools / "scontrol").chmod(0o755)
+        return asked.read_text().splitlines()
+
+    answer(0)
+    return answer
+
+
+def test_a_job_that_is_queued_again_goes_on_where_it_was_with_the_same_command(
+    fit: Callable, harm: Callable, scontrol: Callable
+):
+    words = [*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto"]
+    answer, first = fit(*words)
+    assert answer.code == 138
+    assert "job 4711 is queued again." in answer.err
+    assert scontrol() == ["requeue 4711"]
+    answer, second = fit(*words)
+    assert answer.code == 0, answer.err
+    result = result_of(second)
+    assert (result["status"], result["epochs"], result["resumed_from"]) == (
+        "finished",
+        6,
+        str(first / "checkpoints" / "last.ckpt"),
+    )
+    assert scontrol() == ["requeue 4711"]
+    assert "already complete: 6 epochs" in fit(*words)[0].out
+    assert not list(Path().glob("hpc_ckpt*")), "Lightning's own handler has been at work"
+
+
+def test_a_task_of_an_array_is_queued_again_as_itself(
+    fit: Callable, harm: Callable, scontrol: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "4700")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    fit(*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto")
+    assert scontrol() == ["requeue 4700_3"]
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (
+            signal.SIGUSR1,
+            [],
+            "job 4711 is not queued again, because only with --ckpt_path auto it would go on from there.",
+        ),
+        (signal.SIGTERM, ["--ckpt_path", "auto"], "the same command with --ckpt_path last goes on from there."),
+    ],
+)
+def test_a_job_is_not_queued_again_where_it_would_start_anew_or_was_cancelled(
+    fit: Callable, harm: Callable, scontrol: Callable, number: signal.Signals, words: list[str], said: str
+):
+    answer, folder = fit(*harm("Send", number=number), *words)
+    assert said in answer.err
+    assert scontrol() == []
+    assert (folder / "checkpoints" / "last.ckpt").exists()
+
+
+def test_what_slurm_refuses_is_said(fit: Callable, harm: Callable, scontrol: Callable):
+    scontrol(1)
+    answer, _ = fit(*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto")
+    assert answer.code == 138
+    assert "job 4711 could not be queued again: scontrol said 'Requested operation is disabled'." in answer.err

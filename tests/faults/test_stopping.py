@@ -1,0 +1,127 @@
+"""A signal ends a run where it can be gone on with, whenever it comes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from gnn_depth import signals
+from gnn_depth.training.checkpoint_io import load
+from tests.cli.conftest import SMALL
+from tests.faults.conftest import result_of
+
+PARTS = ["--data", "MiniBatches", "--data.source", "SyntheticCitation", "--data.parts", "4", "--data.method"]
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGUSR1: 138}
+
+
+@pytest.mark.parametrize(("number", "code"), CODES.items())
+@pytest.mark.parametrize("moment", ["on_before_optimizer_step", "on_validation_start"])
+def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
+    fit: Callable, harm: Callable, number: signal.Signals, code: int, moment: str
+):
+    answer, folder = fit(*harm("Send", number=number, moment=moment))
+    assert answer.code == code
+    assert "Traceback" not in answer.err
+    assert answer.err.splitlines()[-1] == signals.SAID[code]
+    saved = f"saved: {folder}/checkpoints/last.ckpt"
+    assert f"{saved}; the same command with --ckpt_path last goes on from there." in answer.err
+    result = result_of(folder)
+    assert (result["status"], result["reason"], result["epochs"]) == ("interrupted", number.name, 3)
+    assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("data", "steps"), [(SMALL, 3), ([*PARTS, "random"], 9), ([*PARTS, "neighbor"], 9)], ids=["whole", "parts", "drawn"]
+)
+def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
+    fit: Callable, harm: Callable, data: list[str], steps: int
+):
+    _, whole = fit(data=data)
+    _, stopped = fit(*harm("Send", number=signal.SIGTERM), data=data)
+    assert load(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
+    answer, resumed = fit("--ckpt_path", "auto", data=data)
+    assert answer.code == 0, answer.err
+    one, other = (load(folder / "checkpoints" / "last.ckpt")["state_dict"] for folder in (whole, resumed))
+    assert result_of(resumed)["epochs"] == 6
+    for name, value in one.items():
+        assert torch.equal(other[name], value), name
+
+
+def test_more_signals_while_it_is_saved_change_nothing(fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
+    answer, folder = fit(*harm("SendWhileSaving", number=signal.SIGINT))
+    assert answer.code == 130
+    assert result_of(folder)["status"] == "interrupted"
+    assert load(folder / "checkpoints" / "last.ckpt")["global_step"] == 3
+    assert (folder / "checkpoints" / "best.ckpt").exists()
+
+
+def test_ctrl_c_pressed_again_stops_in_the_middle_of_a_step_and_keeps_what_was_saved(
+    fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
+    answer, folder = fit(*harm("Send", number=signal.SIGINT, times=2), "--run.save_every_epochs", "1")
+    assert answer.code == 130
+    assert result_of(folder)["status"] == "interrupted"
+    assert load(folder / "checkpoints" / "last.ckpt")["global_step"] == 2
+
+
+def test_one_key_that_two_programs_pass_on_is_pressed_once(fit: Callable, harm: Callable):
+    _, folder = fit(*harm("Send", number=signal.SIGINT, times=2))
+    assert result_of(folder)["epochs"] == 3
+
+
+def test_before_the_first_step_there_is_nothing_to_save(fit: Callable, harm: Callable):
+    answer, folder = fit(*harm("Send", number=signal.SIGTERM, moment="on_fit_start", epoch=0))
+    assert answer.code == 143
+    assert answer.err.splitlines()[-1] == "terminated."
+    assert result_of(folder)["status"] == "interrupted"
+    assert not (folder / "checkpoints").exists()
+
+
+def test_a_run_in_its_last_epoch_comes_to_its_end(fit: Callable, harm: Callable):
+    answer, folder = fit(*harm("Send", number=signal.SIGTERM, epoch=5))
+    assert answer.code == 0
+    assert result_of(folder)["status"] == "finished"
+
+
+def test_a_download_that_is_stopped_leaves_neither_a_file_nor_a_run(
+    fit: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("gnn_depth.data.verify.open_url", lambda *_: signal.raise_signal(signal.SIGTERM))
+    answer, _ = fit("--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data"))
+    assert (answer.code, answer.err) == (143, "terminated.\n")
+    assert not Path("runs").exists()
+    assert {path.name for path in (tmp_path / "data").rglob("*") if path.is_file()} <= {".lock"}
+
+
+def test_signals_are_answered_afterwards_as_before(fit: Callable, harm: Callable):
+    before = {number: signal.getsignal(number) for number in CODES}
+    fit(*harm("Send", number=signal.SIGTERM))
+    assert {number: signal.getsignal(number) for number in CODES} == before
+
+
+def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path: Path):
+    command = [sys.executable, "-m", "gnn_depth", "fit", f"--run.root={tmp_path}"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 60
+    # SIGTERM is caught (its bit is set) before the first large import.
+    while not _catches(process.pid, signal.SIGTERM):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (143, b"terminated.\n")
+    assert not list(tmp_path.iterdir())
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
+    return bool(caught >> (number - 1) & 1)

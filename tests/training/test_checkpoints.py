@@ -1,0 +1,314 @@
+"""Checkpoints on the disk: whole at every instant, compared with their checksums, and read without running code."""
+
+import contextlib
+import errno
+import os
+import pickle
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+from gnn_depth.training import autosave, checkpoint_io
+from gnn_depth.training.autosave import Autosave
+from gnn_depth.training.checkpoint_io import (
+    CheckpointError,
+    DamagedError,
+    VerifiedCheckpoints,
+    before,
+    check,
+    checksum_file,
+    load,
+)
+from gnn_depth.training.reseeding import reseed
+
+DISK = VerifiedCheckpoints()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints" / "last.ckpt"
+
+
+def save(path: Path, number: float) -> None:
+    DISK.save_checkpoint({"state_dict": {"weight": torch.full((1000,), number)}, "epoch": 1}, path)
+
+
+def number(path: Path) -> float:
+    return load(path)["state_dict"]["weight"][0].item()
+
+
+def flip(path: Path, content: bytes) -> None:
+    """Change one bit in the middle of some content of a file."""
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(content) + len(content) // 2] ^= 1
+    path.write_bytes(whole)
+
+
+def weights(number: float) -> bytes:
+    return torch.full((1000,), number).numpy().tobytes()
+
+
+def test_the_one_before_stays_and_both_agree_with_their_checksums(path):
+    for value in (1.0, 2.0, 3.0):
+        save(path, value)
+    assert (number(path), number(before(path))) == (3.0, 2.0)
+    names = {"last.ckpt", "last.ckpt.sha256", "last-1.ckpt", "last-1.ckpt.sha256"}
+    assert {file.name for file in path.parent.iterdir()} == names
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="there is no sha256sum")
+def test_the_system_s_own_tool_reads_the_checksums(path):
+    save(path, 1.0)
+    save(path, 2.0)
+    command = ["sha256sum", "--check", "--strict", "last.ckpt.sha256", "last-1.ckpt.sha256"]
+    assert subprocess.run(command, cwd=path.parent, check=False, capture_output=True).returncode == 0
+    flip(path, weights(2.0))
+    assert subprocess.run(command, cwd=path.parent, check=False, capture_output=True).returncode == 1
+
+
+class Killed(BaseException):
+    """The end of a process: nothing happens after it."""
+
+
+class Dying:
+    """Let a process die at one of its calls that change the disk: it and all later ones do nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+        self.left = at
+        for owner, name in (
+            *((Path, name) for name in ("open", "replace", "unlink", "mkdir")),
+            *((os, name) for name in ("link", "fsync")),
+        ):
+            monkeypatch.setattr(owner, name, self.guard(getattr(owner, name)))
+
+    def guard(self, call):
+        def guarded(*args, **kwargs):
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+            return call(*args, **kwargs)
+
+        return guarded
+
+
+def test_a_process_that_is_killed_at_any_step_leaves_a_whole_checkpoint_and_can_save_again(tmp_path):
+    for step in range(100):
+        path = tmp_path / str(step) / "last.ckpt"
+        save(path, 1.0)
+        save(path, 2.0)
+        with pytest.MonkeyPatch.context() as patch:
+            dying = Dying(patch, step)
+            with contextlib.suppress(Killed):
+                save(path, 3.0)
+        assert number(path) in (2.0, 3.0), step
+        assert not before(path).exists() or number(before(path)) in (1.0, 2.0), step
+        save(path, 4.0)
+        assert number(path) == 4.0
+        if dying.left >= 0:
+            break
+    assert step > 15, "the steps were not counted"
+    assert not list(path.parent.glob("*.part"))
+
+
+def test_without_links_the_one_before_is_whole_while_the_name_is_free(path, monkeypatch):
+    def link(*_):
+        raise OSError(errno.EPERM, "not supported")
+
+    monkeypatch.setattr(os, "link", link)
+    save(path, 1.0)
+    save(path, 2.0)
+    assert (number(path), number(before(path))) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize("checksum", [True, False], ids=["with its checksum", "without"])
+def test_one_flipped_bit_in_a_tensor_is_an_error(path, checksum):
+    save(path, 1.0)
+    flip(path, weights(1.0))
+    if not checksum:
+        checksum_file(path).unlink()
+    with pytest.raises(DamagedError, match="SHA-256" if checksum else "checksum"):
+        load(path)
+
+
+def test_a_checksum_that_a_power_cut_left_empty_is_none(path):
+    save(path, 1.0)
+    checksum_file(path).write_bytes(b"")
+    save(path, 2.0)
+    assert number(before(path)) == 1.0
+    assert not checksum_file(before(path)).exists()
+    checksum_file(path).write_bytes(bytes(80))
+    assert number(path) == 2.0
+    flip(path, weights(2.0))
+    with pytest.raises(DamagedError):
+        load(path)
+
+
+def test_a_bit_that_says_that_it_is_encrypted_is_an_error(path):
+    save(path, 1.0)
+    checksum_file(path).unlink()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError):
+        load(path)
+
+
+@pytest.mark.parametrize("checksum", [True, False], ids=["with its checksum", "without"])
+@pytest.mark.parametrize("left", [0, 100, -100])
+def test_a_part_of_a_checkpoint_is_an_error(path, checksum, left):
+    save(path, 1.0)
+    path.write_bytes(path.read_bytes()[:left])
+    if not checksum:
+        checksum_file(path).unlink()
+    with pytest.raises(DamagedError):
+        load(path)
+
+
+class Payload:
+    def __reduce__(self):
+        return Path.write_text, (Path("ran.txt"), "code")
+
+
+@pytest.mark.parametrize(
+    "write", [torch.save, lambda x, file: file.write_bytes(pickle.dumps(x))], ids=["zip", "pickle"]
+)
+def test_a_checkpoint_that_holds_code_is_refused_and_does_not_run(tmp_path, monkeypatch, write):
+    monkeypatch.chdir(tmp_path)
+    write({"state_dict": Payload()}, Path("evil.ckpt"))
+    with pytest.raises(DamagedError) as error:
+        DISK.load_checkpoint("evil.ckpt", weights_only=False)
+    assert not Path("ran.txt").exists()
+    assert "weights_only" not in str(error.value)
+
+
+@pytest.mark.parametrize("number_of_error", [errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_what_cannot_be_written_is_one_line_and_leaves_what_was_there(path, monkeypatch, number_of_error):
+    save(path, 1.0)
+    save(path, 2.0)
+
+    def fail(_):
+        raise OSError(number_of_error, os.strerror(number_of_error))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(CheckpointError) as error:
+            save(path, 3.0)
+    assert str(error.value).count("\n") == 0
+    assert os.strerror(number_of_error) in str(error.value)
+    assert "what was saved before is intact" in str(error.value)
+    assert (number(path), number(before(path))) == (2.0, 1.0)
+    assert not [file for file in path.parent.iterdir() if file.name.endswith(".part")]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        save(tmp_path / "file" / "last.ckpt", 1.0)
+
+
+def test_what_reads_otherwise_than_it_was_written_takes_nobody_s_place(path, monkeypatch):
+    save(path, 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_io, "sha256", lambda _: "0" * 64)
+        with pytest.raises(CheckpointError, match="read back other than it was written"):
+            save(path, 2.0)
+    assert number(path) == 1.0
+
+
+class Odd(Callback):
+    """A callback whose state is more than data."""
+
+    def state_dict(self):
+        return {"odd": Path()}
+
+
+def test_a_state_that_could_run_code_is_left_out_with_a_warning_and_the_others_stay(path):
+    with pytest.warns(UserWarning, match="state of the callback Odd is not in the checkpoint"):
+        DISK.save_checkpoint({"callbacks": {"Odd": Odd().state_dict(), "Fine": {"x": 1}}}, path)
+    assert load(path)["callbacks"] == {"Fine": {"x": 1}}
+    with pytest.raises(CheckpointError, match="would hold more than data"):
+        DISK.save_checkpoint({"hyper_parameters": Path()}, path)
+
+
+def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_belongs_to_them(
+    tmp_path, make_trainer, tiny, model
+):
+    own = ModelCheckpoint(dirpath=tmp_path / "own", save_top_k=1, monitor="val/loss", filename="{epoch}")
+    trainer = make_trainer(4, callbacks=[own], enable_checkpointing=True)
+    trainer.strategy.checkpoint_io = DISK
+    trainer.fit(model, datamodule=tiny)
+    (kept,) = (tmp_path / "own").glob("*.ckpt")
+    check(kept)
+    assert {file.name for file in kept.parent.iterdir()} == {kept.name, f"{kept.name}.sha256"}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that is set by hand, for whoever asks for the time."""
+    now = SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(autosave.time, "monotonic", lambda: now.seconds)
+    return now
+
+
+def saves(choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int, cost: float = 0.0) -> list[int]:
+    """The epochs before which a training saves whose epochs take so long."""
+    told: list[int] = []
+    strategy = SimpleNamespace(broadcast=lambda x: told.append(1) or x)
+    choice.start(0)
+    found = []
+    for epoch in range(epochs):
+        if choice.due(SimpleNamespace(current_epoch=epoch, strategy=strategy)):
+            found.append(epoch)
+            began, clock.seconds = clock.seconds, clock.seconds + cost
+            choice.saved(began)
+        clock.seconds += seconds
+    choice.asked = len(told)
+    return found
+
+
+def test_a_training_is_saved_by_the_minute_or_at_the_end_of_the_epoch_that_it_is_in(clock):
+    assert saves(Autosave(1.0, None), clock, seconds=7.0, epochs=30) == [9, 18, 27]
+    assert saves(Autosave(1.0, None), clock, seconds=100.0, epochs=4) == [1, 2, 3]
+
+
+def test_a_training_is_saved_by_epochs_but_not_before_there_is_something_new(clock):
+    assert saves(Autosave(None, 3), clock, seconds=100.0, epochs=8) == [3, 6]
+    assert saves(Autosave(None, None), clock, seconds=100.0, epochs=8) == []
+
+
+def test_saving_takes_a_hundredth_of_the_time_at_most(clock):
+    found = saves(Autosave(1.0, None), clock, seconds=10.0, epochs=1000, cost=5.0)
+    assert len(found) * 5.0 <= 0.011 * 10_000
+
+
+def test_the_clock_is_asked_about_once_a_second_and_in_time(clock):
+    choice = Autosave(1.0, None)
+    found = saves(choice, clock, seconds=0.002, epochs=100_000)
+    assert all(gap * 0.002 < 63 for gap in np.diff([0, *found]))
+    assert len(found) == 3
+    assert choice.asked < 300
+
+
+@pytest.mark.parametrize("wrong", [(0.0, None), (float("nan"), None), (None, 0)])
+def test_times_that_are_none_are_refused(wrong):
+    with pytest.raises(ValueError, match="save_every_"):
+        Autosave(*wrong)
+
+
+def test_a_step_draws_the_same_numbers_whatever_was_drawn_before_and_others_in_other_steps_and_processes():
+    def drawn(*where: int) -> tuple[float, ...]:
+        reseed(*where, torch.device("cpu"))
+        return torch.rand(()).item(), random.random(), float(np.random.rand())
+
+    first = drawn(0, 5, 1)
+    torch.rand(100)
+    assert drawn(0, 5, 1) == first
+    others = [drawn(*where) for where in ((1, 5, 1), (0, 6, 1), (0, 5, 0))]
+    assert all(len({first[place], *(other[place] for other in others)}) == 4 for place in range(3))
