@@ -17,6 +17,7 @@ from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.spreads import Spreads, spread_of
 from gnn_depth.diagnostics.watch import InputGradients
 
+SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
 ROWS, SECONDS = 50, 2.0  # of steps that are looked through at once, as those that a sink hands on
 
 
@@ -58,8 +59,8 @@ class FirstFailure(EveryLayer):
         layers: str = "stack.layers.*",
         every_n_steps: int | None = None,
         every_n_epochs: int | None = None,
-        smoothed: float = 1e-6,
-        expanded: float = 1e3,
+        smoothed: float = SMOOTHED,
+        expanded: float = EXPANDED,
     ) -> None:
         if not 0 < smoothed < 1:
             raise ValueError(f"smoothed of FirstFailure is a share of the norm, between 0 and 1, not {smoothed}.")

@@ -125,8 +125,8 @@ def mean_average_distance(
 
     Args:
         x: Rows.
-        source, target: Pairs: :math:`N_i` are the sources of the target i, such as its neighbours or, for the source's
-            MADGap, remote nodes. Pairs of a node with itself are left out; without any other it is NaN.
+        source: Of each pair, the node in :math:`N_i`: a neighbour or, for the MADGap of the paper, a remote node.
+        target: Of each pair, i. Pairs of a node with itself are left out; without any other it is NaN.
     """
     (directions, directed), other = _directions(x), source != target
     source, target = source[other], target[other]
@@ -168,7 +168,10 @@ def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
     if not x.numel():
         return torch.zeros((), dtype=torch.float64, device=x.device)
     wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition raises for what is not finite
-    values = torch.linalg.svdvals(wide / _positive(wide.abs().amax()))  # LAPACK scales too, others may not
+    wide = wide / _positive(wide.abs().amax())  # LAPACK scales too, others may not
+    if len(wide) > wide.shape[1]:
+        wide = torch.linalg.qr(wide, mode="r").R  # of the same singular values, and small
+    values = torch.linalg.svdvals(wide)
     shares = values / _positive(values.sum())
     rank = torch.special.entr(shares).sum().exp()
     return _unless_broken(torch.where(values.any(), rank, 0.0), x)

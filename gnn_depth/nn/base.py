@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.parametrised import on_raw_weights
+from gnn_depth.nn.part import Part
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
 
 
-class Layer(nn.Module, ABC):
+class Layer(Part, nn.Module, ABC):
     """A message-passing layer: features of the nodes and a graph in, features of the nodes out.
 
     Args:
@@ -123,7 +124,7 @@ class AttentionLayer(Layer):
         return scores
 
 
-class Norm(nn.Module, ABC):
+class Norm(Part, nn.Module, ABC):
     """What holds magnitudes in bounds. Its base class says where it acts, and the stack puts it there.
 
     Attributes:
@@ -183,7 +184,7 @@ class ScoreNorm(Norm):
         return None
 
 
-class Skip(nn.Module, ABC):
+class Skip(Part, nn.Module, ABC):
     """How a layer's output joins what came before it.
 
     Args:
@@ -214,7 +215,7 @@ class Skip(nn.Module, ABC):
         """
 
 
-class Init(ABC):
+class Init(Part, ABC):
     """How the parameters of a stack are drawn. Called once, on the assembled stack.
 
     Where a norm computes weights from parameters, it is these that are drawn.

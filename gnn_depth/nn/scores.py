@@ -9,7 +9,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LinearScore:
-    r"""What a linear attention score was made of: :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`."""
+    r"""What a linear attention score was made of: :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`.
+
+    Attributes:
+        x: h, the features that the layer's map makes of the nodes.
+        att_dst, att_src: The two vectors of each head.
+    """
 
     x: Float[Tensor, "sources heads channels"]
     att_dst: Float[Tensor, "heads channels"]
@@ -18,7 +23,12 @@ class LinearScore:
 
 @dataclass(frozen=True)
 class AdditiveScore:
-    r"""What an additive attention score was made of: :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`."""
+    r"""What an additive attention score was made of: :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`.
+
+    Attributes:
+        x_dst, x_src: The features that the layer's two maps make of targets and sources.
+        att: a, a vector of each head.
+    """
 
     x_dst: Float[Tensor, "targets heads channels"]
     x_src: Float[Tensor, "sources heads channels"]
@@ -27,7 +37,13 @@ class AdditiveScore:
 
 @dataclass(frozen=True)
 class QuadraticScore:
-    r"""What a dot-product attention score was made of: :math:`s_{ij} = q_i \cdot k_j / \sqrt C`, for values v."""
+    r"""What a dot-product attention score was made of: :math:`s_{ij} = q_i \cdot k_j / \sqrt C`, for values v.
+
+    Attributes:
+        query: q.
+        key: k.
+        value: v.
+    """
 
     query: Float[Tensor, "targets heads channels"]
     key: Float[Tensor, "sources heads channels"]

@@ -26,6 +26,7 @@ from gnn_depth.nn.regional import Compiled, has_hooks
 from gnn_depth.nn.reversible import check_reversible, group_width, run_reversible
 from gnn_depth.nn.rounds import Flow, Round, Rounds
 from gnn_depth.nn.skips.none import NoSkip
+from gnn_depth.nn.stack_options import check_ends, check_sizes
 
 Activation = Literal[
     "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
@@ -94,13 +95,9 @@ class DeepGNN(Conserving, nn.Module):
         graph_dropout: GraphDropout = NoGraphDropout(),  # noqa: B008  (holds no state)
     ) -> None:
         super().__init__()
-        _check(num_layers, hidden_channels, dropout=dropout, outer_dropout=outer_dropout)
-        if last_activation and decoder == "none":
-            raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
-        if first_activation and encoder == "none":
-            raise ValueError("first_activation needs an encoder: without one there are the features themselves.")
-        if outer_dropout and encoder != "linear" and decoder == "none":
-            raise ValueError("outer_dropout drops inputs of a linear encoder or decoder, and there is neither.")
+        check_sizes(num_layers, hidden_channels)
+        check_probability("dropout", dropout)
+        check_ends(encoder, decoder, first_activation, last_activation, outer_dropout)
         self.first_activation, self.outer_dropout, self.graph_dropout = first_activation, outer_dropout, graph_dropout
         self._segment_length = segment_length(checkpoint_every, num_layers)
         self.dropout, self.reversible, groups = dropout, reversible, max(reversible, 1)
@@ -245,14 +242,6 @@ class DeepGNN(Conserving, nn.Module):
         """Linear maps outside the layers: of the encoder, the skips and the decoder."""
         parts = [self.encoder, *self.skips, self.decoder]
         return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
-
-
-def _check(num_layers: int, hidden_channels: int, **probabilities: float) -> None:
-    for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, not {value}.")
-    for name, probability in probabilities.items():
-        check_probability(name, probability)
 
 
 def _identity(x: Tensor) -> Tensor:

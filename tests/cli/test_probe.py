@@ -1,5 +1,6 @@
 """gnn-depth probe: what stands in its table, and what it leaves behind, which is nothing."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,38 +10,55 @@ import torch
 from lightning import seed_everything
 
 from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.probe.page import Report, in_terminal
 from gnn_depth.cli.words import split
+from gnn_depth.diagnostics.prognosis import prognosis
+from gnn_depth.diagnostics.reading import Reading
 from tests.cli.conftest import SHORT, Answer
 
 GAT = [*SHORT, "--model.layer", "gat", "--model.num_layers", "3", "--model.dropout", "0.5"]
 LIP = [*GAT, "--model.norm", "lipschitz"]
 
 
-def rows(answer: Answer) -> list[list[str]]:
-    """The fields of each layer."""
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal in which all columns stand side by side."""
+    monkeypatch.setenv("COLUMNS", "220")
+
+
+def table(answer: Answer) -> dict[str, list[float]]:
+    """The numbers of every column, layer by layer; NaN where nothing stands."""
     assert answer.code == 0, answer.err
-    return [line.split() for line in answer.out.splitlines() if re.match(r"\d+ {2,}", line)]
+    lines = answer.out.splitlines()
+    head = next(re.split(r" {2,}", line.strip()) for line in lines if line.startswith("layer "))
+    fields = [line.split() for line in lines if re.match(r"\d+ {2,}", line)]
+    return {
+        name: [math.nan if row[place] == "-" else float(row[place]) for row in fields]
+        for place, name in enumerate(head)
+    }
 
 
-def column(answer: Answer, place: int) -> list[float]:
-    return [float("nan") if fields[place] == "-" else float(fields[place]) for fields in rows(answer)]
-
-
-def test_every_layer_has_its_sizes_gradients_constant_and_bound(gnn_depth: Callable):
+def test_every_layer_has_its_sizes_gradients_constant_and_bound_and_nothing_is_written(gnn_depth: Callable):
     answer = gnn_depth("probe", *LIP)
-    assert [fields[0] for fields in rows(answer)] == ["1", "2", "3"]
-    assert answer.out.startswith("3 layers of GAT on SyntheticCitation, loss ")
-    measured, bounds = column(answer, 5), column(answer, 6)
+    columns = table(answer)
+    assert answer.err.replace("Seed set to 0\n", "") == ""
+    assert list(Path().iterdir()) == []
+    assert columns["layer"] == [1, 2, 3]
+    assert answer.out.startswith("3 layers of GAT on SyntheticCitation, at initialisation, loss ")
+    measured, bounds = columns["constant"], columns["bound"]
     assert all(0 < value <= bound for value, bound in zip(measured, bounds, strict=True))
-    product = measured[0] * measured[1] * measured[2]
-    said = re.search(r"product of all layers: measured (\S+), bound (\S+)\.\n", answer.out)
+    said = re.search(r"product of all layers: constants (\S+), bounds (\S+)\.\n", answer.out)
     assert said
-    assert float(said[1]) == pytest.approx(product, rel=0.02)
+    assert float(said[1]) == pytest.approx(math.prod(measured), rel=0.02)
     assert "no bound" not in answer.out
+    assert all(1 <= rank <= 8 for rank in columns["rank(X)"])
+    assert all(energy > 0 for energy in columns["E(X)"])
+    assert "no balance: LipschitzNorm changes the scale" in answer.out
+    assert "|c|" not in columns
 
 
 def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth: Callable):
-    answer = gnn_depth("probe", *LIP, "--model.encoder", "none")
+    columns = table(gnn_depth("probe", *LIP, "--model.encoder", "none"))
     seed_everything(0, verbose=False)
     cli = CommandLineInterface("probe", split([*LIP, "--model.encoder", "none"]))
     model, batch = cli.model.eval(), cli.datamodule.batch
@@ -51,66 +69,95 @@ def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth:
     entering[1].retain_grad()
     scores = model.stack.decoder(entering[-1])
     torch.nn.functional.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]).backward()
-    assert column(answer, 1) == pytest.approx([x.norm().item() for x in entering[:3]], rel=0.01)
-    assert column(answer, 3)[1] == pytest.approx(entering[1].grad.norm().item(), rel=0.01)
-    assert rows(answer)[0][3] == "-", "features of the data have no gradient"
+    assert columns["||X||"] == pytest.approx([x.norm().item() for x in entering[:3]], rel=0.01)
+    assert columns["mu(X)"] == pytest.approx([(x - x.mean(0)).norm().item() for x in entering[:3]], rel=0.01)
+    gradient = entering[1].grad
+    assert columns["||G||"][1] == pytest.approx(gradient.norm().item(), rel=0.01)
+    assert columns["mu(G)"][1] == pytest.approx((gradient - gradient.mean(0)).norm().item(), rel=0.01)
+    assert math.isnan(columns["||G||"][0]), "features of the data have no gradient"
     of_layer = torch.cat([p.grad.flatten() for p in model.stack.layers[0].parameters()]).norm().item()
-    assert column(answer, 4)[0] == pytest.approx(of_layer, rel=0.01)
+    assert columns["||dW||"][0] == pytest.approx(of_layer, rel=0.01)
+
+
+def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obey_the_law(gnn_depth: Callable):
+    columns = table(gnn_depth("probe", *GAT, "--model.init", "balanced_orthogonal"))
+    assert max(columns["|c|"]) < 1e-5
+    assert max(columns["delta"]) < 1e-6
+    answer = gnn_depth("probe", *GAT)
+    assert max(table(answer)["|c|"]) > 0.01
+    assert "no bound of layers 1 to 3: no norm bounds its attention scores." in answer.out
+
+
+def test_norms_of_features_take_the_statistics_of_the_batch_as_in_training(gnn_depth: Callable):
+    # What BatchNorm keeps for evaluation is the identity before any training: nothing would be seen of it.
+    columns = table(gnn_depth("probe", *GAT, "--model.norm", "batch", "--model.activation", "identity"))
+    assert columns["||X||"][1:] == pytest.approx([math.sqrt(60 * 8)] * 2, rel=0.03)
+
+
+def test_layers_that_are_shared_and_reversible_stacks_are_probed_too(gnn_depth: Callable):
+    shared = table(gnn_depth("probe", *SHORT, "--model.layer", "ggnn", "--model.share_layers", "true"))
+    assert len(shared["layer"]) == 2
+    assert len(set(shared["||G||"])) == 2
+    reversible = table(gnn_depth("probe", *GAT, "--model.reversible", "2", "--model.skip", "residual"))
+    assert all(norm > 0 for norm in reversible["||X||"])
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (GAT, "no bound of layers 1 to 3: no norm bounds its attention scores."),
         (
             [*SHORT, "--model.num_layers", "1", "--model.layer", "sage"],
             "no bound of layer 1: none is known of SAGE.",
         ),
-        ([*LIP, "--model.norm.form", "released"], "does not bound its scores."),
+        ([*LIP, "--model.norm.form", "released", "--model.num_layers", "1"], "does not bound its scores."),
     ],
 )
 def test_where_there_is_no_bound_it_says_why(gnn_depth: Callable, words: list[str], why: str):
     answer = gnn_depth("probe", *words)
     assert why in " ".join(answer.out.split())
-    assert all(fields[6] == "-" for fields in rows(answer))
-    assert "bound unknown" in answer.out
+    assert "bound" not in table(answer)
+    assert "bounds unknown" in answer.out
 
 
 def test_scaled_inputs_stay_below_the_bound_with_the_norm_and_leave_it_without(gnn_depth: Callable):
     # Raw features make scores that the softmax feels.
     words = [
-        *SHORT,
-        "--model.layer",
-        "gat",
-        "--model.num_layers",
-        "1",
-        "--model.encoder",
-        "none",
-        "--scales",
-        "1",
-        "1000",
+        *(*SHORT, "--model.layer", "gat", "--model.num_layers", "1", "--model.encoder", "none"),
+        *("--scales", "1", "1000"),
     ]
     normed, plain = gnn_depth("probe", *words, "--model.norm", "lipschitz"), gnn_depth("probe", *words)
-    assert "at 1000 X" in normed.out
     assert "at 1 X" not in normed.out
-    bound = column(normed, 7)[0]
-    assert max(column(normed, 5)[0], column(normed, 6)[0]) <= bound
-    assert column(plain, 6)[0] > bound > column(plain, 5)[0]
+    (bound,) = table(normed)["bound"]
+    assert max(*table(normed)["constant"], *table(normed)["at 1000 X"]) <= bound
+    assert table(plain)["at 1000 X"][0] > bound > table(plain)["constant"][0]
 
 
 def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
-    fitted = gnn_depth("fit", *LIP, "--trainer.max_epochs", "3", "--run.root", "kept")
+    lip = [*LIP, "--model.num_layers", "1"]
+    fitted = gnn_depth("fit", *lip, "--trainer.max_epochs", "1", "--model.optimizer.lr", "0.5", "--run.root", "kept")
     assert fitted.code == 0, fitted.err
     checkpoint = next(Path("kept").rglob("last.ckpt"))
     trained = gnn_depth("probe", "--ckpt_path", str(checkpoint))
-    assert len(rows(trained)) == 3
-    assert column(trained, 5) != column(gnn_depth("probe", *LIP), 5)
+    assert f"at {checkpoint}" in trained.out
+    assert len(table(trained)["layer"]) == 1
+    assert table(trained)["constant"] != table(gnn_depth("probe", *lip))["constant"]
 
 
-def test_nothing_is_written_and_nothing_else_said(gnn_depth: Callable):
-    answer = gnn_depth("probe", *LIP)
-    assert answer.err.replace("Seed set to 0\n", "") == ""
-    assert list(Path().iterdir()) == []
+def test_of_many_layers_some_are_shown_and_all_on_request(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+    readings = [Reading(n, norm=10.0**-n, mu=10.0**-n, rank=8.0, gradient=0.5**n) for n in range(1, 25)]
+    report = Report("T", readings, prognosis(readings), [], None, [])
+    assert [finding.layer for finding in report.findings] == [5]
+    few, every = (table(Answer(0, in_terminal(report, every, styled=False), "")) for every in (False, True))
+    assert len(few["layer"]) <= 14
+    assert {1, 5, 24} <= set(few["layer"]), "what is told of is shown"
+    assert every["layer"] == list(range(1, 25))
+    deep = [*SHORT, "--model.num_layers", "15"]
+    assert len(table(gnn_depth("probe", *deep, "--layers", "all"))["layer"]) == 15
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = gnn_depth("probe", *deep).out.splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert len(narrow) < 75, "one page"
+    assert any(line.endswith(" of 15 layers; --layers all shows all.") for line in narrow)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +169,9 @@ def test_nothing_is_written_and_nothing_else_said(gnn_depth: Callable):
         (["--scales"], "--scales needs a value."),
         (["--scales", "0"], "--scales are numbers above 0, not 0."),
         (["--scales", "inf"], "scales is a number, not 'inf'."),
+        (["--layers", "every"], "some"),
+        (["--html", "page.txt"], "--html page.txt: unknown suffix '.txt'. Available: .html."),
+        (["--html", "nowhere/page.html"], "there is no folder 'nowhere'"),
         (["--ckpt_path", "missing.ckpt"], "checkpoint 'missing.ckpt' does not exist"),
     ],
 )

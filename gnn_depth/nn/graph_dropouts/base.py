@@ -4,9 +4,10 @@ from abc import ABC, abstractmethod
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import check_probability
+from gnn_depth.nn.part import Part
 
 
-class GraphDropout(ABC):
+class GraphDropout(Part, ABC):
     """What is dropped of the graph in training: the layers of one pass see one thinner graph, evaluation the whole.
 
     What layers derive of the graph is that of the thinner one: degrees, GCN weights, and self-loops, so that those

@@ -72,6 +72,8 @@ class BalancedXavier(Init):
         beta: Squared length of what comes into each of the first neurons.
     """
 
+    treats = ("dying_signal", "vanishing_gradients", "imbalance")
+
     def __init__(self, beta: float = 2.0) -> None:
         self.balanced = Balanced(XavierZeroAttention(), beta)
 
@@ -88,6 +90,8 @@ class BalancedOrthogonal(Init):
     Args:
         beta: Squared length of what comes into each of the first neurons.
     """
+
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: float = 2.0) -> None:
         self.balanced = Balanced(LooksLinearOrthogonal(), beta)

@@ -17,6 +17,8 @@ class IdentityInit(MatrixInit):
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
     """
 
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+
     def draw(self, weight: Tensor, place: Place) -> None:
         if not place.hidden:
             nn.init.xavier_normal_(weight)
@@ -32,6 +34,8 @@ class LooksLinearIdentity(MatrixInit):
     Those that read inputs or give outputs are drawn as Xavier does, and attention begins equal.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
     """
+
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
     looks_linear = True
 

@@ -22,6 +22,8 @@ class Kaiming(MatrixInit):
         distribution: ``normal`` or ``uniform``.
     """
 
+    treats = ("dying_signal", "vanishing_gradients")
+
     def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
         self.distribution = distribution
 

@@ -19,6 +19,8 @@ class LooksLinearOrthogonal(MatrixInit):
     et al., *Understanding and Improving Convolutional Neural Networks via Concatenated ReLUs*, ICML 2016.
     """
 
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+
     looks_linear = True
 
     def draw(self, weight: Tensor, place: Place) -> None:

@@ -13,6 +13,8 @@ from gnn_depth.registry import register
 class LooksLinearXavier(MatrixInit):
     """Mirror Xavier's matrices, of half the size, as :class:`LooksLinearOrthogonal` does; attention begins equal.
 
+    Glorot & Bengio 2010 mirrored as Shang et al. 2016 do: the combination is ours.
+
     Args:
         distribution: ``normal`` or ``uniform``.
     """

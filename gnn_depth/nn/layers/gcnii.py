@@ -37,6 +37,8 @@ class GCNII(AnchoredLayer):
         ValueError: The share of the first state is outside [0, 1), or theta no positive number.
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse")
+
     takes_blocks = True
 
     def __init__(self, in_channels: int, out_channels: int, alpha: float = 0.1, theta: float = 0.5) -> None:

@@ -24,6 +24,8 @@ class BatchNorm(FeatureNorm):
         affine: Whether gamma and beta are learned.
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
+
     def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
         super().__init__(channels)
         self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)

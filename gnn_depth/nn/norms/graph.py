@@ -30,6 +30,8 @@ class GraphNorm(FeatureNorm):
         ValueError: eps is not positive.
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
+
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
         super().__init__(channels)
         check_positive("GraphNorm", eps=eps)

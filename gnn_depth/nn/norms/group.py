@@ -35,6 +35,8 @@ class DiffGroupNorm(FeatureNorm):
         ValueError: momentum is outside [0, 1], or another option is not positive.
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse")
+
     running_mean: Tensor
     running_var: Tensor
 

@@ -22,6 +22,8 @@ class LayerNorm(FeatureNorm):
         affine: Whether gamma and beta are learned.
     """
 
+    treats = ("dying_signal", "vanishing_gradients", "exploding_signal")
+
     nodewise = True
 
     def __init__(self, channels: int, eps: float = 1e-5, affine: bool = True) -> None:

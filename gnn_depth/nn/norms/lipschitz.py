@@ -52,6 +52,8 @@ class LipschitzNorm(ScoreNorm):
         ValueError: The scale is not positive.
     """
 
+    treats = ("unbounded_attention",)
+
     serves = (LinearScore, AdditiveScore, QuadraticScore)
 
     def __init__(

@@ -22,6 +22,8 @@ class MeanNorm(FeatureNorm):
         channels: Width of the node features.
     """
 
+    treats = ("equal_rows", "rank_collapse")
+
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         return (wide - graph_mean(wide, graph)).to(x.dtype)

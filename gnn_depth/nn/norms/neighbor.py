@@ -36,6 +36,8 @@ class NeighborNorm(FeatureNorm):
         ValueError: eps is not positive.
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse")
+
     def __init__(self, channels: int, per_channel: bool = True, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(channels)
         check_positive("NeighborNorm", eps=eps)

@@ -28,6 +28,8 @@ class NodeNorm(FeatureNorm):
         ValueError: An option is not positive.
     """
 
+    treats = ("dying_signal", "vanishing_gradients", "exploding_signal")
+
     nodewise = True
 
     def __init__(self, channels: int, p: float = 1.0, eps: float = 1e-5) -> None:

@@ -30,6 +30,8 @@ class PairNorm(FeatureNorm):
         ValueError: scale is not positive.
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal")
+
     def __init__(self, channels: int, scale: float = 1.0) -> None:
         super().__init__(channels)
         check_positive("PairNorm", scale=scale)
@@ -59,6 +61,8 @@ class PairNormSI(FeatureNorm):
     Raises:
         ValueError: scale is not positive.
     """
+
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
 
     def __init__(self, channels: int, scale: float = 1.0) -> None:
         super().__init__(channels)

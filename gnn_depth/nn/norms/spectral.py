@@ -49,6 +49,9 @@ class SpectralNorm(WeightNorm):
         ValueError: There is no such mode or method, both bounds are given, or a number is not positive.
     """
 
+    treats = ("exploding_signal", "expanding_gradients", "non_finite")
+    dose = {"per_depth": 8}  # noqa: RUF012
+
     u: Tensor
     v: Tensor
 

@@ -31,6 +31,17 @@ class Gated(Skip):
         ValueError: The bias is infinite or not a number.
     """
 
+    treats = (
+        "dying_signal",
+        "equal_rows",
+        "rank_collapse",
+        "exploding_signal",
+        "vanishing_gradients",
+        "expanding_gradients",
+        "smoothed_gradients",
+        "non_finite",
+    )
+
     def __init__(self, widths: list[int], out_channels: int, bias: float = -3.0) -> None:
         super().__init__(widths, out_channels)
         check_finite("gated", bias=bias)

@@ -30,6 +30,8 @@ class InitialResidual(Skip):
         ValueError: The share is outside [0, 1).
     """
 
+    treats = ("dying_signal", "equal_rows", "rank_collapse")
+
     reads = "first"
 
     def __init__(self, widths: list[int], out_channels: int, alpha: float = 0.1) -> None:

@@ -22,6 +22,8 @@ class Residual(Skip):
         out_channels: Width of the layer's output.
     """
 
+    treats = ("dying_signal", "vanishing_gradients", "smoothed_gradients")
+
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
         self.project = project(widths[-1], out_channels)

@@ -20,6 +20,17 @@ class _Scaled(Skip):
         scale: What it begins as.
     """
 
+    treats = (
+        "dying_signal",
+        "equal_rows",
+        "rank_collapse",
+        "exploding_signal",
+        "vanishing_gradients",
+        "expanding_gradients",
+        "smoothed_gradients",
+        "non_finite",
+    )
+
     def __init__(self, widths: list[int], out_channels: int, scale: Float[Tensor, "_"]) -> None:
         super().__init__(widths, out_channels)
         self.scale = nn.Parameter(scale)

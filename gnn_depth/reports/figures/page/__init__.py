@@ -11,6 +11,7 @@ from gnn_depth.reports.figures.charts import Axis, Chart, Lines, Maps, grid
 from gnn_depth.reports.figures.page.clouds import add_clouds
 from gnn_depth.reports.figures.page.lines import add_lines
 from gnn_depth.reports.figures.page.maps import add_maps
+from gnn_depth.reports.web import web_page
 
 PANEL_HEIGHT = 430  # pixels
 GRID = {
@@ -29,25 +30,6 @@ CONFIG = {
     "showSendToCloud": False,
     "modeBarButtonsToRemove": ["select2d", "lasso2d"],
 }
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
-h1 {{ font-size: 1.3rem; }}
-p {{ line-height: 1.45; color: #444; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{plot}
-<p>{caption}</p>
-</body>
-</html>
-"""
 
 
 def page(chart: Chart, title: str = "") -> str:
@@ -58,7 +40,7 @@ def page(chart: Chart, title: str = "") -> str:
         title: Heading of the page.
     """
     plot = to_html(to_plotly(chart), full_html=False, include_plotlyjs=True, config=CONFIG)
-    return PAGE.format(title=html.escape(title or heading(chart)), plot=plot, caption=html.escape(chart.caption))
+    return web_page(title or heading(chart), f"{plot}\n<p>{html.escape(chart.caption)}</p>")
 
 
 def write_page(chart: Chart, path: Path, title: str = "") -> None:

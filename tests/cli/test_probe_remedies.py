@@ -1,0 +1,147 @@
+"""gnn-depth probe: what it says will go wrong, what it proposes, and the page that it writes."""
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from gnn_depth.ailments import TITLES
+from gnn_depth.cli.probe.page import NOTHING_WRONG
+from gnn_depth.cli.probe.remedies import KINDS, misspelt
+from gnn_depth.registry import registered
+from gnn_depth.short_names import GIVEN_BY_STACK
+from tests.cli.conftest import SHORT, Answer
+
+# Weights so small that sixteen layers lose what a default stack loses in forty.
+SMALL_WEIGHTS = [*SHORT, "--model.init", "xavier", "--model.init.gain", "0.5"]
+DEEP = [*SMALL_WEIGHTS, "--model.num_layers", "10"]
+
+
+def said(answer: Answer) -> str:
+    """What is below the table, on one line."""
+    assert answer.code == 0, answer.err
+    return " ".join(answer.out.partition("product of all layers")[2].split())
+
+
+def test_a_deep_gcn_is_told_that_it_dies_and_its_gradients_vanish_and_what_treats_that(gnn_depth: Callable):
+    text = said(gnn_depth("probe", *DEEP))
+    assert "The signal dies: from layer" in text
+    assert "Gradients vanish: from layer" in text
+    for words in ("--model.norm pair", "--model.skip gated", "--model.init balanced_orthogonal"):
+        assert words in text
+    assert "lipschitz" not in text, "a GCN has no scores"
+
+
+def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_ends_it(gnn_depth: Callable):
+    deep = [*SHORT, "--model.init", "xavier", "--model.init.gain", "3", "--model.num_layers", "12"]
+    residual = said(gnn_depth("probe", *deep, "--model.skip", "residual"))
+    assert "The signal explodes" in residual
+    assert "Gradients expand" in residual
+    assert "vanish" not in residual
+    remedy = "--model.norm spectral --model.norm.per_depth 8"
+    assert remedy in residual
+    bounded = said(gnn_depth("probe", *deep, "--model.skip", "residual", *remedy.split()))
+    assert NOTHING_WRONG in bounded
+
+
+def test_scores_that_nothing_bounds_are_treated_by_a_norm_of_scores_beside_the_norms_that_are_there(
+    gnn_depth: Callable,
+):
+    words = [*SHORT, "--model.layer", "gat", "--model.num_layers", "2", "--model.encoder", "none", "--scales", "1000"]
+    assert "Attention is not bounded" in said(gnn_depth("probe", *words))
+    text = said(gnn_depth("probe", *words, "--model.norm", "layer"))
+    assert "1: --model.norm+ lipschitz" in text
+
+
+def test_remedies_are_tried_and_the_best_stand_first(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    answer = gnn_depth("probe", *SMALL_WEIGHTS, "--model.num_layers", "6", "--try")
+    lines = [line for line in answer.out.splitlines() if re.match(r"(as it is|--model\.\S+ \S+) {2,}", line)]
+    wrong = [int(re.split(r" {2,}", line)[1]) for line in lines]
+    assert lines[0].startswith("as it is")
+    assert wrong[1:] == sorted(wrong[1:])
+    assert wrong[1] == 0 < wrong[0]
+    proposed = set(re.findall(r"--model\.\w+ \w+", answer.out.partition("as it is")[0]))
+    assert {" ".join(line.split()[:2]) for line in lines[1:]} == proposed
+
+
+def test_a_part_of_a_plugin_is_proposed_for_what_it_says_it_treats(gnn_depth: Callable, own_registry: None):
+    Path("mine_treats.py").write_text(
+        '"""Mine."""\n'
+        "from gnn_depth import register\n"
+        "from gnn_depth.nn.base import FeatureNorm\n"
+        "@register('norm', 'mine')\n"
+        "class Mine(FeatureNorm):\n"
+        "    treats = ('vanishing_gradients', 'vanishing_gradient')\n"
+        "    dose = {'size': 2}\n"
+        "    def __init__(self, channels: int, size: int = 1) -> None:\n"
+        "        super().__init__(channels)\n"
+        "    def forward(self, x, graph):\n"
+        "        return x / x.norm(dim=1, keepdim=True)\n"
+    )
+    text = said(gnn_depth("probe", *DEEP, "--plugins", "mine_treats.py"))
+    assert "--model.norm mine --model.norm.size 2" in text
+    assert "norm 'mine': unknown ailment 'vanishing_gradient'. Did you mean 'vanishing_gradients'?" in text
+
+
+def test_built_in_parts_treat_ailments_that_there_are_and_every_ailment_is_treated():
+    assert misspelt() == []
+    parts = [cls for kind in KINDS for cls in registered(kind).values()]
+    assert {word for cls in parts for word in cls.treats} == set(TITLES)
+    assert {*KINDS, "data"} == set(GIVEN_BY_STACK)
+
+
+class Strict(HTMLParser):
+    """Notes tags that do not match, and what a browser would fetch."""
+
+    EMPTY = ("meta", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href", "data")]
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_no_other_file(gnn_depth: Callable):
+    answer = gnn_depth("probe", *DEEP, "--model.num_layers", "15", "--html", "page.html")
+    assert answer.out.rstrip().endswith("page.html")
+    text = Path("page.html").read_text()
+    page = Strict()
+    page.feed(text)
+    assert page.open == []
+    assert page.links == []
+    assert "://" not in text
+    assert "@import" not in text
+    assert {"h1", "svg", "table"} <= set(page.seen)
+    assert page.seen.count("svg") >= 12
+    assert page.seen.count("tr") == 16, "all layers"
+    assert "Gradients vanish" in text
+    assert [path.name for path in Path().iterdir()] == ["page.html"]
+
+
+def test_a_page_that_is_there_is_not_replaced(gnn_depth: Callable, refused: Callable):
+    Path("page.html").write_text("mine")
+    assert "--html page.html: the file exists" in refused("probe", *SHORT, "--html", "page.html")
+    assert Path("page.html").read_text() == "mine"
+
+
+def test_a_model_that_overflows_is_told_where_and_gets_a_page_too(gnn_depth: Callable):
+    words = [*SHORT, "--model.num_layers", "10", "--model.init", "xavier", "--model.init.gain", "1e6"]
+    text = said(gnn_depth("probe", *words, "--html", "page.html"))
+    assert re.search(r"Numbers overflow: what (enters|leaves) layer \d+ is not finite", text)
+    assert "not finite" in Path("page.html").read_text()
