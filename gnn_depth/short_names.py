@@ -118,12 +118,23 @@ def class_path(kind: str, name: Any, where: Where = ()) -> str:
         raise PartError(f"the name of a {kind} is text, not {name!r}.", where)
     if "." in name:
         if load_class(name) is None:
-            raise PartError(f"{kind} {name!r} cannot be imported; if it is in a plugin, add --plugins FILE.", where)
+            raise PartError(
+                f"{kind} {name!r} cannot be imported; if it is in a plugin, add --plugins FILE.{registry.not_loaded()}",
+                where,
+            )
         return name
     try:
         return registry.import_path(registry.get(kind, name))
     except RegistryError as error:
-        raise PartError(str(error), where) from None
+        raise PartError(f"{error}{_name_of_a_graph(kind, name)}", where) from None
+
+
+def _name_of_a_graph(kind: str, name: str) -> str:
+    """The data set that has a graph of this name; nothing where none does."""
+    homes = {graph: cls for cls in registry.registered(kind).values() for graph in getattr(cls, "names", ())}
+    graph = registry.nearest(name, homes)
+    home = homes[graph].__name__ if graph else ""
+    return f" {graph} is one of {home}: --data {home} --data.name {graph}." if graph else ""
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gnn_depth import registry
+from gnn_depth import registry, signals
 from gnn_depth._version import __version__
 from gnn_depth.cli.errors import RunError, UsageError
 
@@ -28,11 +28,10 @@ REPORTS = {
 COMMANDS = {
     **RUNS,
     **REPORTS,
+    "new": "Write the file of a part of your own, and of its tests: gnn-depth new norm MyNorm.",
+    "completion": "Print a script that completes words at the TAB key: gnn-depth completion bash, or zsh.",
     "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]...",
 }
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
-TERMINATED = 143  # 128 + SIGTERM
 
 
 def main(args: list[str] | None = None) -> int:
@@ -42,12 +41,13 @@ def main(args: list[str] | None = None) -> int:
         args: The words after ``gnn-depth``; those of this process by default.
 
     Returns:
-        The exit code: 0 done, 1 diverged, 2 wrong usage, 130 interrupted, 143 terminated. Errors that are not the
-        user's are raised.
+        The exit code: 0 done, 1 diverged, 2 wrong usage, 128 + N stopped by signal N: 130 for Ctrl-C, 143 for SIGTERM.
+        Errors that are not the user's are raised.
     """
     words = list(sys.argv[1:] if args is None else args)
     try:
-        return _dispatch(words)
+        with signals.heard():
+            return _dispatch(words)
     except UsageError as error:
         if os.environ.get("GNN_DEPTH_TRACEBACK"):
             raise
@@ -55,16 +55,14 @@ def main(args: list[str] | None = None) -> int:
     except RunError as error:
         return _say(str(error), 1)
     except KeyboardInterrupt as stop:
-        if type(stop).__name__ == "Terminated":  # of a sweep
-            return _say("terminated.", TERMINATED)
-        return _say("interrupted.", INTERRUPTED)
+        return _stopped(signals.exit_code(stop))
     except SystemExit as stop:
-        if type(stop).__name__ == "SIGTERMException":  # Lightning's, once its callbacks have saved what they save
-            return _say("terminated.", TERMINATED)
-        # Lightning answers Ctrl-C by exiting with 1 once its callbacks have saved what they save.
+        # Lightning answers an interrupt by exiting with 1 once its callbacks have had their say.
         if isinstance(stop.__context__, KeyboardInterrupt):
-            return _say("interrupted.", INTERRUPTED)
-        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else _say(str(stop.code), 1)
+            return _stopped(signals.exit_code(stop.__context__))
+        if isinstance(stop.code, str):
+            return _say(stop.code, 1)
+        return _stopped(stop.code) if stop.code in signals.SAID else stop.code or 0
 
 
 def _dispatch(words: list[str]) -> int:
@@ -76,11 +74,9 @@ def _dispatch(words: list[str]) -> int:
         print(usage())
         return 0
     if command not in COMMANDS:
-        raise UsageError(
-            registry.unknown("command", command, COMMANDS) if command else f"a command is missing.\n\n{usage()}"
-        )
+        raise UsageError(_no_command(words))
 
-    if command in REPORTS:
+    if command in REPORTS or command in ("new", "completion"):
         return import_module(f"gnn_depth.cli.{command}").main(rest)
     from gnn_depth.cli import words as command_line
 
@@ -88,17 +84,24 @@ def _dispatch(words: list[str]) -> int:
     return _list(line) if command == "list" else _run(command, line)
 
 
-def _run(command: str, line: "CommandLine") -> int:
-    import gnn_depth.data
-    import gnn_depth.nn  # noqa: F401  (registers every built-in part, so that a plugin cannot take its name)
-    from gnn_depth.cli.words import check, load_plugins
+def _no_command(words: list[str]) -> str:
+    if not words:
+        return f"a command is missing.\n\n{usage()}"
+    if not words[0].startswith("-"):
+        return registry.unknown("command", words[0], COMMANDS, also=["help"])
+    meant = next((word for word in words if word in COMMANDS), "COMMAND")
+    return f"the command comes first: gnn-depth {meant} {words[0]} ... Available: {', '.join(COMMANDS)}."
 
-    load_plugins(line.plugins)
+
+def _run(command: str, line: "CommandLine") -> int:
     if (asked := line.asked_help()) is not None:
         from gnn_depth.cli.listing import help_of
 
-        print(help_of(*asked))
+        print(help_of(*asked, line.plugins))
         return 0
+    from gnn_depth.cli.words import check, load_plugins
+
+    load_plugins(line.plugins)
     check(line.configs)
     from gnn_depth.cli.run import run
 
@@ -107,16 +110,14 @@ def _run(command: str, line: "CommandLine") -> int:
 
 def _list(line: "CommandLine") -> int:
     from gnn_depth.cli.listing import listing
-    from gnn_depth.cli.words import load_plugins
 
-    load_plugins(line.plugins)
-    print(listing(line.words))
+    print(listing(line.words, line.plugins))
     return 0
 
 
 def usage() -> str:
     """The help of ``gnn-depth`` alone."""
-    rows = [f"  {name:<10}{text}" for name, text in COMMANDS.items()]
+    rows = [f"  {name:<12}{text}" for name, text in COMMANDS.items()]
     return "\n".join(
         [
             "usage: gnn-depth COMMAND [--config FILE]... [--OPTION VALUE]...",
@@ -126,9 +127,14 @@ def usage() -> str:
             *rows,
             "",
             "gnn-depth COMMAND --help explains the options of a command.",
+            "--trusted-only refuses configs that would import more than registered parts and known classes.",
             "GNN_DEPTH_TRACEBACK=1 shows where in the code an error of usage was found.",
         ]
     )
+
+
+def _stopped(code: int) -> int:
+    return _say(signals.SAID[code], code)
 
 
 def _say(message: str, code: int) -> int:

@@ -1,29 +1,36 @@
 """Data, model and trainer as a command line says."""
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import yaml
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-from gnn_depth.cli import checkpoints, predictions
-from gnn_depth.cli.errors import UsageError
+import gnn_depth.diagnostics  # noqa: F401  (of callbacks that are imported the parser knows the class names)
+from gnn_depth.cli import checkpoints, ckpt_path, predictions, trust
+from gnn_depth.cli.errors import UsageError, innermost
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
+from gnn_depth.cli.outputs import check_output
 from gnn_depth.cli.parser import Parser
+from gnn_depth.cli.probe_options import PAGES, add_probe_options
 from gnn_depth.cli.sections import full_paths
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
 from gnn_depth.short_names import contract
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training.checkpoint_io import VerifiedCheckpoints
+from gnn_depth.training.precision import check_precision
 from gnn_depth.training.progress import EpochProgress
 from gnn_depth.training.recorder import RunRecorder
 
-MAX_SEED = 2**32 - 1  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
 LINKS = {"num_features": "in_channels", "num_classes": "num_classes", "task": "task"}
 TRAINER_DEFAULTS = {
@@ -33,12 +40,15 @@ TRAINER_DEFAULTS = {
     "enable_model_summary": False,  # of one stack and three empty metrics; the report has the number of parameters
     "use_distributed_sampler": False,  # it would shuffle, and pad the test set
 }
+HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
+NAMED = "a file, a run's folder for its best one, or `last` for the newest run of this name"
 CKPT_HELP = {
-    "fit": "Checkpoint of an interrupted run to go on from: FOLDER/checkpoints/last.ckpt.",
-    "validate": "Checkpoint to validate; without one the untrained model is validated.",
-    "test": "Checkpoint to test, such as FOLDER/checkpoints/best.ckpt of a run's folder.",
-    "predict": "Checkpoint to predict with, such as FOLDER/checkpoints/best.ckpt of a run's folder.",
-    "probe": "Checkpoint to probe; without one the untrained model is probed.",
+    "fit": "What to go on from, in a new folder: a checkpoint, a run's folder, `last` for the newest run of this name, "
+    "or `auto` for the newest one with the same model, data and seed, if there is one.",
+    "validate": f"Checkpoint to validate: {NAMED}; without one the untrained model is validated.",
+    "test": f"Checkpoint to test: {NAMED}.",
+    "predict": f"Checkpoint to predict with: {NAMED}.",
+    "probe": f"Checkpoint to probe: {NAMED}; without one the untrained model is probed.",
 }
 
 
@@ -104,40 +114,58 @@ class CommandLineInterface(LightningCLI):
                 help=f"File to write every node's class probabilities to; {predictions.SUFFIXES_TEXT} by its suffix.",
             )
         if self.command == "probe":
-            scales = "Factors of each layer's input, to measure its Lipschitz constant there too."
-            parser.add_argument("--scales", type=float, nargs="+", default=[], help=scales)
+            add_probe_options(parser)
         assert isinstance(parser, Parser)
         parser.name_parts_in_help()
         parser.configs = self.line.configs
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse; with a checkpoint, its model and data stand in for the defaults, and a contradiction is an error."""
-        if name := self.line.value_of("ckpt_path"):
-            self.checkpoint = checkpoints.read(str(name))
-            if self.command == "fit":
-                self.checkpoint.check_resumable()
-            self.config = checkpoints.parse(self.checkpoint, parser, args, same_data=self.command == "fit")
+        trains = self.command == "fit"
+        if word := self.line.value_of("ckpt_path"):
+            self.checkpoint = ckpt_path.find(str(word), trains, lambda: self._asked(parser, args))
+        if self.checkpoint:
+            self._check_trusted(self.checkpoint)
+            self.config = checkpoints.parse(self.checkpoint, parser, args, goes_on=trains)
+            self.config.ckpt_path = str(self.checkpoint.path)
         else:
             self.config = parser.parse_args(args)
+            self.config.ckpt_path = None
             if self.command in ("test", "predict"):
                 raise UsageError(
                     f"{self.command} needs a trained model: name one with --ckpt_path FILE. "
                     "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
                 )
         seed = self.config.seed_everything
-        if seed is not None and not 0 <= seed <= MAX_SEED:
-            raise UsageError(f"seed_everything is from 0 to {MAX_SEED}, not {seed}.")
+        if seed is not None and not 0 <= seed <= checkpoints.MAX_SEED:
+            raise UsageError(f"seed_everything is from 0 to {checkpoints.MAX_SEED}, not {seed}.")
         if self.command == "predict":
             predictions.check(self.config.output)
+        if self.command == "probe" and self.config.html is not None:
+            check_output(self.config.html, PAGES, "--html")
+
+    def _check_trusted(self, checkpoint: checkpoints.Checkpoint) -> None:
+        said = [*(config.data for config in self.line.configs), *self.line.words]
+        said += [word.partition("=")[2] for word in self.line.words]
+        content = {"model": checkpoint.hparams, "data": checkpoint.data}
+        trust.check_checkpoint(checkpoint.path, content, said, self.line.trusted)
+
+    def _asked(self, parser: LightningArgumentParser, args: Any) -> ckpt_path.Asked:
+        parsed = parser.parse_args(args)
+        config = yaml.safe_load(parser.dump(parsed, skip_unset=False))
+        return ckpt_path.Asked(Path(parsed.run.root) / (parsed.run.name or self._run_name(config["model"])), config)
 
     def instantiate_classes(self) -> None:
         if not self.build:
             return
         try:
             super().instantiate_classes()
-            self.datamodule.save_hyperparameters({"data": full_paths(self.config_dump["data"])}, logger=False)
+            data = full_paths(self.config_dump["data"])
+            self.datamodule.save_hyperparameters({"data": data}, logger=False)
             if self.checkpoint:
                 self.checkpoint.check_data(self.model.hparams)
+                if self.command == "fit":
+                    self.checkpoint.check_same_data(data, self.data_sha256)
         except (ValueError, MisconfigurationException) as error:
             said = innermost(error)
             if not isinstance(said, ValueError | MisconfigurationException):
@@ -159,7 +187,25 @@ class CommandLineInterface(LightningCLI):
             kwargs["enable_checkpointing"] = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
         if config["logger"] is None:
             kwargs["logger"] = False  # the run's own loggers come with its folder
-        return super().instantiate_trainer(**kwargs)
+        try:
+            trainer = super().instantiate_trainer(**kwargs)
+        except ModuleNotFoundError as error:  # of a precision that another package computes
+            raise UsageError(str(error)) from error
+        except MisconfigurationException as error:
+            if "No supported gpu backend" not in str(error):
+                raise
+            raise UsageError(
+                "trainer.accelerator gpu: PyTorch finds no GPU here. Take cpu, or auto for what there is; where there "
+                "is one, PyTorch may be a build for CPUs alone."
+            ) from error
+        check_precision(trainer)
+        if str(config["precision"]) in HALF and trainer.precision not in HALF:
+            raise UsageError(
+                f"trainer.precision {config['precision']} needs a GPU: on a CPU take bf16-mixed, bf16-true or 32."
+            )
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
+            trainer.strategy.checkpoint_io = VerifiedCheckpoints()
+        return trainer
 
     def open_run(self, origin: Origin | None = None) -> None:
         """Give the run its folder and loggers; those that the user named stay, and none come if they said false.
@@ -173,38 +219,38 @@ class CommandLineInterface(LightningCLI):
         config = self.config_init["trainer"]
         if config["fast_dev_run"]:
             return
+        origin = origin or self._own_origin()
+        self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
         text, seed = self.parser.dump(self.config, skip_unset=False), self.config["seed_everything"]
+        name = self._run_name(self.config_dump["model"])
         try:
-            loggers = self.recorder.open(
-                text, hparams(self.config_dump), self._run_name(), seed, origin or self._own_origin()
-            )
+            loggers = self.recorder.open(text, hparams(self.config_dump), name, seed, origin)
         except ValueError as error:
             raise UsageError(str(error)) from error
         if config["logger"] is not False:
             self.trainer.loggers = [*loggers, *self.trainer.loggers]
 
     def _own_origin(self) -> Origin:
-        data_sha256 = self.datamodule.checksum
-        return Origin({"identity": identity(self.config_dump, data_sha256), "data_sha256": data_sha256})
+        facts = {"identity": identity(self.config_dump, self.data_sha256), "data_sha256": self.data_sha256}
+        if self.checkpoint:
+            facts["resumed_from"] = str(self.checkpoint.path)
+        return Origin(facts)
+
+    @cached_property
+    def data_sha256(self) -> str:
+        """The checksum of the data."""
+        return self.datamodule.checksum
 
     @property
     def recorder(self) -> RunRecorder:
         """The callback that keeps the run's folder."""
         return self.config_init["run"]
 
-    def _run_name(self) -> str:
+    def _run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name; without one, the parts: ``gat_lipschitz_30``."""
-        files = [config.source for config in self.line.configs if config.is_file]
+        files = [config.source for config in self.line.configs if config.is_file or config.is_remote]
         if files:
             return Path(files[-1]).stem
-        model = self.config_dump["model"]
         parts = [contract("layer", model["layer"]), *contract("norm", model["norm"])]
         names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
         return "_".join([*names, str(model["num_layers"])])
-
-
-def innermost(error: BaseException) -> BaseException:
-    """What a constructor said, below what the parser says around it."""
-    while error.__cause__ is not None and "Subtypes: [" in str(error):
-        error = error.__cause__
-    return error

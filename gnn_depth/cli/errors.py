@@ -11,3 +11,10 @@ class RunError(Exception):
 
 class AbsentDataError(UsageError):
     """Data that is not on this machine, or cannot be used."""
+
+
+def innermost(error: BaseException) -> BaseException:
+    """What a constructor said, below what the parser says around it."""
+    while error.__cause__ is not None and "Subtypes: [" in str(error):
+        error = error.__cause__
+    return error

@@ -62,7 +62,10 @@ def _unknown_word(message: str, parser: argparse.ArgumentParser) -> Said | None:
     if not word.startswith("-"):
         return Said(f"unexpected word {word!r}: options begin with --.")
     flags = [flag for flag in parser._option_string_actions if flag.startswith("--") and not flag.endswith("+")]
-    return Said(f"unknown option {word!r}.{_hint(word, flags)}")
+    # Of no flag that is like it, one that has it as a piece: --seed_everything for --seed.
+    pieces = (flag for flag in sorted(flags, key=len) if word[2:] in re.split(r"[._]", flag[2:]))
+    near = nearest(word, flags) or next(pieces, None)
+    return Said(f"unknown option {word!r}." + (f" Did you mean {near!r}?" if near else " See --help for all."))
 
 
 def _unknown_key(message: str, parser: argparse.ArgumentParser) -> Said | None:

@@ -2,18 +2,41 @@
 
 from typing import Any
 
-from gnn_depth.cli.sections import contract_config
+from gnn_depth import registry
+from gnn_depth.cli.sections import SECTIONS, contract_config
+from gnn_depth.short_names import argument_kind, defaults, options
+from gnn_depth.sweeps.grid import say
 
 # Of the trainer's forty options these change what is learned; each one is a column of the page.
 TRAINER = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:
-    """Data, model, seed and a little of the trainer, as dotted keys and plain values: ``model.layer.heads: 8``."""
+    """Data, model, seed and a little of the trainer, as dotted keys and plain values: ``model.layer.heads: 8``.
+
+    Each part of the model also has one value for all of it, as in a grid: ``model.norm: lipschitz form=released``.
+    """
     config = contract_config(config)
     trainer = {key: value for key, value in config.get("trainer", {}).items() if key in TRAINER}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
-    return _flatten({**chosen, "trainer": trainer}, ())
+    model = chosen["model"] or {}
+    parts = {f"model.{kind}": _called(kind, part) for kind, part in model.items() if f"model.{kind}" in SECTIONS}
+    return _flatten({**chosen, "trainer": trainer}, ()) | parts
+
+
+def _called(kind: str, part: Any) -> str:
+    """A part, or several, by name and by those options that are not the default."""
+    if isinstance(part, list):
+        return "+".join(_called(kind, item) for item in part) or "none"
+    if not isinstance(part, dict) or "name" not in part:
+        return str(part["class_path"] if isinstance(part, dict) and "class_path" in part else part)
+    cls, said = registry.get(kind, part["name"]), [part["name"]]
+    usual = defaults(options(kind, cls))
+    for option, value in part.items():
+        if option != "name" and value != usual.get(option):
+            inner = argument_kind(cls, option)
+            said.append(f"{option}={_called(inner, value) if inner else say(value)}")
+    return " ".join(said)
 
 
 def _flatten(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:

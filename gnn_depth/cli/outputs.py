@@ -11,28 +11,34 @@ from typing import Any
 from gnn_depth.cli.errors import UsageError
 
 
-def check_output(output: str, suffixes: Sequence[str]) -> Path:
+def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:
     """Refuse, before any work, a file that could not be written at its end.
+
+    Args:
+        output: The file.
+        suffixes: Those that it may have.
+        option: What names it on the command line.
 
     Raises:
         UsageError: Its suffix is unknown, its folder does not exist or it exists already.
     """
     path = Path(output)
     if path.suffix not in suffixes:
-        raise UsageError(f"--output {output}: unknown suffix {path.suffix!r}. Available: {', '.join(suffixes)}.")
+        raise UsageError(f"{option} {output}: unknown suffix {path.suffix!r}. Available: {', '.join(suffixes)}.")
     if path.exists():
-        raise UsageError(f"--output {output}: the file exists; move it away or choose another name.")
+        raise UsageError(f"{option} {output}: the file exists; move it away or choose another name.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--output {output}: there is no folder {str(path.parent)!r} that can be written to.")
+        raise UsageError(f"{option} {output}: there is no folder {str(path.parent)!r} that can be written to.")
     return path
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], option: str = "--output") -> None:
     """Write a file so that it is whole or not there at all, and no other is replaced.
 
     Args:
         path: The file, as `check_output` gives it.
         write: Writes to the path that it is called with, which has the same suffix.
+        option: What names the file on the command line.
 
     Raises:
         UsageError: It has come into being meanwhile.
@@ -40,7 +46,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
         write(part)
-        check_output(str(path), [path.suffix])
+        check_output(str(path), [path.suffix], option)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

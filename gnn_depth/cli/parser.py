@@ -3,7 +3,7 @@
 from typing import Any, NoReturn
 
 import yaml
-from jsonargparse import set_dumper, set_loader
+from jsonargparse import set_dumper, set_loader, set_parsing_settings
 from lightning.pytorch.cli import LightningArgumentParser
 
 from gnn_depth import registry
@@ -15,6 +15,8 @@ from gnn_depth.short_names import PartError
 
 MODE = "gnn_depth"  # the parser's name for YAML with short names
 
+# Lightning lets whatever is a part of a config be fetched from anywhere: ours are files, or fetched by `remote`.
+set_parsing_settings(config_read_mode_fsspec_enabled=False)
 set_loader(MODE, lambda text: expand_config(load(text)), exceptions=(yaml.YAMLError, registry.RegistryError))
 set_dumper(MODE, lambda config: yaml.safe_dump(contract_config(config), sort_keys=False, allow_unicode=True))
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gnn_depth._version import __version__
-from gnn_depth.cli import INTERRUPTED, TERMINATED
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.grids import Terminated
 from gnn_depth.cli.quiet import without_notes
 from gnn_depth.cli.resolve import PlannedRun, resolve_all
 from gnn_depth.cli.words import split
 from gnn_depth.cli.worker import work
 from gnn_depth.runs import RESULTS
+from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import Sweep, Tally, stop_file
 from gnn_depth.sweeps.engines import Engine, EngineError
 from gnn_depth.sweeps.grid import Grid
@@ -102,7 +101,7 @@ def carry_out(plan: Plan, engine: Engine, retries: int, deadline: float = float(
         deadline: No run starts after this reading of the monotonic clock.
 
     Returns:
-        The exit code: 0, 1 if a run failed, 130 or 143 if it was stopped.
+        The exit code: 0, 1 if a run failed, that of the signal if one stopped it.
 
     Raises:
         UsageError: The folder of the results cannot be written.
@@ -118,7 +117,7 @@ def carry_out(plan: Plan, engine: Engine, retries: int, deadline: float = float(
         raise RunError(f"stopped: {error}") from error
     print(_report(plan, tally))
     if tally.interrupted:
-        return TERMINATED if isinstance(tally.interrupted, Terminated) else INTERRUPTED
+        return exit_code(tally.interrupted)
     return 1 if any(outcome.status not in RESULTS for outcome in tally.outcomes.values()) else 0
 
 

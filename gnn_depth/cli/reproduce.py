@@ -3,9 +3,9 @@
 import argparse
 import time
 
-from gnn_depth.cli import items
+from gnn_depth.cli import items, trust
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.grids import add_options, open_engine, part, terminated
+from gnn_depth.cli.grids import add_options, open_engine, part
 from gnn_depth.cli.options import Options, positive_number
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import load_grid, split_overrides
@@ -25,18 +25,25 @@ def main(words: list[str]) -> int:
         UsageError: Something that was asked for does not exist or does not fit.
     """
     overrides, words = split_overrides(words)
+    trusted, _ = trust.take(overrides)
+    if trusted is None:  # a paper's configs need no class of anybody's
+        trusted, overrides = True, [*overrides, f"{trust.FLAG}=true"]
     options = _parser().parse_args(words)
     if options.list:
-        return _list(overrides, options)
+        return _list(overrides, options, trusted)
     if not options.item:
         raise UsageError(f"an item is missing. Available: {', '.join(sorted(items.names()))}.")
+    return _reproduce(overrides, options, trusted)
+
+
+def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
     from gnn_depth.cli.comparison import check, show
 
     item = items.load(options.item)
-    grid = part(load_grid(str(item.grid)), options)
+    grid = part(load_grid(str(item.grid), trusted), options)
     check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
-    with terminated(), plain_warnings(ResultWarning), open_engine(options) as engine:
+    with plain_warnings(ResultWarning), open_engine(options) as engine:
         from gnn_depth.cli.plans import carry_out, make_plan
 
         absent: dict[str, str] = {}
@@ -66,7 +73,7 @@ def _parser() -> Options:
         "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
     )
     parser.add_argument("item", nargs="?", help="lipschitz/depth, or a file of one's own; --list shows all")
-    parser.add_argument("--list", action="store_true", help="all items, and what each costs on this machine")
+    parser.add_argument("--list", action="store_true", help="all items, or ITEM, and what each costs here")
     parser.add_argument("--estimate", action="store_true", help="measure a few epochs and say how long it would take")
     parser.add_argument("--available", action="store_true", help="leave out the runs whose data is not here")
     parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
@@ -74,16 +81,16 @@ def _parser() -> Options:
     return parser
 
 
-def _list(overrides: list[str], options: argparse.Namespace) -> int:
-    """Every item with its number of runs and what is left of it, measured on a few groups of runs."""
+def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
+    """Every item, or the one asked for, with its number of runs and what is left of it, measured on a few groups."""
     with plain_warnings(ResultWarning), open_engine(options) as engine:
         from gnn_depth.cli.cost import estimate
         from gnn_depth.cli.plans import make_plan
 
-        for item in items.every():
+        for item in [items.load(options.item)] if options.item else items.every():
             print(f"{item.name}: {item.title}\n  {item.source}", flush=True)
             absent: dict[str, str] = {}
-            grid = load_grid(str(item.grid))
+            grid = load_grid(str(item.grid), trusted)
             plan = make_plan(grid, item.grid.parent, overrides, options, force=False, absent=absent)
             print(f"  {len(plan.runs)} runs; {estimate(plan, engine, SAMPLED)}")
             if absent:

@@ -12,8 +12,9 @@ import lightning as L
 
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
-from gnn_depth.cli.assemble import CommandLineInterface, innermost
-from gnn_depth.cli.errors import AbsentDataError, UsageError
+from gnn_depth.cli import trust
+from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.errors import AbsentDataError, UsageError, innermost
 from gnn_depth.cli.files import INLINE, Config, read
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.quiet import quiet
@@ -103,6 +104,9 @@ def resolve_all(grid: Grid, folder: Path, line: CommandLine, absent: dict[str, s
         UsageError: An option that does not exist or does not fit, data that cannot be read, or two equal runs.
     """
     lines = [(combination, line_of(combination, grid.base, folder, line)) for combination in grid.combinations()]
+    # What is no file stands in the grid, which has been checked as a whole.
+    files = {config.source: config for _, each in lines for config in each.configs if config.is_file}
+    trust.check(list(files.values()), line.trusted)
     resolver = Resolver(list(dict.fromkeys(plugin for _, line in lines for plugin in line.plugins)))
     runs: list[PlannedRun] = []
     for combination, line in lines:

@@ -22,7 +22,7 @@ SECTIONS = {f"model.{kind}": kind for kind in GIVEN_BY_STACK if kind != "data"} 
 # Options of the model that a data set answers.
 GIVEN_BY_DATA = ("in_channels", "num_classes", "task")
 # Arguments of data sets that say where files lie.
-PATHS = ("path", "root")
+PATHS = ("path", "nodes", "root")
 LIBRARIES = {
     # Lightning's ReduceLROnPlateau comes first: it takes the metric to watch, torch's does not.
     "scheduler": ("lightning.pytorch.cli", "torch.optim.lr_scheduler"),
@@ -99,6 +99,8 @@ def expand_library(key: str, value: Any) -> Any:
         return value
     paths = [name] if "." in name else [f"{module}.{name}" for module in LIBRARIES[key]]
     found = [(path, cls) for path in paths if isinstance(cls := load_class(path), type)]
+    if "." not in name:  # a module has names in it that others define
+        found = [(path, cls) for path, cls in found if cls.__module__.startswith(path.rpartition(".")[0])]
     if not found:
         return value  # the parser says what is wrong with it
     path, cls = found[0]

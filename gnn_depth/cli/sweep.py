@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.files import read
-from gnn_depth.cli.grids import add_options, open_engine, part, terminated
+from gnn_depth.cli.grids import add_options, open_engine, part
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.sweeps.grid import Grid, GridError
@@ -13,29 +14,25 @@ from gnn_depth.sweeps.grid_file import read_grid
 from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
-OVERRIDE = re.compile(r"--(data|model|trainer|plugins)([.=]|$)")
+OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
 
 
 def main(words: list[str]) -> int:
-    """Run what is missing of a grid, and return the exit code: 0, 1 if a run failed, 130 or 143 if it was stopped.
+    """Run what is missing of a grid, and return the exit code: 0, 1 if a run failed, that of a signal that stopped it.
 
     Raises:
         UsageError: Something that was asked for does not exist or does not fit.
     """
     overrides, words = split_overrides(words)
     options = _parser().parse_args(words)
-    grid, folder = part(load_grid(options.file), options), Path(options.file).parent
+    grid, folder = part(load_grid(options.file, trust.take(overrides)[0]), options), Path(options.file).parent
     if options.dry_run:
         from gnn_depth.cli.plans import make_plan
 
         with plain_warnings(ResultWarning):
             print(make_plan(grid, folder, overrides, options, force=False).listing())
         return 0
-    with (
-        terminated(),
-        plain_warnings(ResultWarning),
-        open_engine(options) as engine,
-    ):  # the workers import while this process does
+    with plain_warnings(ResultWarning), open_engine(options) as engine:  # workers import while this process does
         from gnn_depth.cli.plans import carry_out, make_plan
 
         plan = make_plan(grid, folder, overrides, options, options.force)
@@ -68,17 +65,22 @@ def split_overrides(words: list[str]) -> tuple[list[str], list[str]]:
     return overrides, rest
 
 
-def load_grid(name: str) -> Grid:
+def load_grid(name: str, trusted: bool | None = None) -> Grid:
     """Read a grid file.
 
+    Args:
+        name: The file.
+        trusted: What was said of ``--trusted-only``; None for nothing.
+
     Raises:
-        UsageError: There is no such file, or something in it is wrong; file and line are named.
+        UsageError: There is no such file, or something in it is wrong or not to be trusted; file and line are named.
     """
     config = read(name, labels=True)
     if not config.data:
         raise UsageError(f"{name} is empty: a grid has base and axes.")
     if set(config.data) <= RUN_KEYS:
         raise UsageError(f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and axes.")
+    trust.check([config], trusted)
     try:
         return read_grid(config.data, Path(name).stem)
     except GridError as error:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from yaml import YAMLError
 
 from gnn_depth import registry
+from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.files import Config, load, read
 from gnn_depth.cli.sections import LIBRARIES, SECTIONS, check_sections, expand_config, expand_library
@@ -24,11 +26,13 @@ class CommandLine:
         configs: The config files, in the order that they are applied in.
         plugins: All plugins, those of the config files first; files by their full path.
         words: Everything else.
+        trusted: What was said of ``--trusted-only``; None for nothing.
     """
 
     configs: list[Config]
     plugins: list[str]
     words: list[str]
+    trusted: bool | None = None
 
     def for_parser(self) -> list[str]:
         """Words that the parser understands. Config files come first, so that options beat them wherever they stand.
@@ -72,24 +76,31 @@ def split(words: list[str]) -> CommandLine:
     """Take config files and plugins out of a command line, and read the files.
 
     Raises:
-        UsageError: A file is missing or is no config.
+        UsageError: A file is missing, is no config, or is not to be trusted; nothing of it has been imported then.
     """
-    sources, rest = _take(("-c", "--config"), words)
+    trusted, rest = trust.take(words)
+    sources, rest = _take(("-c", "--config"), rest)
     named, rest = _take(("--plugins",), rest)
     configs = [read(source) for source in sources]
+    trust.check(configs, trusted)
+    trust.check_words(rest, trusted)
     plugins = [plugin for config in configs for plugin in plugins_of(config)]
     plugins += [_full_path(name, Path.cwd()) for text in named for name in _names(_value(text), "--plugins")]
-    return CommandLine(configs, list(dict.fromkeys(plugins)), rest)
+    return CommandLine(configs, list(dict.fromkeys(plugins)), rest, trusted)
 
 
 def load_plugins(plugins: list[str]) -> None:
-    """Import the plugins, those of installed packages first.
+    """Import the plugins, those of installed packages first: of these, what does not load is said and left out.
 
     Raises:
-        UsageError: One does not load; it is named.
+        UsageError: One that was asked for does not load; it is named.
     """
+    import gnn_depth.data
+    import gnn_depth.nn  # noqa: F401  (registers every built-in part, so that a plugin cannot take its name)
+
+    for failure in registry.load_entry_points():
+        print(f"warning: {failure}", file=sys.stderr)
     try:
-        registry.load_entry_points()
         for plugin in plugins:
             registry.load_plugin(plugin)
     except registry.RegistryError as error:
@@ -192,7 +203,10 @@ def _value(text: str) -> Any:
 
 def _content(value: Any) -> Any:
     """The content of a file that holds the model's part of a config."""
-    return read(value).data if isinstance(value, str) and Path(value).is_file() else value
+    try:
+        return read(value).data if isinstance(value, str) and Path(value).is_file() else value
+    except OSError:  # too long for a name
+        return value
 
 
 def _change_of(flag: str) -> Callable[[Any], Any] | None:

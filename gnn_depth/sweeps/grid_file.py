@@ -117,6 +117,9 @@ def _settings(value: Any, where: Where) -> Settings:
     if value is None:
         return {}
     settings = dict(_mapping(value, where))
+    for key in settings:
+        if not isinstance(key, str) or "=" in key:  # it would bring a value of its own
+            raise GridError(f"an option is called by a word without '=', not {key!r}.", where)
     if "seed_everything" in settings:
         raise GridError("the seeds of a grid stand under its key `seeds`, not `seed_everything`.", where)
     if not isinstance(settings.get("config", ""), str):

@@ -49,6 +49,7 @@ from tests.cli.conftest import SMALL
             "--trainer.callbacks gnn_depth.diagnostic.GradientNorms",
             ["cannot be imported. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
         ),
+        ("--trainer.callbacks GradientNorm", ["Did you mean 'GradientNorms'?"]),
         ("--trainer.callbacks my.module.Callback", ["'my.module.Callback' cannot be imported. Is it in a plugin?"]),
         (
             "--trainer.callbacks EarlyStopping --trainer.callbacks.monitor val/loss "
@@ -61,6 +62,9 @@ from tests.cli.conftest import SMALL
         ("--model.layer gnn_depth.nn.norms.PairNorm", ["model.layer: gnn_depth.nn.norms.PairNorm is no Layer."]),
         ("--model.layer my.module.Layer", ["layer 'my.module.Layer' cannot be imported"]),
         ("--model.in_channels 3", ["model.in_channels is taken from the data"]),
+        ("--data cora", ["unknown data 'cora'.", "Cora is one of Planetoid: --data Planetoid --data.name Cora."]),
+        ("--seed 3", ["unknown option '--seed'. Did you mean '--seed_everything'?"]),
+        ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Take cpu, or auto"]),
         ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
         ("--data Planetoid --data.name Coraa", ["'Coraa'. Did you mean 'Cora'?", "PubMed"]),
         ("--data HeterophilousGraphs --data.name chameleom", ["Did you mean 'chameleon'?"]),
@@ -160,6 +164,23 @@ def test_an_unknown_command_is_answered_with_all_commands(refused: Callable, com
     assert command != "fti" or "Did you mean 'fit'?" in answer
 
 
+def test_an_option_in_place_of_the_command_is_answered_with_the_right_order(refused: Callable):
+    assert refused("--config", "a.yaml", "fit").startswith("the command comes first: gnn-depth fit --config ...")
+
+
+def test_a_config_that_is_not_there_is_answered_with_the_nearest_one_beside_it(refused: Callable):
+    Path("small.yaml").write_text("seed_everything: 0\n")
+    assert refused("fit", "--config", "smal.yaml").endswith("Did you mean 'small.yaml'?")
+    assert refused("fit", "--config", "x" * 400).startswith("config file 'xxx")
+
+
+@pytest.mark.parametrize(
+    "text", ["model: {num_layers: three}", "# https://x.org\nmodel:\n  num_layers: three\n# " + 300 * "x"]
+)
+def test_a_config_may_stand_in_place_of_its_name(refused: Callable, text: str):
+    assert "model.num_layers is a whole number, not 'three'." in refused("fit", "--config", text)
+
+
 def test_an_unknown_kind_to_list_is_answered(refused: Callable):
     assert "unknown kind 'nrom'. Did you mean 'norm'?" in refused("list", "nrom")
 
@@ -188,7 +209,7 @@ def test_abbreviations_are_refused(refused: Callable):
 def test_a_file_that_is_no_checkpoint_is_named_without_bad_advice(refused: Callable):
     Path("x.ckpt").write_text("nothing")
     answer = refused("test", "--ckpt_path", "x.ckpt")
-    assert "'x.ckpt' is no checkpoint of a run" in answer
+    assert "'x.ckpt' is damaged, or no checkpoint of a run" in answer
     assert "weights_only" not in answer
 
 

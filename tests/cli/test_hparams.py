@@ -18,8 +18,10 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "seed_everything": 3,
         "data": "Planetoid",
         "data.name": "Cora",
+        "model.layer": "gat heads=8",
         "model.layer.name": "gat",
         "model.layer.heads": 8,
+        "model.norm": "lipschitz scale=4.0",
         "model.norm.0.name": "lipschitz",
         "model.norm.0.scale": 4.0,
         "model.optimizer": "torch.optim.Adam",
@@ -27,3 +29,22 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "model.optimizer.betas": "[0.9, 0.999]",
         "trainer.max_epochs": 5,
     }
+
+
+def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
+    norms = "gnn_depth.nn.norms"
+    pair = {"class_path": f"{norms}.pair.PairNorm", "init_args": {"scale": 1.0}}
+    batch = {"class_path": f"{norms}.batch.BatchNorm", "init_args": {"affine": False, "eps": 1e-5}}
+    balanced = "gnn_depth.nn.inits.balanced.Balanced"
+    orthogonal = {"class_path": "gnn_depth.nn.inits.looks_linear_orthogonal.LooksLinearOrthogonal"}
+
+    def said(**model: object) -> str:
+        ((name, part),) = model.items()
+        return hparams({"model": {name: part}})[f"model.{name}"]
+
+    assert said(norm=[]) == "none"
+    assert said(norm=[pair, batch]) == "pair+batch affine=false"
+    assert said(init={"class_path": balanced, "init_args": {"base": orthogonal}}) == (
+        "balanced base=looks_linear_orthogonal"
+    )
+    assert said(layer={"class_path": "my_layers.Mine", "init_args": {"k": 3}}) == "my_layers.Mine"

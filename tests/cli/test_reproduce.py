@@ -123,6 +123,7 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     ("changes", "words", "said"),
     [
         ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
+        ({}, ["nobody/dept", "--list"], "Did you mean 'nobody/depth'?"),
         ({}, [], "an item is missing. Available: nobody/depth."),
         ({"tabel": {}}, ["nobody/depth"], "unknown key of an item 'tabel'. Did you mean 'table'?"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),

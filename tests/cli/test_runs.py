@@ -183,17 +183,17 @@ def test_predictions_are_the_same_probabilities_in_every_format(fit: Callable, g
     torch.testing.assert_close(probabilities.sum(1), torch.ones(60))
     np.testing.assert_array_equal(np.load("p.npz")["probabilities"], probabilities)
     lines = Path("p.csv").read_text().splitlines()
-    assert lines[0] == "node,class_0,class_1,class_2"
+    assert lines[0] == "node,predicted,probability,class_0,class_1,class_2"
     table = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
     np.testing.assert_array_equal(table[:, 0], np.arange(60))
-    np.testing.assert_array_equal(table[:, 1:].astype(np.float32), probabilities)
+    np.testing.assert_array_equal(table[:, 3:].astype(np.float32), probabilities)
 
 
 @pytest.mark.parametrize(
     ("output", "message"),
     [
         (None, "--output FILE"),
-        ("p.txt", "unknown suffix '.txt'. Available: .csv, .npz, .pt."),
+        ("p.txt", "unknown suffix '.txt'. Available: .csv, .parquet, .npz, .pt."),
         ("there.csv", "the file exists"),
         ("no/p.csv", "there is no folder 'no'"),
     ],

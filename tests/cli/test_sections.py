@@ -25,6 +25,10 @@ def test_an_optimizer_that_is_not_known_is_left_to_the_parser(optimizer: Any):
     assert expand_config({"model": {"optimizer": optimizer}}) == {"model": {"optimizer": optimizer}}
 
 
+def test_what_a_library_has_imported_from_elsewhere_is_none_of_its_classes():
+    assert expand_config({"model": {"scheduler": "partial"}}) == {"model": {"scheduler": "partial"}}
+
+
 def test_a_config_is_changed_under_model_and_data_only():
     config = {"model": {"norm": "pair", "num_layers": 2}, "data": "Planetoid", "trainer": {"norm": "pair"}, "norm": "x"}
     expanded = expand_config(config)

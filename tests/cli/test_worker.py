@@ -113,7 +113,7 @@ def test_a_running_training_stops_when_the_file_appears(task, tmp_path, monkeypa
     monkeypatch.setattr(worker, "StopWhenAsked", Asked)
     outcome = work(task("--trainer.max_epochs=1000"))
     assert outcome.status == "interrupted"
-    assert result_of(outcome)["epochs"] == 2
+    assert result_of(outcome)["epochs"] == 3
     assert (outcome.folder / "checkpoints" / "last.ckpt").exists()
 
 

@@ -1,0 +1,388 @@
+"""Configs and checkpoints from elsewhere: what they name is not imported unless it is known, or the user says so."""
+
+import ast
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+
+from gnn_depth.cli import remote, trust
+from gnn_depth.cli.files import read
+from tests.cli.conftest import SHORT
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "gnn_depth"
+# A module that leaves a mark when it is imported.
+EVIL = """
+import pathlib
+from lightning import Callback
+pathlib.Path(__file__).with_name("mark").touch()
+class Mark(Callback): ...
+class Parameters(dict): ...
+"""
+
+
+@pytest.fixture
+def mark(gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that is there once the module `evil` has been imported."""
+    (tmp_path / "evil.py").write_text(EVIL)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "mark"
+    sys.modules.pop("evil", None)
+
+
+CODE = {
+    "class path": "trainer:\n  callbacks:\n    - class_path: evil.Mark\n",
+    "text": "trainer: {callbacks: evil.Mark}\n",
+    "yaml in a text": 'trainer: {callbacks: "[{class_path: \\"ev\\\\x69l.Mark\\"}]"}\n',
+    "part": "model: {norm: evil.Mark}\n",
+    "part by name": "model: {norm: [pair, {name: evil.Mark}]}\n",
+    "no identifier": 'model: {norm: "evil.Mark!"}\n',
+    "function": "model: {optimizer: evil.Mark}\n",
+    "inner part": "data: {class_path: MissingFeatures, init_args: {rate: 1, source: {class_path: evil.Mark}}}\n",
+    "alias": "trainer: {callbacks: [&mark {class_path: evil.Mark}, *mark]}\n",
+    "logger": "trainer: {logger: evil.Mark}\n",
+    "strategy": "trainer: {strategy: evil.Mark}\n",
+    "argument of a known class": "trainer: {callbacks: {class_path: LambdaCallback, init_args: {setup: evil.Mark}}}\n",
+    "byte order mark": 'trainer: {logger: "\\uFEFFevil.Mark"}\n',
+    "set in a text": 'trainer: {callbacks: "!!set {evil.Mark: null}"}\n',
+    "file in a config": "trainer: inner.yaml\n",
+    "address of a file": "trainer: file://HERE/inner.yaml\n",
+    "file at home": "trainer: ~/inner.yaml\n",
+    "plugin": "plugins: [evil.py]\n",
+    "what a known module imports": "trainer: {callbacks: gnn_depth.runs.subprocess.Popen}\n",
+    "plugin that is added": "plugins+: [evil.py]\n",
+    "plugin in a text": "model: '{plugins: evil.py}'\n",
+    "function of a known package": "model: {optimizer: torch.optim.lr_scheduler.bisect}\n",
+}
+
+
+@pytest.mark.parametrize("text", CODE.values(), ids=CODE.keys())
+def test_code_in_a_config_is_named_with_its_line_and_not_imported(
+    refused: Callable, mark: Path, text: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    Path("inner.yaml").write_text(CODE["class path"].partition("\n")[2].replace("\n  ", "\n")[2:])
+    Path("c.yaml").write_text(text.replace("HERE", str(Path.cwd())))
+    answer = refused("fit", "--config", "c.yaml", "--trusted-only")
+    assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: ", "inner.yaml:2: "))
+    assert "--trusted-only false" in answer
+    assert any(word in answer for word in ("evil.Mark", "'evil.py'", "Popen", "bisect"))
+    assert not mark.exists()
+    assert "evil" not in sys.modules
+
+
+def test_a_config_is_not_read_from_a_pipe_or_an_archive(refused: Callable, mark: Path):
+    os.mkfifo("pipe")
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.writestr("inner.yaml", "callbacks: [{class_path: evil.Mark}]\n")
+    Path("c.yaml").write_text("trainer: pipe\n")
+    assert "'pipe' is no file of a config's size" in refused("fit", "--config", "c.yaml", "--trusted-only")
+    Path("c.yaml").write_text(f"trainer: zip://inner.yaml::{Path.cwd()}/a.zip\n")
+    assert "is no file of such" in refused("fit", "--config", "c.yaml")
+    assert not mark.exists()
+
+
+def test_without_the_option_ones_own_config_may_name_any_class(gnn_depth: Callable, mark: Path):
+    Path("c.yaml").write_text(CODE["class path"])
+    assert gnn_depth("fit", "--config", "c.yaml", "--print_config").code == 0
+    assert mark.exists()
+
+
+def test_what_stands_on_the_command_line_is_the_users_own_word(gnn_depth: Callable, mark: Path):
+    Path("c.yaml").write_text("model: {norm: pair}\n")
+    words = ["--trainer.callbacks", "evil.Mark", "--plugins", "evil.py"]
+    assert gnn_depth("fit", "--config", "c.yaml", "--trusted-only", *words, "--print_config").code == 0
+    assert mark.exists()
+
+
+def test_a_file_that_an_option_names_is_a_config_too(refused: Callable, mark: Path):
+    Path("trainer.yaml").write_text("callbacks: {class_path: evil.Mark}\n")
+    assert "trainer.yaml:1: callbacks.class_path" in refused("fit", "--trainer", "trainer.yaml", "--trusted-only")
+    assert not mark.exists()
+
+
+def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):
+    Path("c.yaml").write_text(
+        "model:\n  norm: {name: pair, scale: 2}\n  init: gnn_depth.nn.inits.Kaiming\n  optimizer: torch.optim.SGD\n"
+        "  scheduler: {class_path: torch.optim.lr_scheduler.StepLR, init_args: {step_size: 3}}\n"
+        "trainer:\n  callbacks:\n    - class_path: EarlyStopping\n      init_args: {monitor: val/loss}\n"
+        "    - class_path: lightning.pytorch.callbacks.ModelCheckpoint\n      init_args: {filename: 'best.{epoch}'}\n"
+        "    - class_path: gnn_depth.diagnostics.GradientNorms\nrun: {name: pair.two}\nplugins: []\n"
+    )
+    answer = gnn_depth("fit", "--config", "c.yaml", "--trusted-only", "--print_config")
+    assert answer.code == 0, answer.err
+
+
+def test_every_shipped_config_is_accepted():
+    configs = [read(str(path), labels=True) for path in (ROOT / "configs").rglob("*.yaml")]
+    assert len(configs) > 50
+    trust.check(configs, True)
+
+
+@pytest.mark.parametrize("value", ["yes", "=maybe"])
+def test_another_value_than_true_or_false_is_refused(refused: Callable, value: str):
+    words = [f"--trusted-only{value}"] if value.startswith("=") else ["--trusted-only", value]
+    answer = refused("fit", *words)
+    assert "--trusted-only is true or false" in answer or f"unexpected word {value!r}" in answer
+
+
+@pytest.mark.parametrize("value", ["!!set {a: null}", "!!omap [a: 1]", "!!binary aGE=", "!mine {a: 1}"])
+def test_a_tag_is_refused(refused: Callable, value: str):
+    Path("c.yaml").write_text(f"seed_everything: 1\ntrainer: {{callbacks: {value}}}\n")
+    said = f"c.yaml:2: the tag {value.split()[0]} stands here"
+    assert refused("fit", "--config", "c.yaml").startswith(said)
+
+
+def test_a_tag_makes_no_object(refused: Callable, mark: Path):
+    Path("c.yaml").write_text(f"seed_everything: 1\nmodel: !!python/object/apply:os.mkdir [{mark}]\n")
+    assert refused("fit", "--config", "c.yaml").startswith("c.yaml:2: the tag !!python/object/apply:os.mkdir")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "[" * 400,
+        "a: &a0 [1]\n" + "".join(f"b{n}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(8)),
+    ],
+    ids=["deep", "wide"],
+)
+def test_a_config_without_end_is_refused(refused: Callable, text: str):
+    Path("c.yaml").write_text(text)
+    assert refused("fit", "--config", "c.yaml").startswith("c.yaml:1: this ")
+
+
+GRIDS = {
+    "axis": "axes: {model.norm: [none, evil.Mark]}\n",
+    "label": "axes: {method: {a: {}, b: {trainer: {callbacks: {class_path: evil.Mark}}}}}\n",
+    "rule": "axes: {model.num_layers: [2, 3]}\nrules: [{when: {model.num_layers: 3}, set: {model.norm: evil.Mark}}]\n",
+    "plugins": "axes: {method: {a: {}, b: {plugins: evil.py}}}\n",
+    "label called trainer": "axes: {method: {a: {}, trainer: {plugins: evil.py}}}\n",
+    "plugin that is added": "axes: {method: {a: {}, b: {plugins+: evil.py}}}\n",
+    "config in place of a file": "base: '{plugins: evil.py}'\naxes: {model.num_layers: [2, 3]}\n",
+    "value in a key": "axes: {method: {a: {}, b: {'trainer.callbacks=[evil.Mark] #': 1}}}\n",
+    "base": "base: base.yaml\naxes: {model.num_layers: [2, 3]}\n",
+    "config of a label": "axes: {method: {a: {}, b: base.yaml}}\n",
+}
+
+
+@pytest.mark.parametrize("text", GRIDS.values(), ids=GRIDS.keys())
+@pytest.mark.parametrize("command", ["sweep", "reproduce"])
+def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
+    refused: Callable, mark: Path, command: str, text: str, monkeypatch: pytest.MonkeyPatch
+):
+    Path("parts").mkdir()
+    Path("parts/base.yaml").write_text("seed_everything: 1\nmodel: {norm: evil.Mark}\n")
+    Path("parts/grid.yaml").write_text(text)
+    Path("item.yaml").write_text("title: T\nsource: S\ngrid: parts/grid.yaml\ntable: {rows: [model.num_layers]}\n")
+    words = ["parts/grid.yaml", "--trusted-only", "--dry-run"] if command == "sweep" else ["item.yaml"]
+    answer = refused(command, *words)
+    assert answer.startswith(("parts/grid.yaml:", "parts/base.yaml:2:")), answer
+    assert not mark.exists()
+
+
+@pytest.fixture
+def checkpoint(gnn_depth: Callable, mark: Path) -> Path:
+    """A checkpoint whose optimizer is a class of the module `evil`."""
+    assert gnn_depth("fit", *SHORT, "--trainer.max_epochs", "1").code == 0
+    (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
+    content = torch.load(best, weights_only=True)
+    content["hyper_parameters"]["optimizer"] = {"class_path": "evil.Mark", "init_args": {}}
+    torch.save(content, "else.ckpt")
+    return Path("else.ckpt")
+
+
+def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(gnn_depth: Callable, checkpoint: Path, mark: Path):
+    words = ["test", "--ckpt_path", str(checkpoint), *SHORT[-6:-2]]
+    answer = gnn_depth(*words)
+    assert answer.code == 2
+    assert "else.ckpt: model.optimizer.class_path: 'evil.Mark' is neither" in answer.err
+    assert not mark.exists()
+    assert "is neither" not in gnn_depth(*words, "--model.optimizer", "evil.Mark").err  # the user's own word
+    assert mark.exists()
+    mark.unlink()
+    sys.modules.pop("evil")
+    assert "is neither" not in gnn_depth(*words, "--trusted-only", "false").err
+    assert mark.exists()
+
+
+# Configs from the network.
+
+
+class Server(HTTPServer):
+    """Answers over TLS with what `pages` has: a text, or where to go on."""
+
+    def __init__(self, certificate: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.pages: dict[str, str] = {}
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, *args: object) -> None: ...
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        page = self.server.pages[self.path]
+        elsewhere = page.startswith("http")
+        self.send_response(302 if elsewhere else 200)
+        if elsewhere:
+            self.send_header("Location", page)
+        self.end_headers()
+        self.wfile.write(b"" if elsewhere else page.encode())
+
+    def log_message(self, *args: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make a certificate with")
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=here"
+    words += f" -addext subjectAltName=IP:127.0.0.1 -keyout {path} -out {path}.crt"
+    subprocess.run(["openssl", *words.split()], check=True, capture_output=True)
+    path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
+    return path
+
+
+@pytest.fixture
+def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server whose certificate is trusted."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    server = Server(certificate)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_config_from_the_network_trains_and_is_kept_in_the_runs_folder(gnn_depth: Callable, server: Server):
+    server.pages["/deep.yaml?raw=1"] = "model:\n  num_layers: 3\nplugins: []\nrun: {root: runs}\n"
+    words = ["--config", f"{server.url}/deep.yaml?raw=1", *SHORT, "--trainer.max_epochs", "1"]
+    answer = gnn_depth("fit", *words)
+    assert answer.code == 0, answer.err
+    (saved,) = Path("runs/deep").glob("*/config.yaml")
+    assert "num_layers: 3" in saved.read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (CODE["class path"], "3: trainer.callbacks.0.class_path: 'evil.Mark' is neither"),
+        ("plugins: evil.py\n", "1: plugins names what is to be run"),
+        ("trainer: inner.yaml\n", "1: trainer names a file or folder of this machine, 'inner.yaml'"),
+        ("data:\n  root: /home/data\n", "2: data.root names a file or folder of this machine, '/home/data'"),
+        ("run: {root: ../../runs}\n", "1: run.root names a file or folder of this machine"),
+        ("run: {root: ~someone/runs}\n", "1: run.root names a file or folder of this machine"),
+        ("run: {name: a/../../b}\n", "1: run.name names a file or folder of this machine"),
+        ("run: {root: 'file:///tmp/runs'}\n", "1: run.root names a file or folder of this machine"),
+        ("run: {root: 'simplecache::file:///tmp/runs'}\n", "1: run.root names a file or folder of this machine"),
+        ("model: [\n", "2: this is no YAML"),
+        ("x: 1\n", "1: unknown key 'x'"),
+        ("#" * remote.MOST_BYTES + "\n", "has more than 1000000 bytes"),
+        ("http://127.0.0.1:1/plain.yaml", "cannot be fetched: redirected to http://127.0.0.1:1/plain.yaml"),
+    ],
+)
+def test_a_config_from_the_network_is_not_trusted(refused: Callable, mark: Path, server: Server, page: str, said: str):
+    Path("inner.yaml").write_text("max_epochs: 3\n")
+    server.pages["/c.yaml"] = page
+    answer = refused("fit", "--config", f"{server.url}/c.yaml")
+    assert f"{server.url}/c.yaml" in answer
+    assert said in answer
+    assert not mark.exists()
+
+
+def test_a_config_from_the_network_may_name_code_where_the_user_says_so(
+    gnn_depth: Callable, mark: Path, server: Server
+):
+    server.pages["/c.yaml"] = CODE["class path"]
+    words = ["--config", f"{server.url}/c.yaml", "--trusted-only", "false", "--print_config"]
+    assert gnn_depth("fit", *words).code == 0
+    assert mark.exists()
+
+
+def test_a_server_without_a_certificate_that_is_known_is_refused(
+    refused: Callable, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("SSL_CERT_FILE")
+    # As programs are about that do so for the whole process.
+    monkeypatch.setattr(ssl, "_create_default_https_context", ssl._create_unverified_context)
+    server.pages["/c.yaml"] = "model: {num_layers: 3}\n"
+    assert "CERTIFICATE_VERIFY_FAILED" in refused("fit", "--config", f"{server.url}/c.yaml")
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/c.yaml", "ftp://127.0.0.1/c.yaml", "file:///etc/c.yaml"])
+def test_a_config_is_fetched_over_https_alone(refused: Callable, address: str):
+    assert "configs are fetched by https:// alone" in refused("fit", "--config", address)
+
+
+def test_a_grid_is_not_read_from_the_network(refused: Callable):
+    assert "download them all" in refused("sweep", "https://127.0.0.1:1/grid.yaml")
+
+
+# The package itself.
+
+# Files in which pickle is named on purpose: restricted, and for the error that torch raises.
+PICKLE = ("data/unpickle.py", "training/checkpoint_io.py")
+NEVER = ("eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load", "os.system", "os.popen")
+SUSPECT = re.compile(
+    r"\.load\(|pickle|dill|joblib|marshal|shelve|\b(eval|exec)\(|os\.(system|popen)|shell=|load_from_|_unverified|begin\("
+)
+LOADERS = {
+    "torch.load": ("weights_only", "True"),
+    "load_from_checkpoint": ("weights_only", "True"),
+    "np.load": ("allow_pickle", "False"),
+}
+
+
+@pytest.fixture(scope="module")
+def nodes() -> list[tuple[str, ast.AST]]:
+    """What the sources are made of that have such a word, with the file."""
+    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py")))
+    trees = ((path, ast.parse(text)) for path, text in texts if SUSPECT.search(text))
+    return [(path.relative_to(PACKAGE).as_posix(), node) for path, tree in trees for node in ast.walk(tree)]
+
+
+def test_nothing_in_the_package_loads_what_could_run(nodes: list[tuple[str, ast.AST]]):
+    seen = set()
+    for path, node in nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        name, words = ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}
+        for loader, (option, value) in LOADERS.items():
+            if f".{name}".endswith(f".{loader}"):
+                seen.add(loader)
+                assert words.get(option) == value, f"{path}:{node.lineno}"
+        # Lightning's own loading, of what fit and test are given.
+        assert "ckpt_path" not in words or name != "begin" or words.get("weights_only") == "True", path
+        assert name not in NEVER, f"{path}:{node.lineno}"
+        assert words.get("shell") != "True", f"{path}:{node.lineno}"
+        assert not name.endswith(("read_pickle", "_create_unverified_context")), f"{path}:{node.lineno}"
+    assert seen >= {"torch.load", "np.load"}
+
+
+def test_pickle_is_used_where_it_is_restricted_and_nowhere_else(nodes: list[tuple[str, ast.AST]]):
+    for path, node in nodes:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        tops = {name.partition(".")[0] for name in names}
+        assert not tops & {"dill", "cloudpickle", "joblib", "marshal", "shelve"}, path
+        assert not tops & {"pickle", "pickletools"} or path in PICKLE, path
