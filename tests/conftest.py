@@ -1,12 +1,19 @@
 """Fixtures shared by all tests."""
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
+from gnn_depth import registry
 from gnn_depth.graph import Graph
+
+if TYPE_CHECKING:
+    from tests.pages import Folder
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)
@@ -31,3 +38,19 @@ def real_data() -> Path:
     if not root:
         pytest.skip("real data: set GNN_DEPTH_DATA to the folder that holds Cora/, CiteSeer/ and heterophilous/")
     return Path(root)
+
+
+@pytest.fixture
+def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Folder]":
+    """An empty folder beside the shipped configs; the parts that a page registers are forgotten afterwards."""
+    from tests.pages import ROOT, Folder
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    yield Folder(tmp_path)
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -56,7 +56,7 @@ def test_two_processes_on_one_graph_report_what_one_process_does(tmp_path):
     for ours, theirs in zip(rows(tmp_path / "two"), rows(tmp_path / "one"), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5)
     (folder,) = (tmp_path / "two").rglob("checkpoints")
-    assert {path.name for path in folder.iterdir()} == {"best.ckpt", "last.ckpt"}
+    assert {path.name for path in folder.glob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
 
 
 def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(tmp_path):

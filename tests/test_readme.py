@@ -1,34 +1,55 @@
-"""What the README shows is what there is."""
+"""What the README shows is what there is; its five minutes are run."""
 
 import re
-from pathlib import Path
 
 import yaml
 
-from gnn_depth.cli import COMMANDS, items
+from gnn_depth.cli import COMMANDS
 from gnn_depth.cli.resolve import Resolver, line_of
 from gnn_depth.cli.words import split
 from gnn_depth.sweeps.grid_file import read_grid
+from tests.pages import ROOT, SMALL, blocks
 
-ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "README.md").read_text()
+README = ROOT / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+BEGIN, END = (TEXT.count("\n", 0, TEXT.index(heading)) for heading in ("\n## Add a part\n", "\n## Measured\n"))
+RUN = [block for block in blocks(README) if BEGIN < block.line < END]
 
 
-def test_its_grid_is_one_whose_every_option_exists():
-    (block,) = re.findall(r"```yaml\n(# grid\.yaml\n.*?)```", TEXT, re.DOTALL)
-    grid, resolver = read_grid(yaml.safe_load(block), "grid"), Resolver([])
+def test_the_rules_of_the_guide_s_grid_do_what_it_says_of_them(tmp_path):
+    files = {block.title: block.text for block in blocks(ROOT / "docs/howto/grids.md")}
+    (tmp_path / "small.yaml").write_text(files["small.yaml"])
+    grid, resolver = read_grid(yaml.safe_load(files["grid.yaml"]), "grid"), Resolver([])
     combinations = list(grid.combinations())
     assert len(combinations) == 3 * 3 * 2 - 3
     for combination in combinations[::4]:
-        config = resolver.resolve(line_of(combination, grid.base, ROOT, split([])))
-        expected = 600 if combination.labels["depth"] in (10, 30) else 1000
-        assert config["trainer"]["max_epochs"] == expected
+        config = resolver.resolve(line_of(combination, grid.base, tmp_path, split([])))
+        assert config["trainer"]["max_epochs"] == (10 if combination.labels["depth"] in (10, 30) else 5)
 
 
-def test_its_commands_items_and_files_exist():
+def test_every_command_option_and_name_exists(readers_folder):
+    for name in ("base.yaml", "mine.yaml"):
+        (readers_folder.path / name).write_text("seed_everything: 0\n")
+    for block in blocks(README):
+        readers_folder.take(block, run=False)
+
+
+def test_its_five_minutes_are_run(readers_folder):
+    assert {block.language for block in RUN} == {"python", "bash"}
+    (readers_folder.path / "small.yaml").write_text(SMALL)
+    for block in RUN:
+        readers_folder.take(block, options=["--config", "small.yaml"])
+    assert list((readers_folder.path / "runs").rglob("result.json"))
+
+
+def test_the_files_that_it_names_are_there():
     for command in re.findall(r"^\$? ?gnn-depth (\w+)", TEXT, re.MULTILINE):
         assert command in COMMANDS
-    for item in re.findall(r"gnn-depth reproduce (\w+/\w+)", TEXT):
-        assert item in items.names()
     for name in re.findall(r"\bconfigs/[\w/]+\.yaml\b", TEXT):
         assert (ROOT / name).is_file(), name
+
+
+def test_the_guide_for_contributors_names_only_what_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:docs|tests|gnn_depth|configs|tools)/[\w/.]*)`", text):
+        assert (ROOT / path).exists(), path

@@ -1,0 +1,92 @@
+"""What the documentation's build makes of formulas and docstrings."""
+
+import re
+
+import pytest
+import yaml
+
+from gnn_depth._version import __version__
+from tests.pages import ROOT
+
+pytest.importorskip("latex2mathml")
+
+from tools.site.docstrings import as_markdown
+from tools.site.hooks import on_page_content
+from tools.site.maths import mathml, with_mathml
+
+
+def test_a_formula_becomes_mathml_in_a_line_and_in_a_block():
+    page = with_mathml(
+        r'<p>a <span class="arithmatex">\(x &lt; 1\)</span></p><div class="arithmatex">\[' + "\ny^2\n" + r"\]</div>"
+    )
+    assert page.count("<math") == 2
+    assert "<mi>x</mi><mo>&#x0003C;</mo><mn>1</mn>" in page
+    assert re.search(r'<div class="formula"><math[^>]*display="block"', page)
+    assert "arithmatex" not in page
+
+
+def test_norms_are_drawn_with_bars_of_any_size():
+    assert r"\|" not in mathml(r"\Big\| X \Big\|_F + \|a\|")
+
+
+def test_a_command_that_nothing_draws_is_refused():
+    with pytest.raises(ValueError, match="nosuchcommand"):
+        mathml(r"\nosuchcommand x")
+
+
+def test_every_formula_of_the_package_is_drawn():
+    found = 0
+    for path in (ROOT / "gnn_depth").rglob("*.py"):
+        markdown = as_markdown(path.read_text(encoding="utf-8"))
+        for latex in re.findall(r"\$\$\n(.*?)\$\$|\$([^$\n]+)\$", markdown, re.DOTALL):
+            mathml(latex[0] or latex[1])
+            found += 1
+    assert found > 150
+
+
+def test_the_marker_of_a_block_of_code_is_gone_and_the_block_stays():
+    assert as_markdown("Call it.\n\n::\n\n    call()\n") == "Call it.\n\n\n    call()\n"
+
+
+def test_the_name_of_a_test_may_break_where_its_words_end():
+    page = on_page_content("<td><code>tests/cli/test_a.py::test_it_works</code></td>")
+    assert "tests/<wbr>cli/<wbr>test_<wbr>a.py::<wbr>test_<wbr>it_<wbr>works</code>" in page
+
+
+def test_directives_and_roles_become_markdown():
+    text = """A norm :math:`\\|X\\|` of :class:`gnn_depth.graph.Graph`, like :func:`~torch.sum`.
+
+    .. math:: a = b,
+        c = d
+
+    After it.
+
+    Args:
+        x: The :math:`x`.
+    """
+    assert (
+        as_markdown(text)
+        == """A norm $\\|X\\|$ of [`Graph`][gnn_depth.graph.Graph], like `torch.sum`.
+
+    $$
+    a = b,
+    c = d
+    $$
+
+    After it.
+
+    Args:
+        x: The $x$.
+    """
+    )
+
+
+def test_the_citation_is_whole_and_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == __version__
+    assert citation["license"] == "MIT"
+    assert {"title", "message", "authors"} <= set(citation)
+    for reference in citation["references"]:
+        assert {"type", "title", "authors"} <= set(reference)
+        assert reference["title"] in (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
