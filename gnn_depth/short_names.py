@@ -134,7 +134,7 @@ def _name_of_a_graph(kind: str, name: str) -> str:
     homes = {graph: cls for cls in registry.registered(kind).values() for graph in getattr(cls, "names", ())}
     graph = registry.nearest(name, homes)
     home = homes[graph].__name__ if graph else ""
-    return f" {graph} is one of {home}: --data {home} --data.name {graph}." if graph else ""
+    return f" {graph} is a graph of {home}: take {home}, with the option name {graph}." if graph else ""
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -62,7 +62,10 @@ from tests.cli.conftest import SMALL
         ("--model.layer gnn_depth.nn.norms.PairNorm", ["model.layer: gnn_depth.nn.norms.PairNorm is no Layer."]),
         ("--model.layer my.module.Layer", ["layer 'my.module.Layer' cannot be imported"]),
         ("--model.in_channels 3", ["model.in_channels is taken from the data"]),
-        ("--data cora", ["unknown data 'cora'.", "Cora is one of Planetoid: --data Planetoid --data.name Cora."]),
+        (
+            "--data cora",
+            ["unknown data 'cora'.", "Cora is a graph of Planetoid: take Planetoid, with the option name Cora."],
+        ),
         ("--seed 3", ["unknown option '--seed'. Did you mean '--seed_everything'?"]),
         ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Take cpu, or auto"]),
         ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
