@@ -150,7 +150,7 @@ def load_plugin(source: str) -> None:
     """Import a plugin by file (``my_norm.py``) or module name (``my_package.norms``).
 
     Raises:
-        RegistryError: There is no such file or module, or it does not import.
+        RegistryError: There is no such file or module, it is something else, or it does not import.
     """
     path = Path(source)
     is_file = path.suffix == ".py"
@@ -164,7 +164,10 @@ def load_plugin(source: str) -> None:
             importlib.import_module(source)
     except (Exception, SystemExit) as error:
         _restore(before)
-        raise RegistryError(f"plugin {source!r} does not load: {_reason(error)}") from error
+        other = (
+            "it is neither a .py file nor a module" if isinstance(error, ModuleNotFoundError) and path.exists() else ""
+        )
+        raise RegistryError(f"plugin {source!r} does not load: {other or _reason(error)}") from error
 
 
 Known: TypeAlias = tuple[dict[str, dict[str, type]], dict[tuple[str, str], str]]

@@ -33,6 +33,8 @@ COMMANDS = {
     "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]...",
 }
 
+UNREAD = 141  # 128 + SIGPIPE, as shells count
+
 
 def main(args: list[str] | None = None) -> int:
     """Run a command line.
@@ -47,7 +49,11 @@ def main(args: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if args is None else args)
     try:
         with signals.heard():
-            return _dispatch(words)
+            code = _dispatch(words)
+            sys.stdout.flush()  # so that what reads it has gone is noticed here
+            return code
+    except BrokenPipeError:
+        return _unread()
     except UsageError as error:
         if os.environ.get("GNN_DEPTH_TRACEBACK"):
             raise
@@ -135,6 +141,12 @@ def usage() -> str:
 
 def _stopped(code: int) -> int:
     return _say(signals.SAID[code], code)
+
+
+def _unread() -> int:
+    """What read the output has closed it, as ``head`` does: nothing is left to say, and not at the exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UNREAD
 
 
 def _say(message: str, code: int) -> int:

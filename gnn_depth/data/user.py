@@ -149,6 +149,8 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _existing(what: str, path: str) -> Path:
     file = Path(path).expanduser()
+    if file.is_dir():
+        raise DataError(f"{what} {path!r} is a folder: name a file in it.")
     if not file.is_file():
         raise DataError(f"{what} {path!r} does not exist (looked in {str(Path.cwd())!r}).")
     return file

@@ -123,7 +123,7 @@ def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
     """
     if not isinstance(layer, HasWeightChain):
         raise ValueError(
-            f"{wanted_by} needs the weight chain of layer {position}, and {type(layer).__name__} has none; "
+            f"{wanted_by} needs the weight chain of layer {position + 1}, and {type(layer).__name__} has none; "
             "give it a method weight_chain() or use init 'default'."
         )
     return layer.weight_chain()

@@ -196,3 +196,9 @@ def test_a_plugin_that_does_not_load_is_named(tmp_path: Path):
     (tmp_path / "listed_faulty.py").write_text("def broken(\n")
     with pytest.raises(UsageError, match=r"listed_faulty.py:1: '\(' was never closed"):
         catalogue.catalogue([str(tmp_path / "listed_faulty.py")])
+
+
+def test_a_reader_who_has_seen_enough_is_left_alone():
+    command = f"set -o pipefail; {sys.executable} -m gnn_depth list | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("layer\n", "", 141)

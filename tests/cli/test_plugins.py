@@ -168,10 +168,16 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("missing.py", "does not exist"), ("no_such_module_here", "does not load"), ("json.py", "rename the file")],
+    [
+        ("missing.py", "does not exist"),
+        ("no_such_module_here", "does not load"),
+        ("json.py", "rename the file"),
+        ("small.yaml", "neither a .py file nor a module"),
+    ],
 )
 def test_a_plugin_that_is_not_there_is_named(refused: Callable, tmp_path: Path, name: str, message: str):
     (tmp_path / "json.py").write_text(SOURCE)
+    (tmp_path / "small.yaml").write_text("seed_everything: 0\n")
     answer = refused("fit", "--plugins", name)
     assert message in answer
     assert name in answer

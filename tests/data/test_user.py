@@ -148,6 +148,7 @@ def test_what_is_not_a_graph_is_refused(tmp_path):
     ("options", "words"),
     [
         ({"path": "nowhere.npz"}, "'nowhere.npz' does not exist"),
+        ({"path": "."}, "'.' is a folder"),
         ({"train_fraction": 0.0}, "train_fraction must be above 0"),
         ({"train_fraction": 0.9, "val_fraction": 0.2}, r"train_fraction \+ val_fraction must be from 0 to 1"),
         ({"train_fraction": float("nan")}, "train_fraction must be from 0 to 1"),

@@ -157,7 +157,7 @@ def test_inputs_and_outputs_are_no_neurons():
 
 
 def test_a_layer_without_a_chain_is_named():
-    with pytest.raises(ValueError, match="the law needs the weight chain of layer 0, and GGNN has none"):
+    with pytest.raises(ValueError, match="the law needs the weight chain of layer 1, and GGNN has none"):
         links(DeepGNN(4, 2, GGNN, hidden_channels=4))
 
 

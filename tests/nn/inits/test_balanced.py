@@ -138,7 +138,7 @@ def test_a_beta_that_is_no_length_is_refused(beta):
 @pytest.mark.parametrize(
     ("layer", "options", "reason"),
     [
-        (GGNN, {}, "needs the weight chain of layer 0, and GGNN has none"),
+        (GGNN, {}, "needs the weight chain of layer 1, and GGNN has none"),
         (partial(SAGE, normalize=True), {}, "layer 'sage' with normalize true has no weight chain"),
         (GCN, {"skip": Dense}, "it is not known which neurons skip 'dense' joins"),
         (GCN, {"skip": Residual, "encoder": "none"}, r"added to the input features.*take encoder linear"),

@@ -80,7 +80,7 @@ def test_one_seed_gives_one_draw():
 
 
 def test_a_gated_unit_is_not_drawn_by_xavier():
-    with pytest.raises(ValueError, match=r"needs the weight chain of layer 0, and GGNN has none"):
+    with pytest.raises(ValueError, match=r"needs the weight chain of layer 1, and GGNN has none"):
         Xavier()(DeepGNN(50, 7, GGNN, num_layers=1, hidden_channels=50))
 
 
@@ -93,5 +93,5 @@ def test_a_layer_without_a_weight_chain_is_named():
             pass
 
     stack = DeepGNN(4, 2, Plain, num_layers=1, hidden_channels=4)
-    with pytest.raises(ValueError, match=r"needs the weight chain of layer 0, and Plain has none"):
+    with pytest.raises(ValueError, match=r"needs the weight chain of layer 1, and Plain has none"):
         Xavier()(stack)

@@ -66,7 +66,7 @@ def test_one_seed_gives_one_draw_and_another_seed_another(init):
 
 @every_init
 def test_a_gated_unit_is_refused_by_the_name_of_the_init(init):
-    with pytest.raises(ValueError, match=rf"init '{init}' needs the weight chain of layer 0, and GGNN has none"):
+    with pytest.raises(ValueError, match=rf"init '{init}' needs the weight chain of layer 1, and GGNN has none"):
         INITS[init](DeepGNN(5, 2, GGNN, 1, 5))
 
 
