@@ -164,10 +164,14 @@ def load_plugin(source: str) -> None:
             importlib.import_module(source)
     except (Exception, SystemExit) as error:
         _restore(before)
-        other = (
-            "it is neither a .py file nor a module" if isinstance(error, ModuleNotFoundError) and path.exists() else ""
-        )
-        raise RegistryError(f"plugin {source!r} does not load: {other or _reason(error)}") from error
+        reason = _no_plugin(path, error) or _reason(error)
+        raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
+
+
+def _no_plugin(path: Path, error: BaseException) -> str:
+    """What to say of a file or folder that was taken for a module; empty where it was none, or lacks another one."""
+    taken = isinstance(error, ModuleNotFoundError) and error.name == path.name.partition(".")[0]
+    return "it is neither a .py file nor a module." if taken and path.exists() else ""
 
 
 Known: TypeAlias = tuple[dict[str, dict[str, type]], dict[tuple[str, str], str]]
