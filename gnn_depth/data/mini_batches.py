@@ -3,14 +3,14 @@
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeDataModule, Task
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeDataModule
 from gnn_depth.data.checks import check_range
 from gnn_depth.data.epochs import batches_done, rank_and_processes
 from gnn_depth.data.node_parts import Neighborhoods, NodeParts, PartLoader, Parts, chunk_parts
+from gnn_depth.data.of_source import OfSource
 from gnn_depth.registry import register
 
 Method: TypeAlias = Literal["random", "partition", "neighbor"]
@@ -18,7 +18,7 @@ CHUNKS, NEIGHBORS = 8, (10, 10)
 
 
 @register("data", "MiniBatches")
-class MiniBatches(GraphDataModule):
+class MiniBatches(OfSource, GraphDataModule):
     r"""Another data set, trained on in parts of its graph and evaluated on all of it.
 
     An epoch has the same number of batches whatever the method, and trains on every training node once. With ``random``
@@ -71,24 +71,8 @@ class MiniBatches(GraphDataModule):
         self.neighbors = list(NEIGHBORS) if neighbors is None else neighbors
 
     @property
-    def num_classes(self) -> int:
-        return self.source.num_classes
-
-    @property
     def num_features(self) -> int:
         return self.source.num_features
-
-    @property
-    def class_names(self) -> list[str]:
-        return self.source.class_names
-
-    @property
-    def node_ids(self) -> np.ndarray | None:
-        return self.source.node_ids
-
-    @property
-    def task(self) -> Task:
-        return self.source.task
 
     @property
     def checksum(self) -> str:

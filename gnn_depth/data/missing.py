@@ -9,14 +9,15 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, Task
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError, check_range
 from gnn_depth.data.draws import Draws
+from gnn_depth.data.of_source import OfSource
 from gnn_depth.registry import register
 
 
 @register("data", "MissingFeatures")
-class MissingFeatures(NodeDataModule):
+class MissingFeatures(OfSource, NodeDataModule):
     """Another data set with the features of some nodes outside its training set erased (all zero).
 
     Exactly ``round(rate * n)`` of the n nodes outside the training set lose theirs. Raising the rate adds to the same
@@ -39,22 +40,6 @@ class MissingFeatures(NodeDataModule):
         self.source = source
         self.rate = rate
         self.seed = seed
-
-    @property
-    def num_classes(self) -> int:
-        return self.source.num_classes
-
-    @property
-    def class_names(self) -> list[str]:
-        return self.source.class_names
-
-    @property
-    def node_ids(self) -> np.ndarray | None:
-        return self.source.node_ids
-
-    @property
-    def task(self) -> Task:
-        return self.source.task
 
     @cached_property
     def missing_mask(self) -> Bool[Tensor, "nodes"]:
