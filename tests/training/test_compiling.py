@@ -6,12 +6,17 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from gnn_depth.graph import Graph
 from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
-from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training import NodeClassifier, compiling
 from gnn_depth.training.compiling import decide, steps_of
+
+#: As many nodes as Cora, in a ring.
+CORA = Graph(torch.stack([torch.arange(2708), torch.arange(2708).roll(1)]), 2708)
 
 
 @pytest.fixture
@@ -25,27 +30,36 @@ def compiler(monkeypatch):
 
 
 def test_a_long_training_is_compiled_and_a_short_one_is_not(stack):
-    assert decide("auto", stack, 2708, steps=10_000).compiled
-    assert not decide("auto", stack, 2708, steps=10).compiled
-    assert decide("auto", stack, 2708, steps=-1).compiled
+    assert decide("auto", stack, CORA, steps=10_000).compiled
+    assert not decide("auto", stack, CORA, steps=10).compiled
+    assert decide("auto", stack, CORA, steps=-1).compiled
 
 
 def test_on_and_off_are_obeyed_whatever_it_costs(stack):
     for on, off in (("on", "off"), (True, False)):  # as YAML reads them unquoted
-        assert decide(on, stack, 2708, steps=1).compiled
-        assert not decide(off, stack, 2708, steps=10**9).compiled
+        assert decide(on, stack, CORA, steps=1).compiled
+        assert not decide(off, stack, CORA, steps=10**9).compiled
 
 
 def test_a_layer_without_attention_has_less_to_gain():
     gcn = DeepGNN(8, 3, GCN, num_layers=30, hidden_channels=64)
     gat = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64)
-    assert decide("auto", gat, 2708, 1000).compiled
-    assert not decide("auto", gcn, 2708, 1000).compiled
+    assert decide("auto", gat, CORA, 1000).compiled
+    assert not decide("auto", gcn, CORA, 1000).compiled
+
+
+def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
+    dense = Graph(torch.randint(2277, (2, 40_000), generator=torch.Generator().manual_seed(0)), 2277)
+    few = Graph(dense.edge_index[:, :100], 2277)
+    gat, gatv2 = (DeepGNN(8, 3, layer, num_layers=2, hidden_channels=64) for layer in (GAT, GATv2))
+    assert decide("auto", gatv2, dense, 4000).compiled
+    assert not decide("auto", gatv2, few, 4000).compiled
+    assert not decide("auto", gat, dense, 4000).compiled
 
 
 def test_without_a_compiler_auto_says_so(stack, monkeypatch):
     monkeypatch.setattr(compiling, "which", lambda name: None)
-    decision = decide("auto", stack, 2708, steps=10**6)
+    decision = decide("auto", stack, CORA, steps=10**6)
     assert not decision.compiled
     assert "no C++ compiler" in decision.reason
 
@@ -75,7 +89,7 @@ def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
 
 def test_graphs_that_are_thinned_anew_in_every_step_are_not_compiled_for():
     stack = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=32, graph_dropout=DropEdge(0.2))
-    decision = decide("auto", stack, 2708, steps=10**9)
+    decision = decide("auto", stack, CORA, steps=10**9)
     assert not decision.compiled
     assert "every step drops something else of the graph" in decision.reason
 

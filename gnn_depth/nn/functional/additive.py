@@ -65,13 +65,13 @@ class _SharedAdditive(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad_EH,) = grads
         x_NHC, att_HC = ctx.saved_tensors
-        both_EH = grad_EH + grad_EH[ctx.graph.reverse]
+        both_EH = grad_EH + grad_EH.index_select(0, ctx.graph.reverse)
         slopes_NHC = _slopes(both_EH, x_NHC, x_NHC, ctx.graph, False, ctx.slope)
         return slopes_NHC * att_HC, (slopes_NHC * x_NHC).sum(0), None, None
 
 
 def _score(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:
-    return (F.leaky_relu(x_dst[target] + x_src[source], slope) * att).sum(-1)
+    return (F.leaky_relu(_pairs(x_dst, x_src, target, source), slope) * att).sum(-1)
 
 
 def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float) -> Tensor:
@@ -82,9 +82,9 @@ def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transpo
     size = _chunk(x_NHC)
     total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=torch.promote_types(x_NHC.dtype, grad_EH.dtype))
     for grad, node, neighbour in zip(*(torch.split(part, size) for part in (grad_EH, here, there)), strict=True):
-        positive = (x_NHC[node] + other[neighbour] > 0).to(total_NHC.dtype)
+        pairs = _pairs(x_NHC, other, node, neighbour).to(total_NHC.dtype)
         # Not in place: a second derivative runs through here.
-        total_NHC = total_NHC.index_add(0, node, grad[..., None] * (positive * (1 - slope) + slope))
+        total_NHC = total_NHC.index_add(0, node, _through_leaky_relu(grad[..., None].to(pairs), pairs, slope))
     return total_NHC
 
 
@@ -98,6 +98,17 @@ def _slopes_in_slices(
     return bag_sum(slopes_VHC.flatten(1), padded.index, padded.ptr).view_as(x_NHC)
 
 
+def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
+    # Not x[node]: index_select copies whole rows, six times faster.
+    return x.index_select(0, node) + other.index_select(0, neighbour)
+
+
+def _through_leaky_relu(change: Tensor, at: Tensor, slope: float) -> Tensor:
+    """LeakyReLU'(at) times change, without the booleans of a comparison, which cost more than all the rest."""
+    through: Tensor = torch.ops.aten.leaky_relu_backward(change, at, slope, False)
+    return through
+
+
 def _chunk(features: Tensor) -> int:
     return max(1, CHUNK // features.shape[1:].numel())
 
@@ -107,13 +118,12 @@ def _derivative(
 ) -> Tensor:
     """How the scores change along tangents of x_dst, x_src and att; None for what stands still."""
     dst_t, src_t, att_t = tangents
-    pairs = x_dst[graph.target] + x_src[graph.source]
-    slopes = (pairs > 0).to(pairs.dtype) * (1 - slope) + slope
-    moves = torch.zeros_like(pairs)
-    moves = moves if dst_t is None else moves + dst_t[graph.target]
-    moves = moves if src_t is None else moves + src_t[graph.source]
-    turns = torch.zeros_like(att) if att_t is None else att_t
-    return (slopes * (moves * att + pairs * turns)).sum(-1)
+    dst_t = torch.zeros_like(x_dst) if dst_t is None else dst_t
+    src_t = torch.zeros_like(x_src) if src_t is None else src_t
+    att_t = torch.zeros_like(att) if att_t is None else att_t
+    pairs = _pairs(x_dst, x_src, graph.target, graph.source)
+    moves = _pairs(dst_t, src_t, graph.target, graph.source)
+    return _through_leaky_relu(moves * att + pairs * att_t, pairs, slope).sum(-1)
 
 
 def _additive_jvp(ctx: Any, dst_t: Tensor | None, src_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:
