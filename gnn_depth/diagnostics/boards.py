@@ -9,10 +9,11 @@ import lightning as L
 from gnn_depth.diagnostics.heat_map import heat_map
 from gnn_depth.measurements import Measurement
 
-# A chart takes every curve whose tag matches from its start: ours, and those of other LightningModules.
+# A chart takes every curve whose tag matches from its start: ours, and those of other LightningModules. What a run came
+# to, for the page of hyperparameters, is one point at step 0 and no part of a curve.
 TRAINING = {
-    "accuracy": ["Multiline", [r"(.*[/_])?acc(uracy)?(_step|_epoch)?$"]],
-    "loss": ["Multiline", [r"(.*[/_])?loss(_step|_epoch)?$"]],
+    "accuracy": ["Multiline", [r"(?!final/)(.*[/_])?acc(uracy)?(_step|_epoch)?$"]],
+    "loss": ["Multiline", [r"(?!final/)(.*[/_])?loss(_step|_epoch)?$"]],
 }
 
 
