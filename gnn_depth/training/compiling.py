@@ -9,7 +9,6 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 
 from gnn_depth.data.base import FullBatch
-from gnn_depth.graph import Graph
 from gnn_depth.nn.base import AttentionLayer, Layer
 from gnn_depth.nn.graph_dropouts import GraphDropout
 from gnn_depth.nn.scores import AdditiveScore
@@ -27,7 +26,8 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     """Compile the layers of a training that is about to start, if it was asked for or is worth it, and say which."""
     loader = trainer.train_dataloader
     graph = loader.batch.graph if isinstance(loader, FullBatch) else None
-    decision = decide(choice, stack, graph, steps_of(trainer))
+    size = None if graph is None else Size(graph.num_nodes, graph.num_edges)
+    decision = decide(choice, stack, size, steps_of(trainer))
     if decision.compiled:
         stack.compile_layers()
     rank_zero_info(f"layers run {'compiled' if decision.compiled else 'uncompiled'}: {decision.reason}")
@@ -46,6 +46,13 @@ def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
         )
 
 
+class Size(NamedTuple):
+    """How large a graph is."""
+
+    nodes: int
+    edges: int
+
+
 class Decision(NamedTuple):
     """Whether the layers are compiled, and why."""
 
@@ -53,7 +60,7 @@ class Decision(NamedTuple):
     reason: str
 
 
-def decide(choice: Compile, stack: DeepGNN, graph: Graph | None, steps: int) -> Decision:
+def decide(choice: Compile, stack: DeepGNN, size: Size | None, steps: int) -> Decision:
     """Weigh the time of compiling against the steps of a training.
 
     The same config on the same data always gets the same answer, so that a run can be repeated to the last bit:
@@ -62,7 +69,7 @@ def decide(choice: Compile, stack: DeepGNN, graph: Graph | None, steps: int) -> 
     Args:
         choice: ``on`` and ``off`` decide at once.
         stack: Its layers are counted.
-        graph: What it trains on, None where batches may be of other graphs each time.
+        size: Of the graph; None where batches may be of other graphs each time.
         steps: Steps of the training; -1 for no end.
     """
     if choice in ("off", False):
@@ -71,11 +78,11 @@ def decide(choice: Compile, stack: DeepGNN, graph: Graph | None, steps: int) -> 
         return Decision(True, "compile is on")
     if stack.graph_dropout.p:
         return Decision(False, "every step drops something else of the graph, and layers would be compiled anew")
-    if graph is None:
+    if size is None:
         return Decision(False, "batches may be of other graphs each time, and would be compiled anew")
     if not any(which(name) for name in (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)):
         return Decision(False, f"there is no C++ compiler here ({', '.join(COMPILERS)})")
-    saved = sum(_saved(layer, graph) for layer in stack.layers if isinstance(layer, Layer)) * steps
+    saved = sum(_saved(layer, size) for layer in stack.layers if isinstance(layer, Layer)) * steps
     if steps < 0 or saved > COST:
         amount = "much" if steps < 0 else f"about {saved:.0f} s"
         return Decision(True, f"saves {amount} for {COST:.0f} s of compiling, less when run again")
@@ -89,11 +96,11 @@ def steps_of(trainer: L.Trainer) -> int:
     return min((int(end) for end in ends if 0 <= end < math.inf), default=-1)
 
 
-def _saved(layer: Layer, graph: Graph) -> float:
+def _saved(layer: Layer, size: Size) -> float:
     """Seconds that compilation saves in one step of a layer, as measured on two cores with 2,000 to 10,000 nodes."""
-    numbers = graph.num_nodes * layer.width
+    numbers = size.nodes * layer.width
     if not isinstance(layer, AttentionLayer):
         return 1e-4 + 1e-9 * numbers
     # An additive score alone is computed for every channel of every edge.
-    of_edges = 3e-9 * graph.num_edges * layer.width if layer.score is AdditiveScore else 0.0
+    of_edges = 3e-9 * size.edges * layer.width if layer.score is AdditiveScore else 0.0
     return 2e-3 + 1e-8 * numbers + of_edges

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.data.base import NodeBatch
+from gnn_depth.nn.functional import SparseFeatures
 from gnn_depth.nn.stack import DeepGNN
 
 
@@ -19,7 +20,7 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     """
     bad: list[str] = []
 
-    def look(name: str, part: nn.Module, output: Tensor) -> None:
+    def look(name: str, part: nn.Module, output: Tensor | SparseFeatures) -> None:
         broken = [key for key, value in part.named_parameters() if not _finite(value)]
         if broken:
             bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the step before")
@@ -51,5 +52,5 @@ def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
     return [*parts, ("the decoder", stack.decoder)]
 
 
-def _finite(tensor: Tensor) -> bool:
-    return bool(tensor.isfinite().all())
+def _finite(numbers: Tensor | SparseFeatures) -> bool:
+    return bool((numbers if isinstance(numbers, Tensor) else numbers.values).isfinite().all())

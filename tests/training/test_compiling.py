@@ -6,17 +6,14 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-import torch
 
-from gnn_depth.graph import Graph
 from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training import NodeClassifier, compiling
-from gnn_depth.training.compiling import decide, steps_of
+from gnn_depth.training.compiling import Size, decide, steps_of
 
-#: As many nodes as Cora, in a ring.
-CORA = Graph(torch.stack([torch.arange(2708), torch.arange(2708).roll(1)]), 2708)
+CORA = Size(2708, 10_556)
 
 
 @pytest.fixture
@@ -49,8 +46,7 @@ def test_a_layer_without_attention_has_less_to_gain():
 
 
 def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
-    dense = Graph(torch.randint(2277, (2, 40_000), generator=torch.Generator().manual_seed(0)), 2277)
-    few = Graph(dense.edge_index[:, :100], 2277)
+    dense, few = Size(2277, 40_000), Size(2277, 100)
     gat, gatv2 = (DeepGNN(8, 3, layer, num_layers=2, hidden_channels=64) for layer in (GAT, GATv2))
     assert decide("auto", gatv2, dense, 4000).compiled
     assert not decide("auto", gatv2, few, 4000).compiled

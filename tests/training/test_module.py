@@ -12,6 +12,7 @@ from torchmetrics.functional.classification import binary_auroc, multiclass_f1_s
 
 from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.functional import SparseFeatures, sparse_features
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
@@ -161,6 +162,16 @@ def test_of_a_shared_layer_the_first_bad_round_is_named(tiny):
     with torch.no_grad():  # 1e12, 1e24, 1e36 and then infinity
         stack.layers[0].lin.weight.copy_(1e12 * torch.eye(4))
     assert first_non_finite(stack, replace(tiny.batch, x=torch.ones(20, 4))) == "output of layer 3 (GCN)"
+
+
+def test_a_bad_layer_behind_sparse_features_and_no_encoder_is_named(tiny):
+    stack = DeepGNN(4096, 2, GCN, 2, 4, encoder="none")
+    with torch.no_grad():
+        stack.layers[1].lin.weight.fill_(torch.nan)
+    bags = torch.eye(20, 4096)
+    assert isinstance(sparse_features(bags), SparseFeatures)
+    found = first_non_finite(stack, replace(tiny.batch, x=bags))
+    assert found == "parameter 'lin.weight' of layer 1 (GCN), after a non-finite gradient in the step before"
 
 
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
