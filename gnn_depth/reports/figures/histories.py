@@ -58,7 +58,8 @@ def _what(made: Sequence[Measured]) -> str:
     if max(counts) == 1:
         return ""
     runs = span(len(one.folders) for one in made)
-    of = f"neurons of {runs} run{'s' * (runs != '1')}" if any(one.values.shape[3] > 1 for one in made) else "one of each run"
+    several = any(one.values.shape[3] > 1 for one in made)
+    of = f"neurons of {runs} {'run' if runs == '1' else 'runs'}" if several else "one of each run"
     return f"Mean, quartiles and extremes over {span(counts)} values: {of}."
 
 
