@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gnn_depth.diagnostics.narrow import MOST_ROWS, mean_and_centred, serves
+
 SMALLEST = torch.finfo(torch.float64).tiny
 CHUNK = 1 << 18  # numbers at once, 2 MiB: of fewer, to begin with the next part would cost more than the cache saves
 _kept = threading.local()
@@ -20,8 +22,8 @@ class Spread:
 
     .. math:: N, \quad m = \frac1N \sum_i \frac{x_i}{s}, \quad c = \sum_i \Big\| \frac{x_i}{s} - m \Big\|^2
 
-    All in float64, where squares of what float32 and its smaller kin can hold have room: s is 1 for them, and a power
-    of two near the largest entry for rows in float64. Fields may have leading dimensions, such as one of layers.
+    All kept in float64, where squares of what float32 and its smaller kin can hold have room: s is 1 for them, and a
+    power of two near the largest entry for rows in float64. Fields may have leading dimensions, such as one of layers.
 
     Attributes:
         count: N.
@@ -44,6 +46,8 @@ class Spread:
     def of(cls, rows: Float[Tensor, "rows channels"]) -> "Spread":
         """The spread of the rows of a matrix of any floating-point type, on its device, which is not waited for.
 
+        Large matrices of float32 on a CPU, unless their rows are nearly equal, are counted in float32, to six digits.
+
         Raises:
             ValueError: It is no matrix.
         """
@@ -55,6 +59,22 @@ class Spread:
         if not rows.numel():
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
         rows = rows.detach()
+        narrow = cls._in_float32(rows) if serves(rows) else None
+        return cls._in_float64(rows) if narrow is None else narrow
+
+    @classmethod
+    def _in_float32(cls, rows: Tensor) -> "Spread | None":
+        """The spread of as many rows as six digits allow at once, merged; None where they are nearly equal."""
+        spreads = []
+        for part in rows.tensor_split(-(-len(rows) // MOST_ROWS)):
+            moments = mean_and_centred(part)
+            if moments is None:
+                return None
+            spreads.append(cls(_number(float(len(part)), rows.device), *moments, _number(1.0, rows.device)))
+        return spreads[0] if len(spreads) == 1 else cls.stack(spreads).merged()
+
+    @classmethod
+    def _in_float64(cls, rows: Tensor) -> "Spread":
         wide = rows.dtype == torch.float64
         scale = _scale(rows) if wide else _number(1.0, rows.device)
         # Seen from a row: in equal rows nothing is left, and in nearly equal ones all digits of what differs. That row

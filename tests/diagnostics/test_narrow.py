@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from gnn_depth.diagnostics.narrow import sum_of_squares
+from gnn_depth.diagnostics.narrow import mean_and_centred, serves, sum_of_squares
 
 SIZES = [1e-38, 1e-30, 1e-12, 1.0, 1e10, 1e30]
 
@@ -42,3 +42,56 @@ def test_of_something_infinite_it_is_infinite_and_of_nan_nan(bad):
 def test_rows_may_lie_anywhere_in_memory():
     x = torch.randn(64, 300)
     assert sum_of_squares(x.t()).item() == pytest.approx(sum_of_squares(x).item(), rel=1e-6)
+
+
+def exact(rows):
+    mean = rows.double().mean(0)
+    return mean, (rows.double() - mean).square().sum()
+
+
+@pytest.mark.parametrize("count", [2, 700, 4096])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("size", [1e-10, 1.0, 1e15])
+def test_rows_that_differ_have_the_mean_and_the_centred_squares_of_float64(size, offset, count):
+    rows = (torch.randn(count, 64) + offset) * size
+    mean, centred = mean_and_centred(rows)
+    expected_mean, expected = exact(rows)
+    assert mean.dtype == centred.dtype == torch.float64
+    assert centred.item() == pytest.approx(expected.item(), rel=3e-6)
+    assert (mean - expected_mean).norm() <= 1e-6 * (expected_mean.square().sum() + expected / count).sqrt()
+
+
+def test_few_rows_with_nearly_all_of_the_size_leave_six_digits():
+    rows = torch.randn(4096, 64).pow(3) * torch.rand(4096, 1).pow(8)
+    assert mean_and_centred(rows)[1].item() == pytest.approx(exact(rows)[1].item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.ones(300, 64),
+        torch.ones(300, 64) + 1e-3 * torch.randn(300, 64),
+        1e-15 * torch.randn(300, 64),
+        1e19 * torch.randn(300, 64),
+        torch.randn(1, 64),
+        torch.full((300, 64), math.inf),
+        torch.full((300, 64), math.nan),
+    ],
+)
+def test_what_float32_would_spoil_is_left_to_float64(rows):
+    assert mean_and_centred(rows) is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.zeros(300, 64, dtype=torch.float64),
+        torch.zeros(300, 64, dtype=torch.bfloat16),
+        torch.zeros(3000, 8),
+        torch.zeros(100, 64),
+        torch.zeros(64, 300).t(),
+    ],
+)
+def test_it_serves_large_matrices_of_float32_only(rows):
+    assert not serves(rows)
+    assert serves(torch.zeros(300, 64))

@@ -65,6 +65,21 @@ def test_rows_that_are_almost_equal_in_float32_keep_all_digits_of_what_differs()
     assert Spread.of(rows).centred.sqrt() == pytest.approx(math.sqrt(centred), rel=1e-9)
 
 
+@pytest.mark.parametrize("count", [400, 4097, 9000])
+@pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-3, 1e-6])
+def test_large_matrices_of_float32_keep_six_digits_however_nearly_equal_their_rows_are(count, noise):
+    rows = torch.randn(1, 64) + noise * torch.randn(count, 64)
+    found, expected = Spread.of(rows), Spread.of(rows.double())
+    assert found.count == count
+    assert_same_mu(found, expected, rtol=2e-6)
+    torch.testing.assert_close(found.square, expected.square * expected.scale**2, rtol=1e-6, atol=0)
+
+
+def test_one_part_of_nearly_equal_rows_among_others_keeps_six_digits():
+    rows = torch.cat([torch.ones(4500, 64), torch.randn(4500, 64)])
+    assert_same_mu(Spread.of(rows), Spread.of(rows.double()), rtol=2e-6)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 30), max_size=5),
@@ -118,6 +133,8 @@ def test_an_entry_that_is_not_finite_makes_it_nan_and_what_it_is_merged_with(bad
     rows = torch.randn(4, 3).to(dtype)
     rows[place, 1] = bad
     spread = Spread.of(rows)
+    large = torch.cat([rows, torch.randn(4096, 3).to(dtype)]).repeat(1, 8)
+    assert Spread.of(large).centred.isnan()
     for broken in (spread, spread.merge(Spread.of(rows[1:2])), Spread.of(rows[1:2]).merge(spread)):
         assert broken.centred.isnan()
         assert broken.square.isnan()
