@@ -1,10 +1,14 @@
 """The cases and the table of benchmarks."""
 
+import json
+import sys
+
 import pytest
 
+from tools.bench import __main__ as bench
 from tools.bench.cases import CASES, SHORT, choose
 from tools.bench.scale import budget, counts, exponents
-from tools.bench.table import markdown, number, render, verdict
+from tools.bench.table import markdown, number, render, summary, verdict
 
 PEAK = {"steps": 123456789, "first": 523456789, "reset": True}
 ROW = {
@@ -96,3 +100,23 @@ def test_the_memory_budget_is_judged_at_ten_million_edges_only():
     assert budget({"edges": 10_000_000, "peak": 16e9}).endswith("met")
     assert budget({"edges": 10_000_000, "peak": 17e9}).endswith("not met")
     assert "(the budget is" in budget({"edges": 1_000_000, "peak": 1e9})
+
+
+def test_a_measurement_is_said_in_a_line_when_it_is_there():
+    assert summary(ROW) == "  325 ms : 28162 ms = 0.011 (.011-.012)"
+    assert summary({"error": "no memory"}) == "  failed: no memory"
+
+
+def test_what_was_measured_before_an_interrupt_is_printed_and_written(monkeypatch, tmp_path, capsys):
+    def one_case(case, given):
+        if case.name == SHORT[1]:
+            raise KeyboardInterrupt
+        return iter([ROW])
+
+    monkeypatch.setattr(bench, "measure", one_case)
+    monkeypatch.setattr(sys, "argv", ["bench", "--json", str(tmp_path / "rows.json")])
+    assert bench.main() == 130
+    assert json.loads((tmp_path / "rows.json").read_text())["rows"] == [ROW]
+    out, err = capsys.readouterr()
+    assert "gatv2-40-squirrel" in out
+    assert "interrupted: 1 of the measurements" in err

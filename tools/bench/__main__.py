@@ -10,8 +10,9 @@ from typing import Any
 
 from tools.bench import children
 from tools.bench.cases import CASES, MALLOCS, SHORT, Case, choose
-from tools.bench.table import render
+from tools.bench.table import render, summary
 
+INTERRUPTED = 130  # as shells say it
 MEASURE = "tools.bench.measure"
 BUDGET = {"short": 15.0, "long": 90.0}  # seconds of samples a case
 
@@ -28,12 +29,17 @@ def main() -> int:
     except ValueError as error:
         parser.error(str(error))
     rows: list[dict[str, Any]] = []
-    for case in cases:
-        rows += measure(case, given)
-    if given.json:
-        Path(given.json).write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    interrupted = False
+    try:
+        for case in cases:
+            rows += measure(case, given)
+            if given.json:  # what was measured stays if the next case is interrupted
+                Path(given.json).write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    except KeyboardInterrupt:
+        interrupted = True
+        say(f"interrupted: {len(rows)} of the measurements are there.")
     print(render(rows))
-    return int(any("error" in row for row in rows))
+    return INTERRUPTED if interrupted else int(any("error" in row for row in rows))
 
 
 def check(given: argparse.Namespace) -> None:
@@ -63,6 +69,7 @@ def measure(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         plan = ["--rounds", str(given.rounds), "--budget", str(budget)]
         say(f"{case.name}: time, {malloc} malloc")
         rows.append({"case": case.name, "malloc": malloc, **attempt("time", *common, *plan, *tuned, malloc=malloc)})
+        say(summary(rows[-1]))
     if not given.no_memory and not any("error" in row for row in rows):
         say(f"{case.name}: memory")
         peaks = {side: attempt(side, *common) for side in ("peer", "ours")}
@@ -107,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--rounds", type=int, default=9, help="rounds at most; slow cases take fewer (9)")
     parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
-    parser.add_argument("--malloc", choices=[*MALLOCS, "both"], help="by default: default on Cora, else both")
+    parser.add_argument("--malloc", choices=[*MALLOCS, "both"], help="by default: both on Squirrel, else default")
     parser.add_argument("--no-memory", action="store_true", help="times only")
     parser.add_argument("--compile", choices=["auto", "on", "off"], default="auto", help="compiled layers on our side")
     parser.add_argument(

@@ -50,6 +50,14 @@ def render(rows: Sequence[Row]) -> str:
     return "\n\n".join([*(tables if measured else []), *failed, LEGEND])
 
 
+def summary(row: Row) -> str:
+    """What was measured, in a line, or what went wrong."""
+    if "error" in row:
+        return f"  failed: {row['error']}"
+    times = " : ".join(f"{number(row[side] * 1e3)} ms" for side in ("ours", "peer"))
+    return f"  {times} = {row['ratio']:.3f} ({_short(row['low'])}-{_short(row['high'])})"
+
+
 def cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
     case = CASES[row["case"]]
