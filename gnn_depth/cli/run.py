@@ -19,6 +19,7 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import Diverged
 from gnn_depth.training.memory import check_memory
+from gnn_depth.training.precision import number_size
 from gnn_depth.training.recorder import RunRecorder, report
 from gnn_depth.training.safe_stop import SafeStop
 
@@ -79,7 +80,8 @@ def _check(cli: CommandLineInterface) -> None:
     model.configure_optimizers()
     data.trainer = trainer
     data.train_dataloader()  # which knows whether its batches can be shared among the processes
-    check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices)
+    size = number_size(trainer, model.stack)
+    check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices, size)
 
 
 @contextmanager

@@ -44,11 +44,12 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
 
 def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
     parts: list[tuple[str, nn.Module]] = [("the encoder", stack.encoder)]
-    for position, layer in enumerate(stack.layers):
-        parts.append((f"layer {position} ({type(layer).__name__})", layer))
-        if position < len(stack.norms):
-            parts += [(f"norm {position} ({type(norm).__name__})", norm) for norm in stack.norms[position].children()]
-            parts.append((f"skip {position} ({type(stack.skips[position]).__name__})", stack.skips[position]))
+    for number, layer in enumerate(stack.layers, 1):
+        parts.append((f"layer {number} ({type(layer).__name__})", layer))
+        if number <= len(stack.norms):
+            norms, skip = stack.norms[number - 1].children(), stack.skips[number - 1]
+            parts += [(f"norm {number} ({type(norm).__name__})", norm) for norm in norms]
+            parts.append((f"skip {number} ({type(skip).__name__})", skip))
     return [*parts, ("the decoder", stack.decoder)]
 
 

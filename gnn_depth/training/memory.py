@@ -21,7 +21,7 @@ OF_EDGE, OF_EDGE_AND_HEAD = 60, 36
 PASSING = 3
 
 
-def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int) -> None:
+def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int, size: int) -> None:
     """Refuse a training on the full graph that would not fit, before it is begun.
 
     Args:
@@ -29,6 +29,7 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, pr
         data: What it is trained on. Only sets that train in full batches are looked at.
         device: Where.
         processes: How many there are on this machine; on a CPU they share its memory, each has a GPU of its own.
+        size: Bytes of a number.
 
     Raises:
         MisconfigurationException: More is needed than there is; the numbers and ways out are named.
@@ -37,7 +38,7 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, pr
         return
     graph, free = data.batch.graph, available(device)
     processes = processes if device.type == "cpu" else 1
-    need = processes * estimate(stack, graph.num_nodes, graph.num_edges)
+    need = processes * estimate(stack, graph.num_nodes, graph.num_edges, size)
     if need > free:
         count = "" if processes == 1 else f" of {processes} processes"
         raise MisconfigurationException(
@@ -49,17 +50,17 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, pr
         )
 
 
-def estimate(stack: DeepGNN, num_nodes: int, num_edges: int) -> int:
+def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
     """Bytes that training steps of an uncompiled stack take at their peak, besides the data; good to a factor of 1.5.
 
     Args:
         stack: The stack.
         num_nodes: Nodes of the graph.
         num_edges: Its edges.
+        size: Bytes of a number.
     """
     edges = num_nodes + num_edges  # with self-loops
     layers = [layer for layer in stack.layers if isinstance(layer, Layer)]
-    size = next(stack.parameters()).element_size()
     rounds = [size * _kept(stack, place, layer, num_nodes, edges) for place, layer in enumerate(layers)]
     states = [size * num_nodes * layer.in_channels for layer in layers]
     every, widest = stack._segment_length, max(max(layer.in_channels, layer.width) for layer in layers)

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -56,7 +57,7 @@ def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(layer, options):
     x, graph = torch.randn(NODES, 16), Graph(torch.randint(NODES, (2, EDGES)), NODES)
     few, many = (stack(LAYERS[layer], depth, **options) for depth in (3, 7))
     measured = kept_by(many, x, graph) - kept_by(few, x, graph)
-    estimated = memory.estimate(many, NODES, EDGES) - memory.estimate(few, NODES, EDGES)
+    estimated = memory.estimate(many, NODES, EDGES, 4) - memory.estimate(few, NODES, EDGES, 4)
     assert measured / 1.5 < estimated < measured * 1.5
 
 
@@ -66,14 +67,14 @@ def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(layer, options):
     ids=["sqrt", "3", "reversible"],
 )
 def test_what_is_computed_again_is_not_counted(options, most):
-    whole = memory.estimate(stack(GCN, 64), NODES, EDGES)
-    assert memory.estimate(stack(GCN, 64, **options), NODES, EDGES) < most * whole
+    whole = memory.estimate(stack(GCN, 64), NODES, EDGES, 4)
+    assert memory.estimate(stack(GCN, 64, **options), NODES, EDGES, 4) < most * whole
 
 
 def test_an_estimate_is_linear_in_the_graph_and_larger_for_wider_numbers():
-    once = memory.estimate(stack(GAT), NODES, EDGES)
-    assert memory.estimate(stack(GAT), 10 * NODES, 10 * EDGES) == 10 * once
-    assert memory.estimate(stack(GAT).double(), NODES, EDGES) > 1.5 * once
+    once = memory.estimate(stack(GAT), NODES, EDGES, 4)
+    assert memory.estimate(stack(GAT), 10 * NODES, 10 * EDGES, 4) == 10 * once
+    assert memory.estimate(stack(GAT), NODES, EDGES, 8) > 1.5 * once
 
 
 def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tmp_path):
@@ -144,6 +145,18 @@ def test_a_graph_larger_than_memory_is_refused_with_the_numbers_and_the_ways_out
     assert main(["fit", *PARTS, "--run.root=parts"]) == 0
     monkeypatch.setenv(memory.VARIABLE, "1")
     assert main(["fit", *FULL, "--run.root=full"]) == 0
+
+
+@pytest.mark.parametrize(("precision", "times"), [("64-true", 2), ("bf16-true", 0.5), ("bf16-mixed", 1)])
+def test_what_is_needed_depends_on_the_precision(monkeypatch, tmp_path, capsys, precision, times):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(memory.VARIABLE, "0.00001")
+
+    def needed(*words):
+        assert main(["fit", *FULL, "--model.hidden_channels=4096", *words]) == 2
+        return float(re.search(r"about ([\d.]+) GB", capsys.readouterr().err)[1])
+
+    assert needed(f"--trainer.precision={precision}") == pytest.approx(times * needed(), rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_the_first_bad_layer_is_named_by_its_output(tiny, make_trainer):
     with torch.no_grad():
         model.stack.layers[1].lin.weight.fill_(1e19)
         model.stack.layers[2].lin.weight.fill_(1e38)
-    with pytest.raises(Diverged, match=r"output of layer 2 \(GAT\)"):
+    with pytest.raises(Diverged, match=r"output of layer 3 \(GAT\)"):
         make_trainer().fit(model, datamodule=tiny)
 
 
@@ -161,7 +161,7 @@ def test_of_a_shared_layer_the_first_bad_round_is_named(tiny):
     stack = DeepGNN(4, 2, GCN, 4, 4, encoder="none", share_layers=True)
     with torch.no_grad():  # 1e12, 1e24, 1e36 and then infinity
         stack.layers[0].lin.weight.copy_(1e12 * torch.eye(4))
-    assert first_non_finite(stack, replace(tiny.batch, x=torch.ones(20, 4))) == "output of layer 3 (GCN)"
+    assert first_non_finite(stack, replace(tiny.batch, x=torch.ones(20, 4))) == "output of layer 4 (GCN)"
 
 
 def test_a_bad_layer_behind_sparse_features_and_no_encoder_is_named(tiny):
@@ -171,13 +171,13 @@ def test_a_bad_layer_behind_sparse_features_and_no_encoder_is_named(tiny):
     bags = torch.eye(20, 4096)
     assert isinstance(sparse_features(bags), SparseFeatures)
     found = first_non_finite(stack, replace(tiny.batch, x=bags))
-    assert found == "parameter 'lin.weight' of layer 1 (GCN), after a non-finite gradient in the step before"
+    assert found == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the step before"
 
 
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
     model = NodeClassifier(4, 2, layer=GAT, norm=[LipschitzNorm], num_layers=4, hidden_channels=8)
     model.stack.layers[1].att_src.register_hook(lambda grad: grad * torch.nan)
-    with pytest.raises(Diverged, match=r"at step 1; first non-finite: parameter 'att_src' of layer 1 \(GAT\)"):
+    with pytest.raises(Diverged, match=r"at step 1; first non-finite: parameter 'att_src' of layer 2 \(GAT\)"):
         make_trainer().fit(model, datamodule=tiny)
 
 
@@ -220,7 +220,7 @@ def test_the_first_bad_layer_is_sought_under_the_same_dropout(tiny, make_trainer
             said.append(str(error))
     in_training = [message for message in said if "training loss" in message]
     assert len(in_training) > 3
-    assert all("output of layer 0" in message for message in in_training)
+    assert all("output of layer 1 " in message for message in in_training)
 
 
 def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(tiny, make_trainer, tmp_path):
