@@ -11,6 +11,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from gnn_depth.cli import predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.errors import RunError, UsageError
+from gnn_depth.cli.freed_memory import keep_freed_memory
 from gnn_depth.cli.quiet import quiet, without_notes
 from gnn_depth.cli.requeue import said_of
 from gnn_depth.cli.words import CommandLine
@@ -70,6 +71,8 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
             _check(cli)
             cli.open_run(origin)
             SafeStop(kept).replace(cli.trainer)
+        if not (cli.model.stack.segment_length or cli.model.stack.reversible):  # which are to take little
+            keep_freed_memory()
         begin = getattr(cli.trainer, cli.command)
         return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
 

@@ -99,7 +99,7 @@ class DeepGNN(Conserving, nn.Module):
         check_probability("dropout", dropout)
         check_ends(encoder, decoder, first_activation, last_activation, outer_dropout)
         self.first_activation, self.outer_dropout, self.graph_dropout = first_activation, outer_dropout, graph_dropout
-        self._segment_length = segment_length(checkpoint_every, num_layers)
+        self.segment_length = segment_length(checkpoint_every, num_layers)
         self.dropout, self.reversible, groups = dropout, reversible, max(reversible, 1)
         self.activation = _identity if activation == "identity" else getattr(F, activation)
         self.last_activation, self.norm_after_skip, self.jump = last_activation, norm_after_skip, jump
@@ -124,7 +124,7 @@ class DeepGNN(Conserving, nn.Module):
         placed.check()
         self._normed_weights = placed.on_weights(self.layers)
         self.decoder = make_decoder(decoder, jump, [groups * width for width in widths[1:]], out_channels)
-        check_reversible(self, checkpointed=self._segment_length > 0)
+        check_reversible(self, checkpointed=self.segment_length > 0)
         # What enters each layer passes one of these, before dropout: a place for hooks.
         self.states = nn.ModuleList(nn.Identity() for _ in range(num_layers))
         self._compiled: Compiled | None = None
@@ -160,7 +160,7 @@ class DeepGNN(Conserving, nn.Module):
     def _through(self, rounds: Rounds, x: Any) -> Tensor:
         if self.reversible:
             return run_reversible(rounds, x, self.reversible)
-        return jumped(self.jump, rounds.end(in_segments(rounds, rounds.rounds, Flow(x), self._segment_length)))
+        return jumped(self.jump, rounds.end(in_segments(rounds, rounds.rounds, Flow(x), self.segment_length)))
 
     def _rounds(self, graphs: list[Graph]) -> list[Round]:
         parts: Any = zip(self.layers, self.states, graphs, strict=True)

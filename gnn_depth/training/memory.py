@@ -63,7 +63,7 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
     layers = [layer for layer in stack.layers if isinstance(layer, Layer)]
     rounds = [size * _kept(stack, place, layer, num_nodes, edges) for place, layer in enumerate(layers)]
     states = [size * num_nodes * layer.in_channels for layer in layers]
-    every, widest = stack._segment_length, max(max(layer.in_channels, layer.width) for layer in layers)
+    every, widest = stack.segment_length, max(max(layer.in_channels, layer.width) for layer in layers)
     if stack.reversible:
         kept = 2 * stack.reversible * max(states) + max(rounds)
     elif every:

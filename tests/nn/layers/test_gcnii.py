@@ -102,7 +102,7 @@ def test_what_nobody_reads_is_left_out_and_changes_nothing(read):
 def test_segments_that_are_computed_again_get_the_first_state_too(graph):
     stack, results = model(5, dropout=0.3), []
     for length in (0, 2):
-        stack._segment_length = length
+        stack.segment_length = length
         torch.manual_seed(1)
         out = stack(X, graph)
         results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
