@@ -45,9 +45,10 @@ def mean_and_centred(
     None where only float64 has as many: of nearly equal rows, and of squares for which float32 has no room.
     """
     mean, variances = torch.batch_norm_update_stats(rows, None, None, 0.0)  # both in one call, by columns
-    mean, variance = mean.double(), variances.sum(dtype=torch.float64)
-    if LOW < variance.item() < HIGH and variance.item() > NEARLY_EQUAL * mean.dot(mean).item():
-        return mean, variance * len(rows)
+    variance = variances.sum(dtype=torch.float64)
+    size = variance.item()
+    if LOW < size < HIGH and size > NEARLY_EQUAL * mean.dot(mean).item():
+        return mean.double(), variance.mul_(len(rows))
     return None
 
 

@@ -66,7 +66,7 @@ class Spread:
     def _in_float32(cls, rows: Tensor) -> "Spread | None":
         """The spread of as many rows as six digits allow at once, merged; None where they are nearly equal."""
         spreads = []
-        for part in rows.tensor_split(-(-len(rows) // MOST_ROWS)):
+        for part in (rows,) if len(rows) <= MOST_ROWS else rows.tensor_split(-(-len(rows) // MOST_ROWS)):
             moments = mean_and_centred(part)
             if moments is None:
                 return None
