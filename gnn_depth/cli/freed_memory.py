@@ -1,24 +1,27 @@
-"""Memory that a step has freed is kept for the next one."""
+"""Memory that a step has freed is kept for the next one, and given back after a run."""
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-#: A parameter of mallopt(3), and its value. Blocks up to 32 MB, the most that glibc allows, come from room of which
-#: less than 2 GiB is ever given back: to fetch new pages for the tensors of every step takes up to a fifth of it.
-KEEP = {"M_MMAP_THRESHOLD": (-3, 1 << 25), "M_TRIM_THRESHOLD": (-1, (1 << 31) - 1)}
+#: Parameters of mallopt(3): M_MMAP_THRESHOLD and M_TRIM_THRESHOLD. Blocks up to 32 MB, the most that glibc allows, come
+#: from room of which up to 2 GiB stay: to fetch new pages for the tensors of every step takes up to a fifth of it.
+KEEP = {-3: 1 << 25, -1: (1 << 31) - 1}
 
 
 def keep_freed_memory() -> None:
     """Have glibc keep what is freed, unless the environment says something of malloc; other libraries do as ever."""
-    if is_chosen(os.environ):
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # not glibc, no symbols, Windows
-        return
-    for parameter, value in KEEP.values():
-        mallopt(parameter, value)
+    mallopt = None if is_chosen(os.environ) else _of_glibc("mallopt")
+    if mallopt is not None:
+        for parameter, value in KEEP.items():
+            mallopt(parameter, value)
+
+
+def give_back_freed_memory() -> None:
+    """Have glibc give back what is kept: a process that waits for its next run leaves the room to others."""
+    malloc_trim = _of_glibc("malloc_trim")
+    if malloc_trim is not None:
+        malloc_trim(0)
 
 
 def is_chosen(environment: Mapping[str, str]) -> bool:
@@ -26,3 +29,11 @@ def is_chosen(environment: Mapping[str, str]) -> bool:
     return any(name.startswith("MALLOC_") for name in environment) or any(
         "malloc" in environment.get(name, "") for name in ("GLIBC_TUNABLES", "LD_PRELOAD")
     )
+
+
+def _of_glibc(name: str) -> Callable[..., int] | None:
+    try:
+        function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (AttributeError, OSError, TypeError):  # another library, no symbols, Windows
+        return None
+    return function

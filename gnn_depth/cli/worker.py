@@ -22,6 +22,7 @@ import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.files import INLINE, Config
+from gnn_depth.cli.freed_memory import give_back_freed_memory
 from gnn_depth.cli.identity import identity, version
 from gnn_depth.cli.quiet import quiet
 from gnn_depth.cli.run import start
@@ -94,6 +95,7 @@ def _forget() -> None:
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()
     gc.collect()
+    give_back_freed_memory()
 
 
 def _claimed(task: Task, store: Store) -> Outcome:
