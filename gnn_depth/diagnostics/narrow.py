@@ -11,7 +11,7 @@ from torch import Tensor
 
 #: Sums between these have lost nothing below 1e-38 that matters, and nothing above 1e38.
 LOW, HIGH = 1e-24, 1e36
-#: Rows whose sum in float32 keeps six digits.
+#: Rows whose sum in float32 keeps five digits, also where a few rows are much larger than the others.
 MOST_ROWS = 4096
 #: Of fewer numbers, or columns that are few, float64 is as fast.
 FEWEST, FEWEST_COLUMNS = 1 << 14, 16
@@ -40,7 +40,7 @@ def serves(rows: Float[Tensor, "rows channels"]) -> bool:
 def mean_and_centred(
     rows: Float[Tensor, "rows channels"],
 ) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]] | None:
-    """The mean of at most ``MOST_ROWS`` rows and the sum of squares of what differs from it, to six digits.
+    """The mean of at most ``MOST_ROWS`` rows and the sum of squares of what differs from it, to five digits.
 
     None where only float64 has as many: of nearly equal rows, and of squares for which float32 has no room.
     """

@@ -46,7 +46,7 @@ class Spread:
     def of(cls, rows: Float[Tensor, "rows channels"]) -> "Spread":
         """The spread of the rows of a matrix of any floating-point type, on its device, which is not waited for.
 
-        Large matrices of float32 on a CPU, unless their rows are nearly equal, are counted in float32, to six digits.
+        Large matrices of float32 on a CPU, unless their rows are nearly equal, are counted in float32, to five digits.
 
         Raises:
             ValueError: It is no matrix.
@@ -64,7 +64,7 @@ class Spread:
 
     @classmethod
     def _in_float32(cls, rows: Tensor) -> "Spread | None":
-        """The spread of as many rows as six digits allow at once, merged; None where they are nearly equal."""
+        """The spread of as many rows as five digits allow at once, merged; None where they are nearly equal."""
         spreads = []
         for part in (rows,) if len(rows) <= MOST_ROWS else rows.tensor_split(-(-len(rows) // MOST_ROWS)):
             moments = mean_and_centred(part)

@@ -27,12 +27,13 @@ print(fetched())
 """
 # What stays of 400 MB in blocks of 4 MB when they are freed, and when that is given back.
 STAYS = """
+import resource
 import torch
 from gnn_depth.cli.freed_memory import give_back_freed_memory, keep_freed_memory
 
 def megabytes():
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 1e6
+        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 keep_freed_memory()
 torch.ones(1_000_000).sum()
