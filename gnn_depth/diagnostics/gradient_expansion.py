@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from gnn_depth.diagnostics.every_layer import EveryLayer
 from gnn_depth.diagnostics.measures import log10_growth, log10_similarity, log10_total_growth
 from gnn_depth.diagnostics.sink import Quantity, Sink
-from gnn_depth.diagnostics.spreads import Spreads, last_seen, spread_of, unless_unseen
+from gnn_depth.diagnostics.spreads import Spreads, counted_rows, last_seen, unless_unseen
 from gnn_depth.diagnostics.watch import InputGradients
 
 QUANTITIES = (
@@ -60,7 +60,7 @@ class GradientExpansion(EveryLayer):
         super().__init__(self.sink, layers, every_n_steps, every_n_epochs)
 
     def _watch(self, modules: Sequence[nn.Module]) -> InputGradients:
-        return InputGradients(modules, spread_of)
+        return InputGradients(modules, counted_rows)
 
     def _numbered(self, layers: Sequence[int]) -> Sequence[int]:
         if len(layers) < 2:

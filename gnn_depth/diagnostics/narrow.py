@@ -5,6 +5,9 @@ or too large for the squares of float32, or not far enough apart, is seen in the
 a CPU. On other devices float64 costs little, and to look at a number a wait, so they count in float64.
 """
 
+import math
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -31,25 +34,47 @@ def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
     return torch.linalg.vector_norm(x, dtype=torch.float64).square()
 
 
-def serves(rows: Float[Tensor, "rows channels"]) -> bool:
-    """Whether :func:`mean_and_centred` takes such rows and is worth a try."""
-    in_float32 = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.is_contiguous()
-    return in_float32 and rows.numel() >= FEWEST and rows.shape[1] >= FEWEST_COLUMNS
+class Moments(NamedTuple):
+    """What a few rows come to in float32, to five digits.
 
+    As Python's numbers: small tensors that stay until a step has ended would lie between the large ones that come and
+    go, which have to move on to new pages.
 
-def mean_and_centred(
-    rows: Float[Tensor, "rows channels"],
-) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]] | None:
-    """The mean of at most ``MOST_ROWS`` rows and the sum of squares of what differs from it, to five digits.
-
-    None where only float64 has as many: of nearly equal rows, and of squares for which float32 has no room.
+    Attributes:
+        rows: Their number.
+        mean: Of each column.
+        variance: Of each column, the mean of the squares of what differs from its mean.
     """
-    mean, variances = torch.batch_norm_update_stats(rows, None, None, 0.0)  # both in one call, by columns
-    variance = variances.sum(dtype=torch.float64)
-    size = variance.item()
-    if LOW < size < HIGH and size > NEARLY_EQUAL * mean.dot(mean).item():
-        return mean.double(), variance.mul_(len(rows))
-    return None
+
+    rows: int
+    mean: list[float]
+    variance: list[float]
+
+    def has_five_digits(self) -> bool:
+        """Whether squares had room, and rows are not so nearly equal that digits of the means are seen."""
+        size = sum(self.variance)
+        return LOW < size < HIGH and size > NEARLY_EQUAL * math.hypot(*self.mean) ** 2
+
+
+def moments(rows: Float[Tensor, "rows channels"]) -> list[Moments] | None:
+    """The moments of parts of the rows, each of as many as five digits allow.
+
+    None where float64 costs little: on other devices, and of few numbers. None also where only float64 has as many
+    digits: of nearly equal rows, and of squares for which float32 has no room.
+    """
+    if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
+        return None
+    count, channels = rows.shape
+    if count * channels < FEWEST or channels < FEWEST_COLUMNS:
+        return None
+    parts = (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS))
+    found = []
+    for part in parts:
+        mean, variance = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by columns
+        found.append(Moments(len(part), mean.tolist(), variance.tolist()))
+        if not found[-1].has_five_digits():
+            return None
+    return found
 
 
 def _by_rows(x: Tensor) -> Float[Tensor, ""]:

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from gnn_depth.diagnostics.every_layer import EveryLayer
 from gnn_depth.diagnostics.measures import relative_similarity, similarity
 from gnn_depth.diagnostics.sink import Quantity, Sink
-from gnn_depth.diagnostics.spreads import Spreads, spread_of, unless_unseen
+from gnn_depth.diagnostics.spreads import Spreads, counted_rows, unless_unseen
 from gnn_depth.diagnostics.watch import Inputs, InputStates
 
 QUANTITIES = (
@@ -60,7 +60,7 @@ class RepresentationSimilarity(EveryLayer):
         super().__init__(self.sink, layers, every_n_steps, every_n_epochs)
 
     def _watch(self, modules: Sequence[nn.Module]) -> Inputs:
-        return InputStates(modules, spread_of)
+        return InputStates(modules, counted_rows)
 
     def _measure(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer

@@ -4,12 +4,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.diagnostics.narrow import MOST_ROWS, mean_and_centred, serves
+from gnn_depth.diagnostics.narrow import Moments, moments
 
 SMALLEST = torch.finfo(torch.float64).tiny
 CHUNK = 1 << 18  # numbers at once, 2 MiB: of fewer, to begin with the next part would cost more than the cache saves
@@ -56,25 +57,22 @@ class Spread:
                 f"a spread is one of the rows of a matrix, and this has shape {tuple(rows.shape)}: "
                 "join heads and channels with flatten(1)."
             )
+        found = counted(rows.detach())
+        return found if isinstance(found, Spread) else cls.of_moments(found).merged()
+
+    @classmethod
+    def of_moments(cls, moments: Sequence[Moments]) -> "Spread":
+        """The spreads of what was counted in float32, along a new first dimension; zeros make their widths equal."""
+        count = torch.tensor([found.rows for found in moments], dtype=torch.float64)
+        mean = _stacked([torch.tensor(found.mean, dtype=torch.float64) for found in moments])
+        variance = torch.tensor([sum(found.variance) for found in moments], dtype=torch.float64)
+        return cls(count, mean, count * variance, torch.ones_like(count))
+
+    @classmethod
+    def in_float64(cls, rows: Float[Tensor, "rows channels"]) -> "Spread":
+        """The spread of rows, summed in float64."""
         if not rows.numel():
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
-        rows = rows.detach()
-        narrow = cls._in_float32(rows) if serves(rows) else None
-        return cls._in_float64(rows) if narrow is None else narrow
-
-    @classmethod
-    def _in_float32(cls, rows: Tensor) -> "Spread | None":
-        """The spread of as many rows as five digits allow at once, merged; None where they are nearly equal."""
-        spreads = []
-        for part in (rows,) if len(rows) <= MOST_ROWS else rows.tensor_split(-(-len(rows) // MOST_ROWS)):
-            moments = mean_and_centred(part)
-            if moments is None:
-                return None
-            spreads.append(cls(_number(float(len(part)), rows.device), *moments, _number(1.0, rows.device)))
-        return spreads[0] if len(spreads) == 1 else cls.stack(spreads).merged()
-
-    @classmethod
-    def _in_float64(cls, rows: Tensor) -> "Spread":
         wide = rows.dtype == torch.float64
         scale = _scale(rows) if wide else _number(1.0, rows.device)
         # Seen from a row: in equal rows nothing is left, and in nearly equal ones all digits of what differs. That row
@@ -100,13 +98,12 @@ class Spread:
             spreads: At least one.
             channels: Width of all; by default that of the widest.
         """
-        width = channels or max(spread.mean.shape[-1] for spread in spreads)
-        lacking = [width - spread.mean.shape[-1] for spread in spreads]
-        means = [
-            torch.nn.functional.pad(s.mean, (0, n)) if n else s.mean for s, n in zip(spreads, lacking, strict=True)
-        ]
         stacked = {f.name: torch.stack([getattr(s, f.name) for s in spreads]) for f in fields(cls) if f.name != "mean"}
-        return cls(mean=torch.stack(means), **stacked)
+        return cls(mean=_stacked([spread.mean for spread in spreads], channels), **stacked)
+
+    def unbind(self) -> list["Spread"]:
+        """Each of those along the first dimension: what :meth:`stack` has made one of."""
+        return [Spread(*parts) for parts in zip(*(getattr(self, f.name).unbind() for f in fields(self)), strict=True)]
 
     def merge(self, other: "Spread") -> "Spread":
         """The spread of the rows of both."""
@@ -163,6 +160,27 @@ class Spread:
         table = packed.reshape(*packed.shape[:-1], layers, -1)
         (count, centred, scale), mean = table[..., :3].unbind(-1), table[..., 3:]
         return cls(count, mean, centred, scale)
+
+
+#: What is enough to know a spread: itself, or what :meth:`Spread.of_moments` makes spreads of.
+Counted: TypeAlias = Spread | list[Moments]
+
+
+def counted(rows: Float[Tensor, "rows channels"]) -> Counted:
+    """What is enough to know the spread of rows.
+
+    To make those of all layers at once costs a fraction of what it costs to make each in turn.
+    """
+    found = moments(rows)
+    return Spread.in_float64(rows) if found is None else found
+
+
+def _stacked(means: Sequence[Tensor], channels: int | None = None) -> Float[Tensor, "spreads channels"]:
+    """One below the other, with zeros where they are less wide than the widest, or than what is asked for."""
+    width = channels or max(mean.shape[-1] for mean in means)
+    lacking = [width - mean.shape[-1] for mean in means]
+    pad = torch.nn.functional.pad
+    return torch.stack([pad(mean, (0, n)) if n else mean for mean, n in zip(means, lacking, strict=True)])
 
 
 def _scale(rows: Tensor) -> Float[Tensor, ""]:

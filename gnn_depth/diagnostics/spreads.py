@@ -1,6 +1,7 @@
 """The spreads of what enters every layer, from all batches of a step and all processes."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import lightning as L
 import torch
@@ -8,13 +9,20 @@ from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 
-from gnn_depth.diagnostics.spread import Spread
+from gnn_depth.diagnostics.spread import Counted, Spread, counted
 from gnn_depth.diagnostics.watch import InputGradients, Inputs
 
 
 def spread_of(x: Tensor) -> Spread:
     """The spread of the rows of a tensor: all its dimensions but the last count them."""
-    return Spread.of(_rows(x.to_dense() if x.layout != torch.strided else x))
+    return Spread.of(_rows(x))
+
+
+def counted_rows(x: Tensor) -> Counted:
+    """What :class:`Spreads` makes a spread of, at less cost than it would be at once: all its dimensions but the last
+    count the rows.
+    """
+    return counted(x if x.ndim == 2 and x.layout is torch.strided else _rows(x))
 
 
 class Spreads:
@@ -29,22 +37,22 @@ class Spreads:
         self._width = 0
 
     def of_states(self, trainer: L.Trainer, states: Inputs) -> Spread:
-        """Spreads of what was taken by :func:`spread_of`, stacked by layer; a layer that was not seen has no rows."""
+        """Spreads of what :func:`counted_rows` took, stacked by layer; a layer that was not seen has no rows."""
         return self._joined(trainer, states.taken)
 
     def of_gradients(self, trainer: L.Trainer, gradients: InputGradients) -> Spread:
         """Spreads of the gradients of the mean loss of all processes; zero where no loss depends on a state."""
         parts = [
-            [*taken, *(spread_of(torch.zeros(shape, device=trainer.strategy.root_device)) for shape in without)]
+            [*taken, *(counted_rows(torch.zeros(shape, device=trainer.strategy.root_device)) for shape in without)]
             for taken, without in zip(gradients.taken, gradients.without, strict=True)
         ]
         spread = self._joined(trainer, parts)
         factor = loss_scale(trainer, spread.scale[0]).reciprocal()
         return spread.times(factor if is_shared(trainer) else factor / trainer.world_size)
 
-    def _joined(self, trainer: L.Trainer, parts: Sequence[Sequence[Spread]]) -> Spread:
+    def _joined(self, trainer: L.Trainer, taken: Sequence[Sequence[Counted]]) -> Spread:
         """One spread a layer, of all its parts here and in other processes."""
-        device = trainer.strategy.root_device
+        device, parts = trainer.strategy.root_device, _spreads(taken)
         layers = [
             part[0] if len(part) == 1 else Spread.stack(part).merged() if part else Spread.empty(0, device)
             for part in parts
@@ -81,7 +89,18 @@ def loss_scale(trainer: L.Trainer, like: Tensor) -> Tensor:
     return one if scaler is None else scaler.scale(one)
 
 
+def _spreads(taken: Sequence[Sequence[Counted]]) -> list[list[Spread]]:
+    """The spreads of what was taken of each layer; those of moments are made for all layers at once."""
+    moments = [found for layer in taken for part in layer if not isinstance(part, Spread) for found in part]
+    made = iter(Spread.of_moments(moments).unbind() if moments else ())
+    return [
+        [spread for part in layer for spread in ((part,) if isinstance(part, Spread) else islice(made, len(part)))]
+        for layer in taken
+    ]
+
+
 def _rows(x: Tensor) -> Tensor:
+    x = x if x.layout is torch.strided else x.to_dense()
     if x.ndim == 2:
         return x
     return x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)

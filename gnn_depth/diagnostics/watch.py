@@ -118,7 +118,7 @@ class Inputs(ABC):
         places = self._places[module]
         place = places[self._calls[module] % len(places)]
         self._calls[module] += 1
-        self._look(place, next(iter((*args, *kwargs.values())), None))
+        self._look(place, args[0] if args else next(iter(kwargs.values()), None))
 
     @abstractmethod
     def _look(self, place: int, x: Any) -> None:
@@ -158,8 +158,9 @@ class InputGradients(Inputs):
             self._on_tensors.append(x.register_hook(partial(self._leave, place)))  # type: ignore[no-untyped-call]
 
     def _leave(self, place: int, gradient: Tensor) -> None:
-        if gradient.shape in self.without[place]:
-            self.without[place].remove(gradient.shape)
+        without, shape = self.without[place], gradient.shape
+        if shape in without:
+            without.remove(shape)
         self.taken[place].append(self._take(gradient.detach()))
 
 

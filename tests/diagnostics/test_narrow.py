@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from gnn_depth.diagnostics.narrow import mean_and_centred, serves, sum_of_squares
+from gnn_depth.diagnostics.narrow import MOST_ROWS, moments, sum_of_squares
+from gnn_depth.diagnostics.spread import Spread
 
 SIZES = [1e-38, 1e-30, 1e-12, 1.0, 1e10, 1e30]
 
@@ -49,21 +50,23 @@ def exact(rows):
     return mean, (rows.double() - mean).square().sum()
 
 
-@pytest.mark.parametrize("count", [2, 700, 4096])
+@pytest.mark.parametrize("count", [260, 700, 4096])
 @pytest.mark.parametrize("offset", [0.0, 1.0, 30.0])
 @pytest.mark.parametrize("size", [1e-10, 1.0, 1e15])
 def test_rows_that_differ_have_the_mean_and_the_centred_squares_of_float64(size, offset, count):
     rows = (torch.randn(count, 64) + offset) * size
-    mean, centred = mean_and_centred(rows)
+    (counted,) = moments(rows)
+    mean, centred = torch.tensor(counted.mean, dtype=torch.float64), count * sum(counted.variance)
     expected_mean, expected = exact(rows)
-    assert mean.dtype == centred.dtype == torch.float64
-    assert centred.item() == pytest.approx(expected.item(), rel=3e-6)
+    assert counted.rows == count
+    assert centred == pytest.approx(expected.item(), rel=3e-6)
     assert (mean - expected_mean).norm() <= 1e-6 * (expected_mean.square().sum() + expected / count).sqrt()
 
 
 def test_few_rows_with_nearly_all_of_the_size_leave_five_digits():
     rows = torch.randn(4096, 64).pow(3) * torch.rand(4096, 1).pow(8)
-    assert mean_and_centred(rows)[1].item() == pytest.approx(exact(rows)[1].item(), rel=1e-5)
+    (counted,) = moments(rows)
+    assert 4096 * sum(counted.variance) == pytest.approx(exact(rows)[1].item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -73,25 +76,43 @@ def test_few_rows_with_nearly_all_of_the_size_leave_five_digits():
         torch.ones(300, 64) + 1e-3 * torch.randn(300, 64),
         1e-15 * torch.randn(300, 64),
         1e19 * torch.randn(300, 64),
-        torch.randn(1, 64),
+        torch.randn(1, 1 << 15),
         torch.full((300, 64), math.inf),
         torch.full((300, 64), math.nan),
     ],
 )
 def test_what_float32_would_spoil_is_left_to_float64(rows):
-    assert mean_and_centred(rows) is None
+    assert moments(rows) is None
+
+
+def test_many_rows_are_counted_in_parts_that_make_up_the_whole():
+    rows = torch.randn(2 * MOST_ROWS + 1, 16) + 1
+    counted = moments(rows)
+    assert sum(part.rows for part in counted) == len(rows)
+    assert max(part.rows for part in counted) <= MOST_ROWS
+    whole = Spread.of_moments(counted).merged()
+    mean, centred = exact(rows)
+    assert (whole.mean - mean).norm() <= 1e-6 * mean.norm()
+    assert whole.centred.item() == pytest.approx(centred.item(), rel=3e-6)
+
+
+def test_one_part_in_which_float32_spoils_something_leaves_all_of_them_to_float64():
+    rows = torch.randn(2 * MOST_ROWS, 16)
+    rows[MOST_ROWS:] = 5.0
+    assert moments(rows) is None
 
 
 @pytest.mark.parametrize(
     "rows",
     [
-        torch.zeros(300, 64, dtype=torch.float64),
-        torch.zeros(300, 64, dtype=torch.bfloat16),
-        torch.zeros(3000, 8),
-        torch.zeros(100, 64),
-        torch.zeros(64, 300).t(),
+        torch.randn(300, 64, dtype=torch.float64),
+        torch.randn(300, 64).to(torch.bfloat16),
+        torch.randn(3000, 8),
+        torch.randn(100, 64),
+        torch.randn(64, 300).t(),
+        torch.randn(0, 64),
     ],
 )
-def test_it_serves_large_matrices_of_float32_only(rows):
-    assert not serves(rows)
-    assert serves(torch.zeros(300, 64))
+def test_large_matrices_of_float32_only_are_counted_so(rows):
+    assert moments(rows) is None
+    assert moments(torch.randn(300, 64)) is not None
