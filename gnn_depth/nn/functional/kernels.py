@@ -31,7 +31,9 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
 def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice | None = None) -> Callable[..., Tensor]:
     """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
 
-    Compilation refuses functions that have such a rule, and needs none.
+    Compilation refuses functions that have such a rule, and needs none. Transforms of ``torch.func`` ask for a forward
+    and a setup_context of their own, whose signature torch inspects in each call, for twice the time of a small one:
+    where there are none, both are one.
 
     Args:
         function: Knows its backward derivative.
@@ -44,11 +46,20 @@ def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice 
         function.setup_context(ctx, inputs, output)
         ctx.save_for_forward(*(ctx.to_save if reads is None else inputs[reads]))
 
-    rules = {"jvp": staticmethod(jvp), "setup_context": staticmethod(setup_context)}
-    forward_mode = type(function.__name__, (function,), rules)
+    def forward(ctx: Any, *inputs: Any) -> Any:
+        output = function.forward(*inputs)
+        setup_context(ctx, inputs, output)
+        return output
+
+    transformed = _variant(function, jvp=jvp, setup_context=setup_context)
+    eager = _variant(function, jvp=jvp, forward=forward, setup_context=Function.setup_context)
 
     def call(*args: Any) -> Tensor:
-        chosen: Any = function if torch.compiler.is_compiling() else forward_mode
-        return chosen.apply(*args)
+        chosen: Any = transformed if torch._C._are_functorch_transforms_active() else eager
+        return (function if torch.compiler.is_compiling() else chosen).apply(*args)
 
     return call
+
+
+def _variant(function: type[Function], **methods: Callable[..., Any]) -> Any:
+    return type(function.__name__, (function,), {name: staticmethod(method) for name, method in methods.items()})
