@@ -116,3 +116,8 @@ def test_one_part_in_which_float32_spoils_something_leaves_all_of_them_to_float6
 def test_large_matrices_of_float32_only_are_counted_so(rows):
     assert moments(rows) is None
     assert moments(torch.randn(300, 64)) is not None
+
+
+def test_no_tensor_is_kept_that_would_lie_between_those_of_the_next_layers():
+    (counted,) = moments(torch.randn(300, 64))
+    assert all(type(number) is float for number in (*counted.mean, *counted.variance))
