@@ -14,15 +14,13 @@ from gnn_depth.diagnostics.watch import InputGradients, Inputs
 
 
 def spread_of(x: Tensor) -> Spread:
-    """The spread of the rows of a tensor: all its dimensions but the last count them."""
+    """The spread of the rows of a tensor."""
     return Spread.of(_rows(x))
 
 
 def counted_rows(x: Tensor) -> Counted:
-    """What :class:`Spreads` makes a spread of, at less cost than it would be at once: all its dimensions but the last
-    count the rows.
-    """
-    return counted(x if x.ndim == 2 and x.layout is torch.strided else _rows(x))
+    """What is enough to know the spread of the rows of a tensor, which :class:`Spreads` makes later."""
+    return counted(_rows(x))
 
 
 class Spreads:
@@ -99,7 +97,8 @@ def _spreads(taken: Sequence[Sequence[Counted]]) -> list[list[Spread]]:
     ]
 
 
-def _rows(x: Tensor) -> Tensor:
+def _rows(x: Tensor) -> Float[Tensor, "rows channels"]:
+    """All dimensions but the last count the rows; a vector has one column."""
     x = x if x.layout is torch.strided else x.to_dense()
     if x.ndim == 2:
         return x

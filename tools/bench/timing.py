@@ -11,8 +11,8 @@ from pathlib import Path
 
 Call = Callable[[], object]
 
-# Seconds at least. A training's steps follow one another; the first ones after those of the other side find its tensors
-# in the caches, and its holes in the heap: of three steps on trees all seem a fifth slower.
+# Seconds at least: /proc/stat counts in hundredths, and a training's steps follow one another; the first ones after
+# those of the other side find that side's tensors in the caches and its holes in the heap.
 SAMPLE = 1.0
 IDLE = 0.15  # cores that other processes may use
 GLANCE = 0.08  # seconds of looking whether the machine is idle
