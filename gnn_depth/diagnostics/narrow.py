@@ -6,6 +6,7 @@ a CPU. On other devices float64 costs little, and to look at a number a wait, so
 """
 
 import math
+from array import array
 from typing import NamedTuple
 
 import torch
@@ -37,23 +38,20 @@ def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
 class Moments(NamedTuple):
     """What a few rows come to in float32, to five digits.
 
-    As Python's numbers: small tensors that stay until a step has ended would lie between the large ones that come and
-    go, which have to move on to new pages.
+    Not as tensors: small ones that stay until a step has ended would lie between the large ones that come and go, which
+    have to move on to new pages.
 
     Attributes:
         rows: Their number.
         mean: Of each column.
-        variance: Of each column, the mean of the squares of what differs from its mean.
+        length: Of the mean.
+        variance: The mean of the squares of what differs from the mean of its column, of all columns together.
     """
 
     rows: int
-    mean: list[float]
-    variance: list[float]
-
-    def has_five_digits(self) -> bool:
-        """Whether squares had room, and rows are not so nearly equal that digits of the means are seen."""
-        size = sum(self.variance)
-        return LOW < size < HIGH and size > NEARLY_EQUAL * math.hypot(*self.mean) ** 2
+    mean: "array[float]"
+    length: float
+    variance: float
 
 
 def moments(rows: Float[Tensor, "rows channels"]) -> list[Moments] | None:
@@ -70,10 +68,12 @@ def moments(rows: Float[Tensor, "rows channels"]) -> list[Moments] | None:
     parts = (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS))
     found = []
     for part in parts:
-        mean, variance = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by columns
-        found.append(Moments(len(part), mean.tolist(), variance.tolist()))
-        if not found[-1].has_five_digits():
+        means, variances = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by columns
+        mean, variance = means.tolist(), sum(variances.tolist())
+        length = math.hypot(*mean)
+        if not LOW < variance < HIGH or variance < NEARLY_EQUAL * length**2:
             return None
+        found.append(Moments(part.shape[0], array("d", mean), length, variance))
     return found
 
 

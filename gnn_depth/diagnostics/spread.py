@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -63,10 +63,16 @@ class Spread:
     @classmethod
     def of_moments(cls, moments: Sequence[Moments]) -> "Spread":
         """The spreads of what was counted in float32, along a new first dimension; zeros make their widths equal."""
-        count = torch.tensor([found.rows for found in moments], dtype=torch.float64)
-        mean = _stacked([torch.tensor(found.mean, dtype=torch.float64) for found in moments])
-        variance = torch.tensor([sum(found.variance) for found in moments], dtype=torch.float64)
-        return cls(count, mean, count * variance, torch.ones_like(count))
+        width = max(len(found.mean) for found in moments)
+        means = [_widened(torch.frombuffer(found.mean, dtype=torch.float64), width) for found in moments]
+        return replace(cls.of_lengths(moments), mean=torch.stack(means))
+
+    @classmethod
+    def of_lengths(cls, moments: Sequence[Moments]) -> "Spread":
+        """The same with the length of each mean for a mean: enough, and sooner made, where no parts are merged."""
+        numbers = [(found.rows, found.length, found.variance) for found in moments]
+        count, length, variance = torch.tensor(numbers, dtype=torch.float64).unbind(1)
+        return cls(count, length[:, None], count * variance, torch.ones_like(count))
 
     @classmethod
     def in_float64(cls, rows: Float[Tensor, "rows channels"]) -> "Spread":
@@ -91,15 +97,15 @@ class Spread:
         return cls(zero + count, zero.expand(channels), zero, zero + SMALLEST)
 
     @classmethod
-    def stack(cls, spreads: Sequence["Spread"], channels: int | None = None) -> "Spread":
-        """Many spreads as one, along a new first dimension; columns of zeros make their widths equal.
-
-        Args:
-            spreads: At least one.
-            channels: Width of all; by default that of the widest.
-        """
+    def stack(cls, spreads: Sequence["Spread"]) -> "Spread":
+        """Many spreads, of which there is at least one, along a new first dimension; zeros make their widths equal."""
         stacked = {f.name: torch.stack([getattr(s, f.name) for s in spreads]) for f in fields(cls) if f.name != "mean"}
-        return cls(mean=_stacked([spread.mean for spread in spreads], channels), **stacked)
+        width = max(spread.mean.shape[-1] for spread in spreads)
+        return cls(mean=torch.stack([_widened(spread.mean, width) for spread in spreads]), **stacked)
+
+    def widened(self, channels: int) -> "Spread":
+        """The same with columns of zeros, until there are so many."""
+        return replace(self, mean=_widened(self.mean, channels))
 
     def unbind(self) -> list["Spread"]:
         """Each of those along the first dimension: what :meth:`stack` has made one of."""
@@ -175,12 +181,9 @@ def counted(rows: Float[Tensor, "rows channels"]) -> Counted:
     return Spread.in_float64(rows) if found is None else found
 
 
-def _stacked(means: Sequence[Tensor], channels: int | None = None) -> Float[Tensor, "spreads channels"]:
-    """One below the other, with zeros where they are less wide than the widest, or than what is asked for."""
-    width = channels or max(mean.shape[-1] for mean in means)
-    lacking = [width - mean.shape[-1] for mean in means]
-    pad = torch.nn.functional.pad
-    return torch.stack([pad(mean, (0, n)) if n else mean for mean, n in zip(means, lacking, strict=True)])
+def _widened(mean: Tensor, channels: int) -> Float[Tensor, "*layers channels"]:
+    lacking = channels - mean.shape[-1]
+    return torch.nn.functional.pad(mean, (0, lacking)) if lacking else mean
 
 
 def _scale(rows: Tensor) -> Float[Tensor, ""]:

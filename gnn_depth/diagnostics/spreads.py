@@ -1,7 +1,6 @@
 """The spreads of what enters every layer, from all batches of a step and all processes."""
 
 from collections.abc import Sequence
-from itertools import islice
 
 import lightning as L
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor
 
+from gnn_depth.diagnostics.narrow import Moments
 from gnn_depth.diagnostics.spread import Counted, Spread, counted
 from gnn_depth.diagnostics.watch import InputGradients, Inputs
 
@@ -40,8 +40,9 @@ class Spreads:
 
     def of_gradients(self, trainer: L.Trainer, gradients: InputGradients) -> Spread:
         """Spreads of the gradients of the mean loss of all processes; zero where no loss depends on a state."""
+        device = trainer.strategy.root_device
         parts = [
-            [*taken, *(counted_rows(torch.zeros(shape, device=trainer.strategy.root_device)) for shape in without)]
+            [*taken, *[counted_rows(torch.zeros(shape, device=device)) for shape in without]] if without else taken
             for taken, without in zip(gradients.taken, gradients.without, strict=True)
         ]
         spread = self._joined(trainer, parts)
@@ -50,16 +51,17 @@ class Spreads:
 
     def _joined(self, trainer: L.Trainer, taken: Sequence[Sequence[Counted]]) -> Spread:
         """One spread a layer, of all its parts here and in other processes."""
-        device, parts = trainer.strategy.root_device, _spreads(taken)
-        layers = [
-            part[0] if len(part) == 1 else Spread.stack(part).merged() if part else Spread.empty(0, device)
-            for part in parts
-        ]
+        layers = [[part for found in layer for part in _parts(found)] for layer in taken]
+        alone = trainer.world_size == 1 and all(len(parts) == 1 for parts in layers)
+        moments = [part for parts in layers for part in parts if isinstance(part, Moments)]
+        if alone and len(moments) == len(layers):
+            return Spread.of_lengths(moments)
+        here = _stacked(layers, moments, trainer.strategy.root_device)
         if trainer.world_size == 1:
-            return Spread.stack(layers)
-        width = self._agreed(trainer, max(layer.mean.shape[-1] for layer in layers))
-        gathered = trainer.strategy.all_gather(Spread.stack(layers, width).pack())
-        everywhere = Spread.unpack(gathered, len(layers))
+            return here
+        width = self._agreed(trainer, here.mean.shape[-1])
+        gathered = trainer.strategy.all_gather(here.widened(width).pack())
+        everywhere = Spread.unpack(gathered, len(taken))
         return everywhere.abreast() if is_shared(trainer) else everywhere.merged()
 
     def _agreed(self, trainer: L.Trainer, width: int) -> int:
@@ -87,14 +89,21 @@ def loss_scale(trainer: L.Trainer, like: Tensor) -> Tensor:
     return one if scaler is None else scaler.scale(one)
 
 
-def _spreads(taken: Sequence[Sequence[Counted]]) -> list[list[Spread]]:
-    """The spreads of what was taken of each layer; those of moments are made for all layers at once."""
-    moments = [found for layer in taken for part in layer if not isinstance(part, Spread) for found in part]
+def _stacked(layers: Sequence[Sequence[Spread | Moments]], moments: Sequence[Moments], device: torch.device) -> Spread:
+    """The spread of each layer, of all its parts, stacked; those of moments are made for all layers at once."""
     made = iter(Spread.of_moments(moments).unbind() if moments else ())
-    return [
-        [spread for part in layer for spread in ((part,) if isinstance(part, Spread) else islice(made, len(part)))]
-        for layer in taken
-    ]
+    spreads = [[part if isinstance(part, Spread) else next(made) for part in parts] for parts in layers]
+    return Spread.stack([_merged(parts, device) for parts in spreads])
+
+
+def _parts(found: Counted) -> Sequence[Spread | Moments]:
+    return (found,) if isinstance(found, Spread) else found
+
+
+def _merged(parts: Sequence[Spread], device: torch.device) -> Spread:
+    if not parts:
+        return Spread.empty(0, device)
+    return parts[0] if len(parts) == 1 else Spread.stack(parts).merged()
 
 
 def _rows(x: Tensor) -> Float[Tensor, "rows channels"]:

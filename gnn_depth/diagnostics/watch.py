@@ -137,7 +137,7 @@ class InputGradients(Inputs):
     """
 
     def __init__(self, modules: Sequence[nn.Module], take: Callable[[Tensor], Any]) -> None:
-        self._on_tensors: list[RemovableHandle] = []
+        self._on_leaves: list[RemovableHandle] = []
         super().__init__(modules, take)
 
     def clear(self) -> None:
@@ -145,23 +145,25 @@ class InputGradients(Inputs):
         self.without: list[list[torch.Size]] = [[] for _ in range(self._count)]
 
     def detach(self) -> None:
-        """Take all hooks off, those on tensors too: parameters that are inputs stay when the pass has ended."""
+        """Take all hooks off, those on parameters that are inputs too, which stay when the pass has ended."""
         super().detach()
-        for handle in self._on_tensors:
+        for handle in self._on_leaves:
             handle.remove()
-        self._on_tensors = []
+        self._on_leaves = []
 
     def _look(self, place: int, x: Any) -> None:
         if isinstance(x, Tensor) and x.requires_grad:
             self.seen[place] = True
             self.without[place].append(x.shape)
-            self._on_tensors.append(x.register_hook(partial(self._leave, place)))  # type: ignore[no-untyped-call]
+            handle = x.register_hook(partial(self._leave, place))  # type: ignore[no-untyped-call]
+            if x.is_leaf:  # others go with what the pass leaves
+                self._on_leaves.append(handle)
 
     def _leave(self, place: int, gradient: Tensor) -> None:
         without, shape = self.without[place], gradient.shape
         if shape in without:
             without.remove(shape)
-        self.taken[place].append(self._take(gradient.detach()))
+        self.taken[place].append(self._take(gradient.detach() if gradient.requires_grad else gradient))
 
 
 class InputStates(Inputs):

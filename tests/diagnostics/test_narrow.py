@@ -1,4 +1,5 @@
 import math
+from array import array
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def exact(rows):
 def test_rows_that_differ_have_the_mean_and_the_centred_squares_of_float64(size, offset, count):
     rows = (torch.randn(count, max(64, FEWEST // count)) + offset) * size
     (counted,) = moments(rows)
-    mean, centred = torch.tensor(counted.mean, dtype=torch.float64), count * sum(counted.variance)
+    mean, centred = torch.tensor(counted.mean, dtype=torch.float64), count * counted.variance
     expected_mean, expected = exact(rows)
     assert counted.rows == count
     assert centred == pytest.approx(expected.item(), rel=3e-6)
@@ -66,7 +67,14 @@ def test_rows_that_differ_have_the_mean_and_the_centred_squares_of_float64(size,
 def test_few_rows_with_nearly_all_of_the_size_leave_five_digits():
     rows = torch.randn(4096, 64).pow(3) * torch.rand(4096, 1).pow(8)
     (counted,) = moments(rows)
-    assert 4096 * sum(counted.variance) == pytest.approx(exact(rows)[1].item(), rel=1e-5)
+    assert 4096 * counted.variance == pytest.approx(exact(rows)[1].item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("apart", [0.99, 0.51, 0.49, 0.1, 1e-3])
+def test_whatever_share_the_mean_has_mu_keeps_its_digits(apart):
+    rows = torch.randn(2708, 64) + ((1 - apart) / apart) ** 0.5
+    (counted,) = moments(rows)
+    assert (2708 * counted.variance) ** 0.5 == pytest.approx(exact(rows)[1].item() ** 0.5, rel=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +104,13 @@ def test_many_rows_are_counted_in_parts_that_make_up_the_whole():
     assert whole.centred.item() == pytest.approx(centred.item(), rel=3e-6)
 
 
+def test_lengths_are_enough_for_mu_and_the_norm_of_what_is_not_merged():
+    counted = [*moments(torch.randn(300, 64) + 1), *moments(torch.randn(400, 80))]
+    whole, short = Spread.of_moments(counted), Spread.of_lengths(counted)
+    assert torch.equal(short.centred, whole.centred)
+    assert torch.allclose(short.square, whole.square, rtol=1e-12)
+
+
 def test_one_part_in_which_float32_spoils_something_leaves_all_of_them_to_float64():
     rows = torch.randn(2 * MOST_ROWS, 16)
     rows[MOST_ROWS:] = 5.0
@@ -120,4 +135,4 @@ def test_large_matrices_of_float32_only_are_counted_so(rows):
 
 def test_no_tensor_is_kept_that_would_lie_between_those_of_the_next_layers():
     (counted,) = moments(torch.randn(300, 64))
-    assert all(type(number) is float for number in (*counted.mean, *counted.variance))
+    assert [type(value) for value in counted] == [int, array, float, float]

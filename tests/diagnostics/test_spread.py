@@ -150,9 +150,7 @@ def test_one_layer_that_is_not_finite_leaves_the_others_alone():
 def test_processes_that_exchange_one_flat_tensor_have_the_spread_of_each_layer_over_all_rows():
     widths, rows = [3, 5, 5, 2], [7, 0, 1]
     matrices = [[torch.randn(count, width) * 10**layer for count in rows] for layer, width in enumerate(widths)]
-    packed = [
-        Spread.stack([Spread.of(layer[process]) for layer in matrices], channels=5).pack() for process in range(3)
-    ]
+    packed = [Spread.stack([Spread.of(layer[process]) for layer in matrices]).widened(5).pack() for process in range(3)]
     assert all(flat.shape == (4 * 8,) for flat in packed)
     merged = Spread.unpack(torch.stack(packed), 4).merged()
     for number, layer in enumerate(matrices):
