@@ -44,7 +44,7 @@ class Moments(NamedTuple):
     Attributes:
         rows: Their number.
         mean: Of each column.
-        length: Of the mean.
+        length: Of the mean, the root of the sum of its squares.
         variance: The mean of the squares of what differs from the mean of its column, of all columns together.
     """
 

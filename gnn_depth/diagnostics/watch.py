@@ -155,15 +155,17 @@ class InputGradients(Inputs):
         if isinstance(x, Tensor) and x.requires_grad:
             self.seen[place] = True
             self.without[place].append(x.shape)
-            handle = x.register_hook(partial(self._leave, place))  # type: ignore[no-untyped-call]
-            if x.is_leaf:  # others go with what the pass leaves
+            # What is forgotten has other lists than what comes: a graph that is kept beyond its step adds to the old.
+            leave = partial(self._leave, self.without[place], self.taken[place])
+            handle = x.register_hook(leave)  # type: ignore[no-untyped-call]
+            if x.is_leaf:  # other tensors take theirs with them
                 self._on_leaves.append(handle)
 
-    def _leave(self, place: int, gradient: Tensor) -> None:
-        without, shape = self.without[place], gradient.shape
+    def _leave(self, without: list[torch.Size], taken: list[Any], gradient: Tensor) -> None:
+        shape = gradient.shape
         if shape in without:
             without.remove(shape)
-        self.taken[place].append(self._take(gradient.detach() if gradient.requires_grad else gradient))
+        taken.append(self._take(gradient.detach() if gradient.requires_grad else gradient))
 
 
 class InputStates(Inputs):

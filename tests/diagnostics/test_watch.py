@@ -101,3 +101,34 @@ def test_nothing_is_taken_after_the_hooks_are_off():
     assert len(seen.taken[0]) == 2
     assert not layer._forward_pre_hooks
     assert not x._backward_hooks
+
+
+def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():
+    layers = [nn.Linear(2, 2), nn.Linear(2, 2)]
+    gradients = InputGradients(layers, torch.clone)
+
+    def loss():
+        gradients.clear()
+        gradients.attach()
+        total = layers[1](layers[0](torch.ones(3, 2, requires_grad=True))).sum()
+        gradients.end_forward()
+        return total
+
+    kept = loss()
+    kept.backward(retain_graph=True)
+    assert [len(taken) for taken in gradients.taken] == [1, 1]
+    gradients.detach()
+    later = loss()
+    (kept + later).backward()
+    assert [len(taken) for taken in gradients.taken] == [1, 1]
+    assert gradients.without == [[], []]
+
+
+def test_parameters_that_are_inputs_lose_their_hooks():
+    layer, parameter = nn.Linear(2, 2), nn.Parameter(torch.ones(3, 2))
+    gradients = InputGradients([layer], torch.clone)
+    gradients.attach()
+    layer(parameter).sum().backward()
+    gradients.detach()
+    assert not parameter._backward_hooks
+    assert len(gradients.taken[0]) == 1
