@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.segments import targets
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 
@@ -14,7 +15,7 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor | SparseFeatures) -> Tensor:
         if isinstance(x, SparseFeatures):
             return x.linear(self.weight, self.bias)
-        return super().forward(x)
+        return linear(x, self.weight, self.bias)
 
     def of_targets(self, x: Tensor | SparseFeatures, graph: Graph) -> Float[Tensor, "targets outputs"]:
         """What it gives for the targets among the sources: all of them, but of a block."""

@@ -72,7 +72,8 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def _options() -> dict[str, Any]:
-    from gnn_depth.nn.recompute import Recompute  # imports the compiler
+    import gnn_depth.nn.lowering  # noqa: F401  (these import the compiler)
+    from gnn_depth.nn.recompute import Recompute
 
     return {
         # Random numbers as without compilation, so that a seed gives the same dropout masks.

@@ -2,6 +2,7 @@
 
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.heads import head_dots
+from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
 from gnn_depth.nn.functional.segments import (
     at_source,
@@ -25,6 +26,7 @@ __all__ = [
     "edge_dot",
     "graph_mean",
     "head_dots",
+    "linear",
     "segment_max",
     "segment_softmax",
     "segment_sum",

@@ -8,7 +8,7 @@ from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.base import Inputs, Layer
-from gnn_depth.nn.functional import aggregate, targets
+from gnn_depth.nn.functional import aggregate, linear, targets
 from gnn_depth.registry import register
 
 
@@ -51,7 +51,8 @@ class GGNN(Layer):
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
         missing = self.out_channels - self.in_channels
-        messages = x @ (self.weight[: self.in_channels] if missing else self.weight)
+        weight = self.weight[: self.in_channels] if missing else self.weight
+        messages = linear(x, weight.t())
         received = aggregate(messages.new_ones(graph.num_edges, 1), messages[:, None], graph)[:, 0]
         state = targets(x, graph)
         return self.gru(received, F.pad(state, (0, missing)) if missing else state)

@@ -15,6 +15,7 @@ from gnn_depth.nn.functional import (
     at_target,
     dropout,
     head_dots,
+    linear,
     segment_softmax,
     targets,
 )
@@ -86,7 +87,7 @@ class OmegaGAT(AttentionLayer):
         h = self.lin(x).view(shape)
         # W (omega x): narrower than to propagate x itself, and the same.
         weight = self.lin.weight * self.omega
-        moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else F.linear(x, weight)).view(shape)
+        moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)).view(shape)
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)

@@ -3,6 +3,8 @@
 Compiling takes seconds where nothing is on disk yet, so one function calls several of them.
 """
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -13,6 +15,8 @@ from gnn_depth.nn.functional import (
     dropout,
     edge_additive,
     edge_dot,
+    linear,
+    onednn,
     segment_max,
     segment_softmax,
 )
@@ -101,6 +105,28 @@ def test_maxima_tied_ones_too():
     values = randn(graph.num_edges, 2)
     values[graph.ptr[0] : graph.ptr[1]] = 1.5
     assert_same(spread, (values, randn(graph.num_nodes, 2)))
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+@pytest.mark.parametrize("cpp_wrapper", [True, False])
+def test_linear_maps_by_onednn(monkeypatch, cpp_wrapper):
+    from torch._inductor.utils import run_and_get_code
+
+    import gnn_depth.nn.lowering  # noqa: F401
+
+    monkeypatch.setattr(onednn, "FASTER", True)
+
+    def maps(x, weight, bias, linear=linear):
+        return linear(linear(x.relu(), weight, bias).tanh(), weight.t()) + x
+
+    fast_maps = torch.compile(maps, dynamic=False, fullgraph=True, options={"cpp_wrapper": cpp_wrapper})
+    given = torch.randn(400, 96), torch.randn(192, 96), torch.randn(192)
+    expected = passes(partial(maps, linear=torch.nn.functional.linear), given)
+    fast, code = run_and_get_code(passes, fast_maps, given)
+    call = "aoti_torch_cpu__linear_pointwise(" if cpp_wrapper else "mkldnn._linear_pointwise.default("
+    assert [text.count(call) for text in code] == [2, 4]  # forward, and backward for both factors of each
+    assert distance(fast[0], expected[0]) <= 1e-6
+    assert distance(fast[1], expected[1]) <= 1e-6
 
 
 def test_dropout_draws_the_same_masks_to_the_last_bit():

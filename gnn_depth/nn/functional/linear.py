@@ -1,0 +1,60 @@
+"""A linear map of the rows of a matrix."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from gnn_depth.nn.functional import onednn
+
+
+def linear(
+    x: Float[Tensor, "*nodes inputs"],
+    weight: Float[Tensor, "outputs inputs"],
+    bias: Float[Tensor, "outputs"] | None = None,
+) -> Float[Tensor, "*nodes outputs"]:
+    r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster of two libraries."""
+    by_onednn = _is_plain(x) and _is_plain(weight) and onednn.pays(x, weight) and not _is_transformed()
+    return product(x, weight, bias) if by_onednn else F.linear(x, weight, bias)
+
+
+def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+    r"""The product :math:`A B^\top` of two matrices, plus a row, differentiable to any order."""
+    return _Product.apply(left, right, row)  # type: ignore[no-untyped-call]
+
+
+class _Product(Function):
+    @staticmethod
+    def forward(left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
+        by_onednn = left.dtype == torch.float32 and onednn.pays(left, right)
+        return onednn.product(left, right, row) if by_onednn else F.linear(left, right, row)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        left, right = ctx.saved_tensors
+        grad_left = product(grad, right.t()) if ctx.needs_input_grad[0] else None
+        grad_right = product(grad.t(), left.t()) if ctx.needs_input_grad[1] else None
+        return grad_left, grad_right, grad.sum(0) if ctx.needs_input_grad[2] else None
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether it is a matrix of float32 in memory of the CPU, and nothing that stands for one."""
+    is_matrix = type(x) in (Tensor, nn.Parameter) and x.dim() == 2 and x.layout == torch.strided
+    return is_matrix and x.device.type == "cpu" and x.dtype == torch.float32
+
+
+def _is_transformed() -> bool:
+    """Whether torch makes something else of the operation: narrower numbers, a forward-mode derivative, a batch."""
+    if torch.is_autocast_enabled("cpu"):
+        return True
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0

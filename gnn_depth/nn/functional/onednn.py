@@ -1,0 +1,74 @@
+"""Matrix products by oneDNN, on processors where torch's own take longer.
+
+Torch takes MKL, which gives processors that are not Intel's its kernels for AVX2, whatever else they know; oneDNN asks
+the processor what it knows. On an AMD EPYC of the fifth generation it needs half of the time. Torch has no switch for
+that which would leave the precision alone.
+"""
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LINES = Path("/proc/cpuinfo")
+#: oneDNN divides the numbers of a product between threads, not their sums, and reads columns slowly: few numbers, or
+#: long sums, are left to MKL.
+FEWEST, LONGEST = 2**14, 2**13
+#: For every new shape of its factors oneDNN writes code, in the time of a product of so many multiplications.
+NEW_SHAPE = 2**26
+
+
+def is_faster() -> bool:
+    """Whether products of float32 by oneDNN are faster than torch's own on this machine, as far as its maker tells."""
+    has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return has_both and torch.backends.cpu.get_cpu_capability().startswith("AVX512") and _maker() != "GenuineIntel"
+
+
+def _maker() -> str:
+    """As processors name it, or Intel's name where there is none to be found."""
+    lines = LINES.read_text().splitlines() if LINES.is_file() else [f"vendor_id: {platform.processor()}"]
+    names = [line.split()[-1] for line in lines if line.startswith("vendor_id")]
+    return names[0] if names else "GenuineIntel"
+
+
+#: Found once: a run that is resumed takes the same way.
+FASTER = is_faster()
+
+
+def pays(left: Tensor, right: Tensor) -> bool:
+    """Whether oneDNN is faster for :math:`A B^\\top`; in compiled code, where shapes never change, more often."""
+    (rows, inner), columns = left.shape, right.shape[0]
+    fits = rows * columns >= FEWEST and 0 < inner <= LONGEST
+    return FASTER and fits and (torch.compiler.is_compiling() or rows * inner * columns >= NEW_SHAPE)
+
+
+def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, row, "none", [], "")
+    return out
+
+
+# A name of its own: torch's compiler knows oneDNN's operator for weights that never change only.
+_LIBRARY: Any = torch.library.Library("gnn_depth", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY.define("product(Tensor left, Tensor right, Tensor? row=None) -> Tensor")
+_LIBRARY.impl("product", _product, "CPU")
+
+
+@torch.library.register_fake("gnn_depth::product", lib=_LIBRARY)  # type: ignore[untyped-decorator]
+def _shape(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+    return left.new_empty(left.shape[0], right.shape[0])
+
+
+def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+    r"""The product :math:`A B^\top`, plus a row, by oneDNN; it has no derivative.
+
+    Args:
+        left: Shape (rows, inner), float32, on a CPU.
+        right: Shape (columns, inner), as ``left``.
+        row: Shape (columns,), as ``left``.
+    """
+    if not torch.compiler.is_compiling():
+        return _product(left, right, row)
+    out: Tensor = torch.ops.gnn_depth.product(left, right, row)
+    return out

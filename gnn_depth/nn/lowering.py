@@ -1,0 +1,18 @@
+"""How compiled layers call oneDNN: directly from C++, on tensors as they lie. Importing it teaches the compiler."""
+
+import torch
+from torch._inductor.ir import FixedLayout, TensorBox
+from torch._inductor.lowering import register_lowering
+from torch._inductor.mkldnn_ir import LinearUnary
+
+
+@register_lowering(torch.ops.gnn_depth.product, type_promotion_kind=None)
+def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
+    """The call that torch's compiler makes for a linear map by oneDNN, of weights that may change."""
+    factors = [LinearUnary.realize_input(factor) for factor in (left, right)]
+    size = [factor.get_size()[0] for factor in factors]
+    layout = FixedLayout(torch.device("cpu"), factors[0].get_dtype(), size)
+    nothing_after = ("none", [-1], "")
+    if row is None:
+        return TensorBox.create(LinearUnary(layout, factors, [None, *nothing_after]))
+    return TensorBox.create(LinearUnary(layout, [*factors, LinearUnary.realize_input(row)], [*nothing_after]))

@@ -1,0 +1,146 @@
+"""Linear maps, by oneDNN or not."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.autograd import gradcheck, gradgradcheck
+
+from gnn_depth.nn.functional import linear, onednn
+from gnn_depth.nn.functional.linear import product
+
+AMD, INTEL = "processor : 0\nvendor_id\t: AuthenticAMD\nflags : avx512f\n", "vendor_id\t: GenuineIntel\n"
+needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+
+
+@pytest.fixture
+def by_onednn(monkeypatch):
+    """Every product goes to oneDNN; gives the number of those that did."""
+    calls = []
+    original = onednn._product
+    monkeypatch.setattr(onednn, "_product", lambda *factors: calls.append(1) or original(*factors))
+    monkeypatch.setattr(onednn, "FASTER", True)
+    for limit in ("FEWEST", "NEW_SHAPE"):
+        monkeypatch.setattr(onednn, limit, 1)
+    return calls
+
+
+def draw(nodes, inputs, outputs, dtype=torch.float32):
+    draws = torch.Generator().manual_seed(0)
+    shapes = (nodes, inputs), (outputs, inputs), (outputs,)
+    return [torch.randn(shape, generator=draws, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+def passes(function, *inputs):
+    out = function(*inputs)
+    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(out.dtype)
+    return out, *torch.autograd.grad(out, inputs, direction)
+
+
+def in_float64(function, *inputs):
+    return passes(function, *(given.detach().double().requires_grad_() for given in inputs))
+
+
+def test_products_agree_with_differences_twice():
+    given = draw(5, 3, 4, torch.float64)
+    assert gradcheck(product, given)
+    assert gradgradcheck(product, given)
+
+
+@needs_onednn
+@pytest.mark.parametrize(("nodes", "inputs", "outputs"), [(1, 1, 1), (7, 3, 5), (301, 64, 64), (33, 130, 257)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_onednn_gives_the_same_numbers_and_gradients_as_float64(by_onednn, nodes, inputs, outputs, bias):
+    given = draw(nodes, inputs, outputs)[: 3 if bias else 2]
+    ours, exact = passes(linear, *given), in_float64(F.linear, *given)
+    assert len(by_onednn) == 3  # forward, and for each factor backward
+    for got, wanted in zip(ours, exact, strict=True):
+        assert got.dtype == torch.float32
+        assert (got - wanted).norm() <= 1e-6 * wanted.norm()
+
+
+@needs_onednn
+def test_onednn_takes_tensors_as_they_lie(by_onednn):
+    x, weight, _ = draw(300, 64, 48)
+    for given in ((x[::2], weight), (x[:, :32], weight[:, 16:48]), (x.t()[:, :64], weight), (x[3:, :48], weight.t())):
+        torch.testing.assert_close(linear(*given), F.linear(*given), rtol=1e-5, atol=1e-4)
+    assert len(by_onednn) == 4
+
+
+@needs_onednn
+def test_second_derivatives_by_onednn_are_those_in_float64(by_onednn):
+    def slope(x, weight):
+        return torch.autograd.grad(linear(x, weight).pow(3).sum(), x, create_graph=True)[0]
+
+    x, weight, _ = draw(40, 16, 24)
+    ours, exact = passes(slope, x, weight), in_float64(slope, x, weight)
+    assert by_onednn
+    for got, wanted in zip(ours, exact, strict=True):
+        assert (got - wanted).norm() <= 1e-5 * wanted.norm()
+
+
+@needs_onednn
+def test_a_factor_that_needs_no_gradient_costs_none(by_onednn):
+    x, weight, _ = draw(40, 16, 24)
+    linear(x.detach(), weight).sum().backward()
+    assert len(by_onednn) == 2
+    assert x.grad is None
+
+
+def test_what_onednn_does_not_do_is_done_by_torch(by_onednn):
+    x, weight, bias = draw(40, 16, 24)
+    wide = [given.double() for given in (x, weight, bias)]
+    assert torch.equal(linear(*wide), F.linear(*wide))
+    assert torch.equal(linear(x.view(4, 10, 16), weight, bias), F.linear(x.view(4, 10, 16), weight, bias))
+    assert linear(x[:, :0], weight[:, :0]).eq(0).all()
+    assert linear(x[:0], weight).shape == (0, 24)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(x, weight).dtype == torch.bfloat16
+    _, moved = torch.func.jvp(lambda x: linear(x, weight), (x,), (x,))
+    torch.testing.assert_close(moved, F.linear(x, weight))
+    stacked = torch.func.vmap(lambda one: linear(x, one))(torch.stack([weight, weight]))
+    assert stacked.shape == (2, 40, 24)
+    with torch.autograd.forward_ad.dual_level():
+        out = linear(torch.autograd.forward_ad.make_dual(x, x), weight)
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(out).tangent, F.linear(x, weight))
+    assert not by_onednn
+
+
+def test_small_long_and_new_products_are_left_to_torch(monkeypatch):
+    def pays(rows, inner, columns):
+        return onednn.pays(torch.empty(rows, inner, device="meta"), torch.empty(columns, inner, device="meta"))
+
+    monkeypatch.setattr(onednn, "FASTER", True)
+    assert pays(2708, 512, 512)
+    assert not pays(2708, 64, 64)  # uncompiled, where the next one may be of another shape
+    assert not pays(64, 2**20, 64)  # the gradient of a weight
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert pays(2708, 64, 64)
+    assert not pays(64, 2708, 64)
+    assert not pays(64, 64, 64)
+    assert not pays(512, 20000, 512)
+    monkeypatch.setattr(onednn, "FASTER", False)
+    assert not pays(2708, 512, 512)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "named", "capability", "faster"),
+    [
+        (AMD, "", "AVX512", True),
+        (AMD, "", "AVX2", False),
+        (INTEL, "", "AVX512", False),
+        ("processor : 0\n", "", "AVX512", False),
+        (None, "AMD64 Family 26 Model 2 Stepping 1, AuthenticAMD", "AVX512", True),
+        (None, "Intel64 Family 6 Model 143 Stepping 8, GenuineIntel", "AVX512", False),
+    ],
+)
+def test_which_is_faster_is_told_by_the_maker(tmp_path, monkeypatch, cpuinfo, named, capability, faster):
+    if cpuinfo is not None:
+        (tmp_path / "cpuinfo").write_text(cpuinfo)
+    monkeypatch.setattr(onednn, "LINES", tmp_path / "cpuinfo")
+    monkeypatch.setattr("platform.processor", lambda: named)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    for library in (torch.backends.mkl, torch.backends.mkldnn):
+        monkeypatch.setattr(library, "is_available", lambda: True)
+    assert onednn.is_faster() == faster
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
+    assert not onednn.is_faster()
