@@ -26,7 +26,8 @@ class Recompute(CustomGraphPass):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
     def uuid(self) -> str:
-        return "gnn_depth.Recompute.1"
+        # Part of the name under which compiled code is kept: a change here or in lowering.py wants another number.
+        return "gnn_depth.Recompute.2"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:

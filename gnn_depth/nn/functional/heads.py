@@ -1,9 +1,10 @@
 """Dot products of every head of the nodes with vectors of that head."""
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+
+from gnn_depth.nn.functional.linear import linear
 
 # A sum over fewer numbers than a vector register holds is computed number by number.
 NARROW = 16
@@ -23,4 +24,4 @@ def head_dots(
         return tuple((x * a).sum(-1) for a in vectors)
     diagonal = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
     blocks = torch.cat([(diagonal * a).flatten(1) for a in vectors])
-    return torch.split(F.linear(x.flatten(1), blocks), heads, 1)
+    return torch.split(linear(x.flatten(1), blocks), heads, 1)

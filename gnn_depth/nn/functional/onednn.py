@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 LINES = Path("/proc/cpuinfo")
-#: oneDNN divides the numbers of a product between threads, not their sums, and reads columns slowly: few numbers, or
-#: long sums, are left to MKL.
-FEWEST, LONGEST = 2**14, 2**13
-#: For every new shape of its factors oneDNN writes code, in the time of a product of so many multiplications.
-NEW_SHAPE = 2**26
+#: oneDNN writes code for every new shape of its factors. From so many multiplications on that is paid for by the first
+#: product, so that mini-batches, all of other sizes, lose nothing.
+NEW_SHAPE = 16_000_000
+#: It wants a transposed first factor put in order, which takes torch too long for a product of fewer numbers.
+FEWEST = 2**14
 
 
 def is_faster() -> bool:
@@ -38,14 +38,14 @@ FASTER = is_faster()
 
 
 def pays(left: Tensor, right: Tensor) -> bool:
-    """Whether oneDNN is faster for :math:`A B^\\top`; in compiled code, where shapes never change, more often."""
+    """Whether oneDNN is faster for :math:`A B^\\top`: in compiled code, where shapes never change, always."""
     (rows, inner), columns = left.shape, right.shape[0]
-    fits = rows * columns >= FEWEST and 0 < inner <= LONGEST
-    return FASTER and fits and (torch.compiler.is_compiling() or rows * inner * columns >= NEW_SHAPE)
+    is_large = rows * columns >= FEWEST and rows * inner * columns >= NEW_SHAPE
+    return FASTER and left.numel() > 0 and (torch.compiler.is_compiling() or is_large)
 
 
 def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, row, "none", [], "")
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(left.contiguous(), right, row, "none", [], "")
     return out
 
 
