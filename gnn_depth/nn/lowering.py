@@ -9,7 +9,7 @@ from torch._inductor.mkldnn_ir import LinearUnary
 @register_lowering(torch.ops.gnn_depth.product, type_promotion_kind=None)
 def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
     """The call that torch's compiler makes for a linear map by oneDNN, of weights that may change."""
-    # oneDNN would put a transposed factor in order itself, in five times as long as compiled code takes for it.
+    # oneDNN would put a transposed factor in order itself, in three to eight times as long as compiled code.
     factors = [LinearUnary.require_contiguous(LinearUnary.realize_input(left)), LinearUnary.realize_input(right)]
     size = [factor.get_size()[0] for factor in factors]
     layout = FixedLayout(torch.device("cpu"), factors[0].get_dtype(), size)

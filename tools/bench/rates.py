@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
-from torch import Tensor
 
+from gnn_depth.nn.functional import onednn
 from tools.bench.timing import TRIES, Patience, watch
 
 MEGABYTE = 2**20
@@ -51,7 +51,7 @@ class Rates:
         seconds = best_seconds(lambda: torch.mm(left, right, out=out), self.patience)
         if not torch.backends.mkldnn.is_available():
             return seconds
-        return min(seconds, best_seconds(lambda: _onednn(left, right), self.patience))
+        return min(seconds, best_seconds(lambda: onednn.product(left, right.t()), self.patience))
 
     def copy(self, footprint: int) -> float:
         """Bytes read and written a second by a copy whose source and target are so large together.
@@ -64,10 +64,6 @@ class Rates:
     @cache  # noqa: B019
     def _copies(self) -> dict[int, float]:
         return {size: size / best_seconds(_copying(size), self.patience) for size in LADDER}
-
-
-def _onednn(left: Tensor, right: Tensor) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(left, right.t(), None, "none", [], "")
 
 
 def _copying(size: int) -> Callable[[], object]:

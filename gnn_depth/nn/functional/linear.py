@@ -17,7 +17,8 @@ def linear(
     bias: Float[Tensor, "outputs"] | None = None,
 ) -> Float[Tensor, "*nodes outputs"]:
     r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster of two libraries."""
-    by_onednn = _is_plain(x) and _is_plain(weight) and onednn.pays(x, weight) and not _is_transformed()
+    known = onednn.FASTER and _is_plain(x) and _is_plain(weight)
+    by_onednn = known and onednn.pays(x, weight) and not _is_transformed()
     return product(x, weight, bias) if by_onednn else F.linear(x, weight, bias)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LINES = Path("/proc/cpuinfo")
+CPU_INFO = Path("/proc/cpuinfo")
 #: oneDNN writes code for every new shape of its factors. From so many multiplications on that is paid for by the first
 #: product, so that mini-batches, all of other sizes, lose nothing.
 NEW_SHAPE = 16_000_000
@@ -28,9 +28,10 @@ def is_faster() -> bool:
 
 def _maker() -> str:
     """As processors name it, or Intel's name where there is none to be found."""
-    lines = LINES.read_text().splitlines() if LINES.is_file() else [f"vendor_id: {platform.processor()}"]
-    names = [line.split()[-1] for line in lines if line.startswith("vendor_id")]
-    return names[0] if names else "GenuineIntel"
+    if not CPU_INFO.is_file():
+        return platform.processor().split(" ")[-1] or "GenuineIntel"
+    with CPU_INFO.open() as lines:  # no further than to the first: it lists every core, and asks each
+        return next((line.split()[-1] for line in lines if line.startswith("vendor_id")), "GenuineIntel")
 
 
 #: Found once: a run that is resumed takes the same way.
@@ -38,10 +39,16 @@ FASTER = is_faster()
 
 
 def pays(left: Tensor, right: Tensor) -> bool:
-    """Whether oneDNN is faster for :math:`A B^\\top`: in compiled code, where shapes never change, always."""
+    r"""Whether :math:`A B^\top` is large enough for oneDNN: in compiled code, where shapes never change, always.
+
+    Args:
+        left: Shape (rows, inner).
+        right: Shape (columns, inner).
+    """
     (rows, inner), columns = left.shape, right.shape[0]
-    is_large = rows * columns >= FEWEST and rows * inner * columns >= NEW_SHAPE
-    return FASTER and left.numel() > 0 and (torch.compiler.is_compiling() or is_large)
+    if torch.compiler.is_compiling():
+        return left.numel() > 0
+    return rows * columns >= FEWEST and rows * inner * columns >= NEW_SHAPE
 
 
 def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
