@@ -1,7 +1,7 @@
 """How compiled layers call oneDNN: directly from C++. Importing it teaches the compiler."""
 
 import torch
-from torch._inductor.ir import FixedLayout, TensorBox
+from torch._inductor.ir import FixedLayout, IRNode, TensorBox
 from torch._inductor.lowering import register_lowering
 from torch._inductor.mkldnn_ir import LinearUnary
 
@@ -10,10 +10,19 @@ from torch._inductor.mkldnn_ir import LinearUnary
 def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
     """The call that torch's compiler makes for a linear map by oneDNN, of weights that may change."""
     # oneDNN would put a transposed factor in order itself, in three to eight times as long as compiled code.
-    factors = [LinearUnary.require_contiguous(LinearUnary.realize_input(left)), LinearUnary.realize_input(right)]
+    factors = [LinearUnary.require_contiguous(LinearUnary.realize_input(left)), _dense(right)]
     size = [factor.get_size()[0] for factor in factors]
     layout = FixedLayout(torch.device("cpu"), factors[0].get_dtype(), size)
     nothing_after = ("none", [-1], "")
     if row is None:
         return TensorBox.create(LinearUnary(layout, factors, [None, *nothing_after]))
-    return TensorBox.create(LinearUnary(layout, [*factors, LinearUnary.realize_input(row)], [*nothing_after]))
+    factors.append(LinearUnary.require_contiguous(LinearUnary.realize_input(row)))
+    return TensorBox.create(LinearUnary(layout, factors, [*nothing_after]))
+
+
+def _dense(factor: TensorBox) -> IRNode:
+    """The factor as it lies, or transposed, or a copy where it is a part of a wider matrix: as in its eager product."""
+    realized = LinearUnary.realize_input(factor)
+    rows, columns = realized.get_size()
+    as_it_lies = tuple(realized.get_stride()) in ((columns, 1), (1, rows))
+    return realized if as_it_lies else LinearUnary.require_contiguous(realized)

@@ -27,7 +27,7 @@ class Recompute(CustomGraphPass):
 
     def uuid(self) -> str:
         # Part of the name under which compiled code is kept: a change here or in lowering.py wants another number.
-        return "gnn_depth.Recompute.2"
+        return "gnn_depth.Recompute.3"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:

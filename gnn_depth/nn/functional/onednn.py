@@ -52,6 +52,9 @@ def pays(left: Tensor, right: Tensor) -> bool:
 
 
 def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+    # Columns of a wider matrix take it a thousand times as long; of a row it reads what lies behind its first entry.
+    right = right if right.is_contiguous() or right.t().is_contiguous() else right.contiguous()
+    row = row if row is None else row.contiguous()
     out: Tensor = torch.ops.mkldnn._linear_pointwise(left.contiguous(), right, row, "none", [], "")
     return out
 

@@ -102,8 +102,8 @@ class _Softmax(Function):
     @staticmethod
     def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
         shift_NH = torch.segment_reduce(scores_EH.contiguous(), "max", offsets=graph.ptr)
-        weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp()
-        return weights_EH / segment_sum(weights_EH, graph).index_select(0, graph.target)
+        weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
+        return weights_EH.div_(segment_sum(weights_EH, graph).index_select(0, graph.target))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -126,7 +126,7 @@ def _share_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Te
 def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
     r""":math:`\alpha (d - \sum \alpha d)`: the Jacobian of a softmax is symmetric, so this is both of its products."""
     weighted_EH = alpha_EH * direction_EH
-    return weighted_EH - alpha_EH * at_target(segment_sum(weighted_EH, graph), graph)
+    return torch.addcmul(weighted_EH, alpha_EH, at_target(segment_sum(weighted_EH, graph), graph), value=-1)
 
 
 def _max_jvp(ctx: Any, values_t: Tensor, _: None) -> Tensor:

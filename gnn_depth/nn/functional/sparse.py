@@ -26,7 +26,9 @@ class _SpMM(Function):
         heads, channels = x_NHC.shape[1:]
         ptr, neighbour, order = graph.rows(heads).csr(transposed)
         weights = weights_EH.flatten() if order is None else weights_EH.flatten().index_select(0, order)
-        return bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights).view(-1, heads, channels)
+        sums = bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights)
+        # No view, so that autograd may add another gradient in place.
+        return torch.ops.aten._unsafe_view(sums, [len(sums) // heads, heads, channels])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -59,7 +61,8 @@ class _SDDMM(Function):
         query, key = query_NHC.flatten(0, 1).to(wide).contiguous(), key_NHC.flatten(0, 1).to(wide).contiguous()
         rows = graph.rows(query_NHC.shape[1])
         pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape)
-        products = torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0).values().to(dtype)
+        # Into the pattern itself: a new one would be a copy of its structure too, a third of the time.
+        products = torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern).values().to(dtype)
         products = products if rows.inverse is None else products.index_select(0, rows.inverse)
         return products.view(-1, query_NHC.shape[1])
 

@@ -129,6 +129,36 @@ def test_linear_maps_by_onednn(monkeypatch, cpp_wrapper):
     assert distance(fast[1], expected[1]) <= 1e-6
 
 
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+def test_onednn_gets_whole_matrices_only(monkeypatch):
+    from torch._inductor.utils import fresh_cache
+
+    import gnn_depth.nn.lowering  # noqa: F401
+
+    monkeypatch.setattr(onednn, "FASTER", True)
+    calls, called = [], torch.ops.mkldnn._linear_pointwise
+
+    def call(left, right, row, *after):
+        dense = right.stride() in ((right.shape[1], 1), (1, right.shape[0]))
+        calls.append(left.is_contiguous() and dense and (row is None or row.is_contiguous()))
+        return original(left, right, row, *after)
+
+    def of_parts(x, weight, bias, linear=linear):
+        return linear(x[:, :64], weight[:, 16:80], bias[::2])
+
+    fast_parts = torch.compile(of_parts, dynamic=False, fullgraph=True)
+    given = torch.randn(300, 96), torch.randn(48, 96), torch.randn(96)
+    expected = passes(partial(of_parts, linear=torch.nn.functional.linear), given)
+    with fresh_cache():  # code that another lowering gave is not found
+        passes(fast_parts, given)
+    original = called.default
+    monkeypatch.setattr(called, "default", call)
+    fast = passes(fast_parts, given)
+    assert calls == [True] * 3
+    assert distance(fast[0], expected[0]) <= 1e-6
+    assert distance(fast[1], expected[1]) <= 1e-6
+
+
 def test_dropout_draws_the_same_masks_to_the_last_bit():
     def drop(flat, matrix, cube, wide):
         return [dropout(x, p) for x, p in ((flat, 0.1), (matrix, 0.5), (cube, 0.6), (wide, 0.3))]

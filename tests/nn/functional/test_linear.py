@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnn_depth.nn.functional import linear, onednn
 from gnn_depth.nn.functional.linear import product
@@ -60,10 +61,35 @@ def test_onednn_gives_the_same_numbers_and_gradients_as_float64(by_onednn, nodes
 
 @needs_onednn
 def test_onednn_takes_tensors_as_they_lie(by_onednn):
-    x, weight, _ = draw(300, 64, 48)
+    x, weight, bias = draw(300, 64, 48)
     for given in ((x[::2], weight), (x[:, :32], weight[:, 16:48]), (x.t()[:, :64], weight), (x[3:, :48], weight.t())):
         torch.testing.assert_close(linear(*given), F.linear(*given), rtol=1e-5, atol=1e-4)
-    assert len(by_onednn) == 4
+    for row in (bias.repeat_interleave(2)[::2], bias[:1].expand(48), bias.flip(0)):
+        torch.testing.assert_close(linear(x, weight, row), F.linear(x, weight, row), rtol=1e-5, atol=1e-4)
+    assert len(by_onednn) == 7
+
+
+class Strides(TorchDispatchMode):
+    """Collects how the second factors of oneDNN's products lie."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.mkldnn._linear_pointwise.default:
+            self.found.append((tuple(args[1].shape), args[1].stride()))
+        return function(*args, **(kwargs or {}))
+
+
+@needs_onednn
+def test_onednn_gets_no_part_of_a_wider_matrix(by_onednn):
+    x, weight, _ = draw(300, 64, 48)
+    with Strides() as strides:  # of a part it asks its slowest code
+        for given in ((x[:, :32], weight[:, 16:48]), (x[:, ::2], weight[:, ::2]), (x, weight[::2])):
+            linear(*given).sum().backward()
+    assert len(strides.found) == 9
+    assert all(stride in ((shape[1], 1), (1, shape[0])) for shape, stride in strides.found)
 
 
 @needs_onednn
