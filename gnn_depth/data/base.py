@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import lightning as L
 import numpy as np
@@ -63,6 +63,18 @@ class NodeBatch:
         return self._moved[device]
 
 
+class Repeated(NamedTuple):
+    """What all full batches of a loader have in common, whatever their features are.
+
+    Attributes:
+        graph: Their edges, the same object each time.
+        read: How many of the first nodes are read.
+    """
+
+    graph: Graph
+    read: int
+
+
 class FullBatch:
     """A loader of one batch, the whole graph. A DataLoader would add workers, collation and a sampler to no end.
 
@@ -75,6 +87,11 @@ class FullBatch:
 
     def __init__(self, batch: NodeBatch) -> None:
         self.batch = batch
+
+    @property
+    def repeated(self) -> Repeated:
+        """Its graph."""
+        return Repeated(self.batch.graph, len(self.batch.y))
 
     def __iter__(self) -> Iterator[NodeBatch]:
         yield self.batch

@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.data.base import NodeBatch, Repeated
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.epochs import EpochLoader, check_divided
+from gnn_depth.graph import Graph
 
 MakeBatch = Callable[[Tensor], NodeBatch]
 
@@ -105,13 +106,26 @@ class Shuffled(EpochLoader):
         batch_size: Examples of a batch, of all processes together.
         make: Makes a batch of examples.
         done: How many batches of its epoch a training has behind it that is resumed in the middle of one.
+        graph_of: The graph of a batch of so many examples.
     """
 
     def __init__(
-        self, shuffle: Shuffle, share: Share, batch_size: int, make: MakeBatch, done: Callable[[], int]
+        self,
+        shuffle: Shuffle,
+        share: Share,
+        batch_size: int,
+        make: MakeBatch,
+        done: Callable[[], int],
+        graph_of: Callable[[int], Graph],
     ) -> None:
         super().__init__(shuffle, make, done)
-        self._shuffle, self._share, self._batch_size = shuffle, share, batch_size
+        self._shuffle, self._share, self._batch_size, self._graph_of = shuffle, share, batch_size, graph_of
+
+    @property
+    def repeated(self) -> Repeated:
+        """The graph of all batches of an epoch but the last, which may be smaller."""
+        examples = min(self._batch_size, len(self._shuffle)) // self._share.processes
+        return Repeated(self._graph_of(examples), examples)
 
     def parts(self) -> Sequence[Tensor]:
         return self._share.of_training(self._shuffle.order(), self._batch_size)

@@ -75,7 +75,8 @@ class TreeNeighborsMatch(GraphDataModule):
         shuffle = Shuffle(self.examples.train, self.passes, self.seed)
         share, done = self._share(), partial(batches_done, self.trainer)
         share.check(len(shuffle), self.batch_size)
-        return Shuffled(shuffle, share, self.batch_size, partial(self.batches.batch, stage="train"), done)
+        make = partial(self.batches.batch, stage="train")
+        return Shuffled(shuffle, share, self.batch_size, make, done, self.batches.graph)
 
     def val_dataloader(self) -> InOrder:
         return self._held_out("val", self._share())

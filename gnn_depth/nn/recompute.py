@@ -21,13 +21,14 @@ class Recompute(CustomGraphPass):
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
         for node in graph.nodes:
-            needed_there = node not in in_backward and not in_backward.isdisjoint(node.users)
-            if needed_there and (_is_boolean(node) or _is_gathered(node)):
+            # Whether it is needed there is not known yet: the partition makes one node of equal ones, and the first of
+            # them, of the forward pass, stays.
+            if node not in in_backward and (_is_boolean(node) or _is_gathered(node)):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
     def uuid(self) -> str:
         # Part of the name under which compiled code is kept: a change here or in lowering.py wants another number.
-        return "gnn_depth.Recompute.3"
+        return "gnn_depth.Recompute.4"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:

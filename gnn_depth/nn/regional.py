@@ -25,15 +25,16 @@ class Compiled:
 
     Args:
         function: What is compiled.
+        only: The graph that it is compiled for; all by default.
 
     Attributes:
         failed: Why it runs as it is: no C++ compiler, code that cannot be compiled.
         graphs: The graphs that have computed what the function reads of them.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], only: Graph | None = None) -> None:
         _keep_on_disk()
-        self.function = function
+        self.function, self.only = function, only
         self.failed: str | None = None
         self.graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
         compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
@@ -58,10 +59,10 @@ class Compiled:
         return self._compiled(*args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
-        return Compiled(self.function)
+        return Compiled(self.function, self.only)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self.function,)
+        return Compiled, (self.function, self.only)
 
 
 def has_hooks(module: nn.Module) -> bool:

@@ -149,8 +149,8 @@ class DeepGNN(Conserving, nn.Module):
         if self.training and self._normed_weights is not None:
             self._normed_weights.follow()
         thinned = self.graph_dropout(graph) if self.training else graph
-        graphs = self._graphs(thinned, num_outputs)
-        run = self._block_for(graphs) if thinned is graph else block  # to compile for a graph takes many passes
+        graphs = self.graphs(thinned, num_outputs)
+        run = self._block_for(graph, graphs) if thinned is graph else block  # to compile for a graph takes many passes
         update: Any = self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources])
         rounds = Rounds(self._rounds(graphs), run, self.dropout, self.norm_after_skip, self.jump != "last")
         out = self._through(rounds, update)
@@ -169,7 +169,7 @@ class DeepGNN(Conserving, nn.Module):
             for p, (layer, state, graph) in enumerate(parts)
         ]
 
-    def _graphs(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
+    def graphs(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
         """The edges that each layer needs, so that the first nodes get what they get on the whole graph."""
         graphs = [graph] * len(self.layers)
         if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible or not self._takes_blocks():
@@ -189,18 +189,23 @@ class DeepGNN(Conserving, nn.Module):
         """The skip connection after a layer; the last one has none where there is no decoder."""
         return self.skips[position] if position < len(self.skips) else None  # type: ignore[return-value]
 
-    def compile_layers(self) -> None:
+    def compile_layers(self, only: Graph | None = None) -> None:
         """Compile the rounds of message passing: once for all of equal shape, at the next pass.
 
         Takes some 25 s on two cores where nothing is on disk yet. Rounds run uncompiled where they cannot be compiled
         (one warning says why), and in any pass during which a module of theirs has hooks.
+
+        Args:
+            only: Compile for training on this graph, and run as they are all passes on others, or in evaluation.
         """
-        self._compiled = Compiled(block)
+        self._compiled = Compiled(block, only)
         # Listed once: to walk the modules takes four times as long as to look at them, in every pass.
         self._in_rounds = [*self.layers.modules(), *self.norms.modules(), *self.skips.modules(), *self.states]
 
-    def _block_for(self, graphs: list[Graph]) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    def _block_for(self, graph: Graph, graphs: list[Graph]) -> Callable[..., tuple[Tensor, Tensor | None]]:
         if self._compiled is None or self._compiled.failed or any(map(has_hooks, self._in_rounds)):
+            return block
+        if self._compiled.only is not None and not (self.training and graph is self._compiled.only):
             return block
         if any(graph not in self._compiled.graphs for graph in dict.fromkeys(graphs)):
             self._derive(graphs)

@@ -21,7 +21,7 @@ def as_they_are(chosen):
 
 
 def shuffled(examples, share=Share(0, 1), batch_size=8, passes=1, seed=0, epoch=0):  # noqa: B008
-    loader = Shuffled(Shuffle(examples, passes, seed), share, batch_size, as_they_are, done=int)
+    loader = Shuffled(Shuffle(examples, passes, seed), share, batch_size, as_they_are, done=int, graph_of=int)
     loader.sampler.set_epoch(epoch)
     return loader
 
@@ -39,6 +39,16 @@ def test_every_example_is_given_once_in_each_pass(numbers, passes):
     assert all(len(batch) == batch_size for batch in batches[:-1])
     for start in range(0, len(given_out), len(examples)):
         assert len(set(given_out[start : start + len(examples)])) == len(examples)
+
+
+@given(sizes, st.integers(1, 3))
+def test_the_size_that_repeats_is_that_of_every_batch_but_the_last(numbers, passes):
+    processes, batch_size, more = numbers
+    examples = torch.arange(processes + more)
+    for rank in range(processes):
+        loader = shuffled(examples, Share(rank, processes), processes * batch_size, passes)
+        first, *_ = loader
+        assert loader.repeated == (len(first), len(first))  # here a graph is the number of its examples
 
 
 @given(sizes, st.integers(1, 3))

@@ -229,6 +229,28 @@ def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(graph, inside, t
     assert (twin._compiled.failed is None) is inside
 
 
+def test_only_training_on_the_graph_that_was_named_is_compiled(graph):
+    stack = STACKS["gcn"](6, 3, num_layers=3, hidden_channels=4)
+    stack.compile_layers(only=graph)
+    equal, calls = Graph(graph.edge_index, 9), []
+    stack._compiled._compiled = lambda *args: calls.append(1) or stack._compiled.function(*args)
+    for given, training, rounds in ((graph, True, 3), (graph, False, 0), (equal, True, 0)):
+        calls.clear()
+        stack.train(training)(X, given, 2)
+        assert len(calls) == rounds
+
+
+def test_no_booleans_are_kept_for_the_backward_pass(graph):
+    # To store and to read them takes compiled code longer than to compute them again.
+    stack = DeepGNN(6, 3, partial(GAT, heads=2), num_layers=3, hidden_channels=4)
+    stack.compile_layers()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.dtype) or x, lambda x: x):
+        stack(X, graph).sum().backward()
+    assert kept
+    assert torch.bool not in kept
+
+
 WITHOUT_A_COMPILER = """
 import logging, torch
 from gnn_depth.graph import Graph

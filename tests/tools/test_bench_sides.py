@@ -65,10 +65,10 @@ def test_of_trees_the_peer_reads_what_we_read(trees):
     torch.testing.assert_close(collated.y, trees.y)
 
 
-def test_trees_are_compiled_only_where_it_is_asked_for():
-    choices = ("auto", "on", "off")
-    assert [sides.compiles(TREES, choice) for choice in choices] == [False, True, False]
-    assert [sides.compiles(FAMILIES[0], choice) for choice in choices] == [True, True, False]
+def test_layers_are_compiled_as_in_a_training(data, trees):
+    assert sides.ours(FAMILIES[0], data).model._compiled.only is None
+    assert sides.ours(TREES, trees).model._compiled.only is trees.graph
+    assert sides.ours(TREES, trees, "off").model._compiled is None
 
 
 def test_a_step_changes_the_weights(data):

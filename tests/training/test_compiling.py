@@ -6,14 +6,17 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
+from gnn_depth.data.base import FullBatch
 from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training import NodeClassifier, compiling
 from gnn_depth.training.compiling import Size, decide, steps_of
 
-CORA = Size(2708, 10_556)
+CORA = [Size(2708, 13_264)] * 30
 
 
 @pytest.fixture
@@ -41,12 +44,12 @@ def test_on_and_off_are_obeyed_whatever_it_costs(stack):
 def test_a_layer_without_attention_has_less_to_gain():
     gcn = DeepGNN(8, 3, GCN, num_layers=30, hidden_channels=64)
     gat = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64)
-    assert decide("auto", gat, CORA, 1000).compiled
-    assert not decide("auto", gcn, CORA, 1000).compiled
+    assert decide("auto", gat, CORA, 2000).compiled
+    assert not decide("auto", gcn, CORA, 2000).compiled
 
 
 def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
-    dense, few = Size(2277, 40_000), Size(2277, 100)
+    dense, few = [Size(2277, 40_000)] * 2, [Size(2277, 100)] * 2
     gat, gatv2 = (DeepGNN(8, 3, layer, num_layers=2, hidden_channels=64) for layer in (GAT, GATv2))
     assert decide("auto", gatv2, dense, 4000).compiled
     assert not decide("auto", gatv2, few, 4000).compiled
@@ -81,6 +84,40 @@ def test_a_training_ends_with_whatever_ends_first(epochs, batches, steps, expect
 
 def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
     assert not decide("auto", stack, None, steps=10**9).compiled
+
+
+def trainer_of(loader, steps):
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    return SimpleNamespace(
+        train_dataloader=loader, max_epochs=-1, max_steps=steps, num_training_batches=1, strategy=strategy
+    )
+
+
+def test_batches_of_trees_are_compiled_for_since_they_have_one_graph():
+    trees = TreeNeighborsMatch(4, batch_size=32)
+    trees.prepare_data()
+    loader = trees.train_dataloader()
+    stack = DeepGNN(trees.num_features, 16, partial(GAT, heads=4), num_layers=5, encoder="embedding")
+    compiling.compile_layers("auto", stack, trainer_of(loader, steps=10**7))
+    assert stack._compiled.only is next(iter(loader)).graph is loader.repeated.graph
+    assert loader.repeated.read == 32
+
+
+def test_every_round_of_a_tree_is_compiled_by_itself(stack):
+    shrinking = [Size(2708 - layer, 13_264 - layer) for layer in range(30)]
+    steps = 3000
+    assert decide("auto", stack, CORA, steps).compiled
+    decision = decide("auto", stack, shrinking, steps)
+    assert not decision.compiled
+    assert "compiling takes 240 s" in decision.reason
+    assert decide("auto", stack, shrinking, 10 * steps).compiled
+
+
+def test_one_graph_alone_is_compiled_for_in_evaluation_too(stack):
+    sizes = {"num_nodes": 200, "num_edges": 300, "num_train_per_class": 2, "num_val": 20, "num_test": 20}
+    batch = SyntheticCitation(num_features=8, **sizes).batch
+    compiling.compile_layers("on", stack, trainer_of(FullBatch(batch), steps=1))
+    assert stack._compiled.only is None
 
 
 def test_graphs_that_are_thinned_anew_in_every_step_are_not_compiled_for():

@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
     parser.add_argument("--malloc", choices=[*MALLOCS, "both"], help="by default: both on Squirrel, else default")
     parser.add_argument("--no-memory", action="store_true", help="times only")
-    parser.add_argument("--compile", choices=["auto", "on", "off"], default="auto", help="compiled layers on our side")
+    parser.add_argument("--compile", choices=["on", "off"], default="on", help="compiled layers on our side")
     parser.add_argument(
         "--data",
         default=os.environ.get("GNN_DEPTH_DATA"),

@@ -35,11 +35,6 @@ class Case:
     width: int = WIDTH
 
     @property
-    def compiled(self) -> bool:
-        """Whether training compiles the layers by default: not for batches, each of which may be another graph."""
-        return self.family != "trees"
-
-    @property
     def mallocs(self) -> tuple[str, ...]:
         """The settings worth measuring: both where a target says that the allocator decides much."""
         return MALLOCS if len(self.ratio) > 1 else MALLOCS[:1]

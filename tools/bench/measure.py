@@ -49,7 +49,7 @@ def peak_of_side(case: Case, data: graphs.Data, compiling: sides.Compile, side: 
     if side == "peer":
         data.peers()  # what it reads is data, and not counted
         return asdict(memory.peak_of(partial(sides.peer, case, data)))
-    if sides.compiles(case, compiling):
+    if compiling != "off":
         import_module("torch._inductor.compile_fx")
     return asdict(memory.peak_of(partial(sides.ours, case, data, compiling)))
 
@@ -80,7 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("what", choices=["time", "ours", "peer"], help="time, or the memory of a side")
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--data")
-    parser.add_argument("--compile", default="auto", choices=["auto", "on", "off"])
+    parser.add_argument("--compile", default="on", choices=["on", "off"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--budget", type=float, default=30.0)
     parser.add_argument("--tuned", action="store_true", help="fail unless the tuned malloc is at work")

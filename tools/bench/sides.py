@@ -19,7 +19,7 @@ from tools.bench import peers
 from tools.bench.cases import Case
 from tools.bench.graphs import Data
 
-Compile = Literal["auto", "on", "off"]
+Compile = Literal["on", "off"]
 # So small that the weights stay where both sides began: one side takes more steps than the other, and numbers that
 # vanish or grow on the way would be timed too.
 LEARNING_RATE = 1e-6
@@ -67,18 +67,13 @@ class Side:
         return scores
 
 
-def ours(case: Case, data: Data, compiling: Compile = "auto") -> Side:
+def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
     """The case in this package, with the optimizer its training uses on CPU."""
     model = DeepGNN(data.features, data.classes, **_parts(case))
-    if compiles(case, compiling):
-        model.compile_layers()
+    if compiling != "off":
+        model.compile_layers(data.graph if data.trees else None)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
     return Side(model, data.ours, optimizer, data.train, data.y[data.train])
-
-
-def compiles(case: Case, compiling: Compile) -> bool:
-    """Whether our side is to be compiled."""
-    return compiling == "on" or (compiling == "auto" and case.compiled)
 
 
 def peer(case: Case, data: Data) -> Side:
