@@ -10,7 +10,6 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 
 from gnn_depth.data.base import FullBatch, Repeated
-from gnn_depth.graph import Graph
 from gnn_depth.nn.base import AttentionLayer, Layer
 from gnn_depth.nn.graph_dropouts import GraphDropout
 from gnn_depth.nn.scores import AdditiveScore
@@ -30,7 +29,9 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     """Compile the layers of a training that is about to start, if it was asked for or is worth it, and say which."""
     loader = trainer.train_dataloader
     repeated: Repeated | None = getattr(loader, "repeated", None)
-    sizes = None if repeated is None else [Size.of(graph) for graph in stack.graphs(*repeated)]
+    sizes = (
+        None if repeated is None else [Size(graph.num_sources, graph.num_edges) for graph in stack.graphs(*repeated)]
+    )
     decision = decide(choice, stack, sizes, steps_of(trainer))
     if decision.compiled:
         # Where there are other graphs beside the one that repeats, they are too few for the time that it takes.
@@ -57,11 +58,6 @@ class Size(NamedTuple):
 
     nodes: int
     edges: int
-
-    @classmethod
-    def of(cls, graph: Graph) -> "Size":
-        """That of a graph, or of a block of one."""
-        return cls(graph.num_sources, graph.num_edges)
 
 
 class Decision(NamedTuple):

@@ -14,7 +14,7 @@ from tools.bench.table import render, summary
 
 INTERRUPTED = 130  # as shells say it
 MEASURE = "tools.bench.measure"
-BUDGET = {"short": 15.0, "long": 90.0}  # seconds of samples a case
+BUDGET = {"short": 10.0, "long": 90.0}  # seconds of samples a case
 
 
 def main() -> int:

@@ -67,7 +67,6 @@ SHORT = (
     "gcn-64-chameleon",
     "gt-lip-20-h8",
     "gat-trees-5",
-    "gat-trees-6",
 )
 
 
