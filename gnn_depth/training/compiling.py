@@ -29,12 +29,9 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     """Compile the layers of a training that is about to start, if it was asked for or is worth it, and say which."""
     loader = trainer.train_dataloader
     repeated: Repeated | None = getattr(loader, "repeated", None)
-    sizes = (
-        None if repeated is None else [Size(graph.num_sources, graph.num_edges) for graph in stack.graphs(*repeated)]
-    )
-    decision = decide(choice, stack, sizes, steps_of(trainer))
+    decision = decide(choice, stack, repeated and _sizes(stack, repeated), steps_of(trainer))
     if decision.compiled:
-        # Where there are other graphs beside the one that repeats, they are too few for the time that it takes.
+        # Of other graphs beside the one that repeats there are too few steps for the time that it takes.
         only = None if repeated is None or isinstance(loader, FullBatch) else repeated.graph
         stack.compile_layers(only and only.to(trainer.strategy.root_device))
     rank_zero_info(f"layers run {'compiled' if decision.compiled else 'uncompiled'}: {decision.reason}")
@@ -58,6 +55,10 @@ class Size(NamedTuple):
 
     nodes: int
     edges: int
+
+
+def _sizes(stack: DeepGNN, repeated: Repeated) -> list[Size]:
+    return [Size(graph.num_sources, graph.num_edges) for graph in stack.graphs(*repeated)]
 
 
 class Decision(NamedTuple):
