@@ -44,8 +44,8 @@ def test_on_and_off_are_obeyed_whatever_it_costs(stack):
 def test_a_layer_without_attention_has_less_to_gain():
     gcn = DeepGNN(8, 3, GCN, num_layers=30, hidden_channels=64)
     gat = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64)
-    assert decide("auto", gat, CORA, 2000).compiled
-    assert not decide("auto", gcn, CORA, 2000).compiled
+    assert decide("auto", gat, CORA, 3000).compiled
+    assert not decide("auto", gcn, CORA, 3000).compiled
 
 
 def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
