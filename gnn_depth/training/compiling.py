@@ -20,7 +20,7 @@ Compile: TypeAlias = Literal["auto", "on", "off"] | bool
 
 #: Seconds to compile a stack with an empty cache, for training and evaluation; 26 measured for GAT with LipschitzNorm.
 COST = 30.0
-#: The same of one round, for training, where no two rounds are alike; 8 measured for GAT on trees.
+#: The same for each size of graph, where layers have several, and for training; 8 measured for GAT on trees.
 COST_OF_ROUND = 8.0
 COMPILERS = ("g++", "clang++", "cl")
 
@@ -92,7 +92,7 @@ def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[Size] | None, steps:
         return Decision(False, f"there is no C++ compiler here ({', '.join(COMPILERS)})")
     layers = zip(stack.layers, sizes, strict=True)
     saved = sum(_saved(layer, size) for layer, size in layers if isinstance(layer, Layer)) * steps
-    cost = COST if len(set(sizes)) == 1 else COST_OF_ROUND * len(sizes)
+    cost = max(COST, COST_OF_ROUND * len(set(sizes)))
     if steps < 0 or saved > cost:
         amount = "much" if steps < 0 else f"about {saved:.0f} s"
         return Decision(True, f"saves {amount} for {cost:.0f} s of compiling, less when run again")
@@ -107,7 +107,7 @@ def steps_of(trainer: L.Trainer) -> int:
 
 
 def _saved(layer: Layer, size: Size) -> float:
-    """Seconds that compilation saves in one step of a layer at least, measured on two cores, 400 to 60,000 nodes."""
+    """Seconds that compilation saves in a step of a layer, rather less, measured on two cores, 400 to 60,000 nodes."""
     numbers = size.nodes * layer.width
     if not isinstance(layer, AttentionLayer):
         return 1e-9 * numbers

@@ -49,7 +49,7 @@ def peak_of_side(case: Case, data: graphs.Data, compiling: sides.Compile, side: 
     if side == "peer":
         data.peers()  # what it reads is data, and not counted
         return asdict(memory.peak_of(partial(sides.peer, case, data)))
-    if compiling != "off":
+    if compiling == "on":
         import_module("torch._inductor.compile_fx")
     return asdict(memory.peak_of(partial(sides.ours, case, data, compiling)))
 

@@ -70,7 +70,7 @@ class Side:
 def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
     """The case in this package, with the optimizer its training uses on CPU."""
     model = DeepGNN(data.features, data.classes, **_parts(case))
-    if compiling != "off":
+    if compiling == "on":
         model.compile_layers(data.graph if data.trees else None)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
     return Side(model, data.ours, optimizer, data.train, data.y[data.train])
