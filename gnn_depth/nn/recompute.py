@@ -1,34 +1,50 @@
 """What compiled layers compute again in the backward pass instead of keeping."""
 
+from collections.abc import Iterator
+
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+from gnn_depth.nn.masks import keep_as_bytes
+
 GATHERS = (torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default)
+PRODUCTS = (torch.ops.gnn_depth.product.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+VIEWS = (
+    torch.ops.aten.permute.default,
+    torch.ops.aten.select.int,
+    torch.ops.aten.slice.Tensor,
+    torch.ops.aten.squeeze.dim,
+    torch.ops.aten.unsqueeze.default,
+    torch.ops.aten.view.default,
+)
 
 
 class Recompute(CustomGraphPass):
-    """Keep no booleans and no gathered values between the passes.
+    """Keep no booleans, no gathered values, and no factors that follow from what is kept anyway.
 
-    A boolean is the smallest thing to keep, so the partition between forward and backward chooses the masks of
-    activations and maxima. On CPUs they are stored and read some sixty times slower than floats (173,000 of them:
-    0.9 and 0.3 ms).
     What is gathered from nodes to edges is larger than what it was gathered from, and a permutation of something that
-    is kept already doubles it.
+    is kept already doubles it. The gradient of a weight reads what the weight was multiplied with: after an activation
+    and dropout, which need the state before them too, that would be a second tensor of the state's size.
     """
 
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
+        keep_as_bytes(graph, in_backward)
         for node in graph.nodes:
             # Whether it is needed there is not known yet: the partition makes one node of equal ones, and the first of
             # them, of the forward pass, stays.
-            if node not in in_backward and (_is_boolean(node) or _is_gathered(node)):
+            if node not in in_backward and _is_gathered(node):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+        for factor in _factors(in_backward):
+            if all(_is_read(source, factor, in_backward) for source in _sources(factor)):
+                factor.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
     def uuid(self) -> str:
-        # Part of the name under which compiled code is kept: a change here or in lowering.py wants another number.
-        return "gnn_depth.Recompute.4"
+        # Part of the name under which compiled code is kept: a change here, in masks.py or in lowering.py wants
+        # another number.
+        return "gnn_depth.Recompute.6"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:
@@ -44,6 +60,51 @@ def _is_gathered(node: Node) -> bool:
     return node.target in GATHERS and node.meta["val"].dim() < 3
 
 
-def _is_boolean(node: Node) -> bool:
+def _factors(in_backward: set[Node]) -> Iterator[Node]:
+    """What matrix products of the backward pass read of the forward pass, if it was computed element by element."""
+    for product in in_backward:
+        for factor in product.all_input_nodes if product.target in PRODUCTS else ():
+            while factor.target in VIEWS and factor not in in_backward:
+                factor = factor.all_input_nodes[0]
+            if factor not in in_backward and _is_elementwise(factor) and not _is_returned(factor):
+                yield factor
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What a value is computed from element by element, and has its size: not the seeds of dropout, or a bias."""
+    seen, open_nodes = {node}, [node]
+    while open_nodes:
+        for given in open_nodes.pop().all_input_nodes:
+            if given in seen:
+                continue
+            seen.add(given)
+            if _is_elementwise(given) or given.target in VIEWS:
+                open_nodes.append(given)
+            elif _size(given) >= _size(node):
+                yield given
+
+
+def _is_read(source: Node, factor: Node, in_backward: set[Node]) -> bool:
+    """Whether the backward pass reads a value, or what follows from it element by element, without the factor."""
+    seen, open_nodes = {source, factor}, [source]
+    while open_nodes:
+        for user in open_nodes.pop().users:
+            if user in in_backward:
+                return True
+            if user not in seen and (_is_elementwise(user) or user.target in VIEWS):
+                seen.add(user)
+                open_nodes.append(user)
+    return False
+
+
+def _size(node: Node) -> int:
     value = node.meta.get("val")
-    return node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype == torch.bool
+    return value.numel() if isinstance(value, torch.Tensor) else 0
+
+
+def _is_elementwise(node: Node) -> bool:
+    return torch.Tag.pointwise in getattr(node.target, "tags", ())
+
+
+def _is_returned(node: Node) -> bool:
+    return any(user.op == "output" for user in node.users)

@@ -240,15 +240,46 @@ def test_only_training_on_the_graph_that_was_named_is_compiled(graph):
         assert len(calls) == rounds
 
 
+def kept(stack, graph):
+    """What a training step keeps between its passes, each tensor once."""
+    found = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: found.setdefault(x.data_ptr(), x), lambda x: x):
+        stack(X, graph).sum().backward()
+    return list(found.values())
+
+
+def kept_by_a_round(graph, **parts):
+    """Floats and bytes of the size of a state that each further round keeps."""
+    counts = []
+    for num_layers in (4, 5):
+        stack = DeepGNN(6, 3, num_layers=num_layers, hidden_channels=4, **parts)
+        stack.compile_layers()
+        found = [x.dtype for x in kept(stack, graph) if x.numel() == 9 * 4]
+        assert stack._compiled.failed is None
+        counts.append([found.count(torch.float32), found.count(torch.uint8)])
+    return [more - fewer for fewer, more in zip(*counts)]
+
+
 def test_no_booleans_are_kept_for_the_backward_pass(graph):
     # To store and to read them takes compiled code longer than to compute them again.
     stack = DeepGNN(6, 3, partial(GAT, heads=2), num_layers=3, hidden_channels=4)
     stack.compile_layers()
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.dtype) or x, lambda x: x):
-        stack(X, graph).sum().backward()
-    assert kept
-    assert torch.bool not in kept
+    dtypes = {x.dtype for x in kept(stack, graph)}
+    assert torch.float32 in dtypes
+    assert torch.bool not in dtypes
+
+
+def test_a_round_of_a_residual_gcn_keeps_its_state_and_of_its_relu_a_byte(graph):
+    assert kept_by_a_round(graph, layer=GCN, skip=Residual) == [1, 1]
+
+
+def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again(graph):
+    # The second float is the layer's own linear map, which the gradients of the attention read.
+    assert kept_by_a_round(graph, layer=GAT, activation="elu", dropout=0.5) == [2, 0]
+
+
+def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_its_weights_meet(graph):
+    assert kept_by_a_round(graph, layer=GCN) == [1, 0]
 
 
 WITHOUT_A_COMPILER = """
