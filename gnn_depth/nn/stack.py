@@ -21,6 +21,7 @@ from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.functional import SparseFeatures, sparse_features
 from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
 from gnn_depth.nn.jumping import Jump, jumped
+from gnn_depth.nn.needed import graphs_of
 from gnn_depth.nn.placement import Placed
 from gnn_depth.nn.regional import Compiled, has_hooks
 from gnn_depth.nn.reversible import check_reversible, group_width, run_reversible
@@ -149,7 +150,7 @@ class DeepGNN(Conserving, nn.Module):
         if self.training and self._normed_weights is not None:
             self._normed_weights.follow()
         thinned = self.graph_dropout(graph) if self.training else graph
-        graphs = self.graphs(thinned, num_outputs)
+        graphs = graphs_of(self, thinned, num_outputs)
         run = self._block_for(graph, graphs) if thinned is graph else block  # to compile for a graph takes many passes
         update: Any = self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources])
         rounds = Rounds(self._rounds(graphs), run, self.dropout, self.norm_after_skip, self.jump != "last")
@@ -168,22 +169,6 @@ class DeepGNN(Conserving, nn.Module):
             Round(layer, self.norms[p] if self._skip(p) else None, self._activation(p), self._skip(p), state, graph)
             for p, (layer, state, graph) in enumerate(parts)
         ]
-
-    def graphs(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
-        """The edges that each layer needs, so that the first nodes get what they get on the whole graph."""
-        graphs = [graph] * len(self.layers)
-        if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible or not self._takes_blocks():
-            return graphs
-        needed = num_outputs
-        for position in reversed(range(len(graphs))):
-            graphs[position] = graph.prefix(needed)
-            needed = graphs[position].num_sources
-        return graphs
-
-    def _takes_blocks(self) -> bool:
-        norms = [norm for layer in self.layers for norm in getattr(layer, "score_norms", ())]
-        norms += [norm for of_layer in self.norms for norm in of_layer]  # type: ignore[attr-defined]
-        return all(layer.takes_blocks for layer in self.layers) and all(norm.nodewise for norm in norms)
 
     def _skip(self, position: int) -> Skip | None:
         """The skip connection after a layer; the last one has none where there is no decoder."""

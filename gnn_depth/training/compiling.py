@@ -12,6 +12,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from gnn_depth.data.base import FullBatch, Repeated
 from gnn_depth.nn.base import AttentionLayer, Layer
 from gnn_depth.nn.graph_dropouts import GraphDropout
+from gnn_depth.nn.needed import graphs_of
 from gnn_depth.nn.scores import AdditiveScore
 from gnn_depth.nn.stack import DeepGNN
 
@@ -58,7 +59,7 @@ class Size(NamedTuple):
 
 
 def _sizes(stack: DeepGNN, repeated: Repeated) -> list[Size]:
-    return [Size(graph.num_sources, graph.num_edges) for graph in stack.graphs(*repeated)]
+    return [Size(graph.num_sources, graph.num_edges) for graph in graphs_of(stack, *repeated)]
 
 
 class Decision(NamedTuple):
