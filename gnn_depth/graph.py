@@ -153,9 +153,9 @@ class Graph:
         shape = (self.num_nodes, self.num_sources)
         return self._once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
 
-    def padded(self, transposed: bool = False) -> PaddedRows:
-        """The neighbour lists, of targets or of sources, in slices of equal length; see :class:`PaddedRows`."""
-        return self._once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
+    def padded(self, transposed: bool = False) -> tuple[PaddedRows, ...]:
+        """The neighbour lists, of targets or of sources, in slices of equal length, part by part of the nodes."""
+        return self._once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)).parts())
 
     @property
     def edge_ids(self) -> Tensor:

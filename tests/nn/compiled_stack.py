@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from functools import partial
+from uuid import uuid4
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.base import FeatureNorm, ScoreNorm
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm, SpectralNorm
+from gnn_depth.nn.recompute import Recompute
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 
@@ -126,6 +128,23 @@ def test_a_pass_during_which_a_module_has_a_hook_calls_it_and_runs_uncompiled(gr
         assert distance([twin(X, graph)], [expected]) <= 1e-5
     assert seen == [1]
     assert_ran_compiled(twin)
+
+
+def test_what_was_traced_once_is_found_on_disk_until_what_is_done_to_it_changes(graph, monkeypatch):
+    stack, twin = two_of("gatv2", layers=2)
+    expected = step(stack, X, graph)
+    found = {}
+    for uuid in (Recompute().uuid(), Recompute().uuid(), str(uuid4())):
+        monkeypatch.setattr(Recompute, "uuid", lambda self, uuid=uuid: uuid)
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        for wanted, got in zip(expected, step(copy.deepcopy(twin), X, graph)):
+            assert distance(got, wanted) <= 1e-5
+        found[uuid] = dict(torch._dynamo.utils.counters["aot_autograd"])
+    kept, changed = found.values()
+    assert kept["autograd_cache_hit"] == kept["total"] > 0
+    assert "autograd_cache_hit" not in changed
+    assert "autograd_cache_bypass" not in kept | changed
 
 
 def test_copies_pickles_and_saved_states_of_a_compiled_stack_are_the_stack(graph):

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
+from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
@@ -91,11 +92,17 @@ def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transpo
 def _slopes_in_slices(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
-    padded = graph.padded(transposed)
-    grad_VKH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])[padded.edge]
-    pairs_VKHC = x_NHC[padded.node][:, None] + other[padded.neighbour]
+    # The last one is what slices are padded with.
+    grads_EH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])
+    parts = [_sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed)]
+    return torch.cat(parts).view_as(x_NHC)
+
+
+def _sums_of(rows: PaddedRows, grads_EH: Tensor, x_NHC: Tensor, other: Tensor, slope: float) -> Tensor:
+    grad_VKH = grads_EH[rows.edge]
+    pairs_VKHC = x_NHC[rows.node][:, None] + other[rows.neighbour]
     slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH[..., None], slope * grad_VKH[..., None]).sum(1)
-    return bag_sum(slopes_VHC.flatten(1), padded.index, padded.ptr).view_as(x_NHC)
+    return bag_sum(slopes_VHC.flatten(1), rows.index, rows.ptr)
 
 
 def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:

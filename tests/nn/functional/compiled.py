@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 
+from gnn_depth import csr
 from gnn_depth.nn.functional import (
     aggregate,
     at_source,
@@ -65,9 +66,18 @@ def test_attention_by_dot_products(kind):
     assert_same(attend, (on_nodes(graph, 3), on_sources(graph, 3), on_sources(graph, 3)))
 
 
+@pytest.fixture(params=[1, 3])
+def parts(request, monkeypatch):
+    """How many parts the neighbour lists of a graph come in, at most."""
+    monkeypatch.setattr(csr, "MOST_PARTS", request.param)
+    monkeypatch.setattr(csr, "SMALLEST_PART", 1)
+    return request.param
+
+
 @pytest.mark.parametrize("kind", ["directed", "block"])
-def test_attention_by_additive_scores_of_two_tensors(kind):
+def test_attention_by_additive_scores_of_two_tensors(kind, parts):
     graph = structure(kind, 3)
+    assert all((len(graph.padded(transposed)) > 1) == (parts > 1) for transposed in (False, True))
 
     def attend(x_dst, x_src, att):
         scores = edge_additive(dropout(x_dst, 0.4), x_src, att, graph)
@@ -76,8 +86,9 @@ def test_attention_by_additive_scores_of_two_tensors(kind):
     assert_same(attend, (on_nodes(graph, 3), on_sources(graph, 3), randn(3, 3)))
 
 
-def test_attention_by_additive_scores_of_one_tensor_on_a_graph_that_runs_both_ways():
+def test_attention_by_additive_scores_of_one_tensor_on_a_graph_that_runs_both_ways(parts):
     graph = structure("isolated_symmetric", 3)
+    assert (len(graph.padded()) > 1) == (parts > 1)
 
     def attend(x, att):
         return aggregate(segment_softmax(edge_additive(x, x, att, graph), graph), dropout(x, 0.6), graph)
