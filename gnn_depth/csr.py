@@ -102,6 +102,7 @@ class PaddedRows:
         edge: The edges, padded with the number of edges, shape (slices, width).
         ptr: The slices of node i are ``ptr[i]:ptr[i + 1]``; shape (nodes + 1,), int32 where the counts allow it.
         index: 0, 1, ..., slices - 1, of the type of ``ptr``.
+        borders: Nodes that begin a part, and the last one's end, each with its first slice.
     """
 
     node: Tensor
@@ -109,29 +110,22 @@ class PaddedRows:
     edge: Tensor
     ptr: Tensor
     index: Tensor
+    borders: tuple[tuple[int, int], ...]
 
-    def parts(self) -> tuple["PaddedRows", ...]:
-        """The slices of some nodes, then those of the next ones, of which ``ptr`` and ``index`` begin with 0 again.
+    def parts(self) -> "list[PaddedRows]":
+        """The slices of some nodes, then those of the next ones, each part with pointers that begin with 0.
 
         What a loop computes of a part is read again before it has left the cache: with 400,000 edges and 64 channels
-        this takes 3 to 17% less time than one loop over all, and 24 MB less memory.
+        this takes 3 to 17% less time than one loop over all, and 23 MB less memory.
         """
-        count = min(MOST_PARTS, len(self.node) // SMALLEST_PART)
-        if count < 2:
-            return (self,)
-        even = torch.arange(1, count).to(self.ptr) * (len(self.node) // count)
-        borders = {0, *torch.searchsorted(self.ptr, even).tolist(), len(self.ptr) - 1}
-        return tuple(self._part(first, end) for first, end in pairwise(sorted(borders)))
+        return [self._part(*begin, *end) for begin, end in pairwise(self.borders)]
 
-    def _part(self, first: int, end: int) -> "PaddedRows":
-        """The slices of the nodes from one to before another."""
-        begin, stop = int(self.ptr[first]), int(self.ptr[end])
+    def _part(self, node: int, first: int, last_node: int, end: int) -> "PaddedRows":
+        whole = ((0, 0), (last_node - node, end - first))
+        ptr = self.ptr[node : last_node + 1] - first
+        inner = slice(first, end)
         return PaddedRows(
-            node=self.node[begin:stop],
-            neighbour=self.neighbour[begin:stop],
-            edge=self.edge[begin:stop],
-            ptr=self.ptr[first : end + 1] - begin,
-            index=self.index[: stop - begin],
+            self.node[inner], self.neighbour[inner], self.edge[inner], ptr, self.index[: end - first], whole
         )
 
 
@@ -158,4 +152,14 @@ def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int
         edge=edge.to(ptr.dtype).where(real, len(neighbour)),
         ptr=first_slice.to(ptr.dtype),
         index=index.to(ptr.dtype),
+        borders=_borders(first_slice),
     )
+
+
+def _borders(first_slice: Tensor) -> tuple[tuple[int, int], ...]:
+    """Nodes, with their first slices, between which there are about as many slices, and few enough."""
+    nodes, total = len(first_slice) - 1, int(first_slice[-1])
+    count = min(MOST_PARTS, max(1, total // SMALLEST_PART))
+    even = torch.arange(1, count, device=first_slice.device) * (total // count)
+    borders = sorted({0, *torch.searchsorted(first_slice, even).tolist(), nodes})
+    return tuple(zip(borders, first_slice[borders].tolist(), strict=True))

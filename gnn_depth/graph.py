@@ -153,9 +153,9 @@ class Graph:
         shape = (self.num_nodes, self.num_sources)
         return self._once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
 
-    def padded(self, transposed: bool = False) -> tuple[PaddedRows, ...]:
-        """The neighbour lists, of targets or of sources, in slices of equal length, part by part of the nodes."""
-        return self._once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)).parts())
+    def padded(self, transposed: bool = False) -> PaddedRows:
+        """The neighbour lists, of targets or of sources, in slices of equal length; see :class:`PaddedRows`."""
+        return self._once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
 
     @property
     def edge_ids(self) -> Tensor:
@@ -164,19 +164,22 @@ class Graph:
 
     @property
     def reverse(self) -> Tensor | None:
-        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge has one."""
+        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge has one.
+
+        Of the type of the pointers of :meth:`rows`.
+        """
         return self._once("reverse", self._reverse)
 
     def _reverse(self) -> Tensor | None:
         if self.num_sources != self.num_nodes:
             return None
-        order = self.rows(1).transposed_order.long()
+        order = self.rows(1).transposed_order
         mirrored = torch.equal(self.source[order], self.target) and torch.equal(self.target[order], self.source)
         return order if mirrored else None
 
     def derive(self) -> None:
         """Compute everything that compiled layers may ask for, of this graph and of those derived from it."""
-        _ = self.edge_ids, self.reverse, self.padded(), self.padded(transposed=True)
+        _ = self.edge_ids, self.padded(), None if self.reverse is not None else self.padded(transposed=True)
         _ = None if self.node_to_graph is None else self.graph_sizes
         for kept in list(self._derived.values()):
             if isinstance(kept, Graph):

@@ -12,7 +12,7 @@ from tests.test_graph import edge_lists
 @given(edge_lists(), st.booleans())
 def test_padded_rows_hold_every_edge_once_at_its_node(drawn, transposed):
     graph = Graph(*drawn)
-    (padded,) = graph.padded(transposed)
+    padded = graph.padded(transposed)
     here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
     found = []
     for node, neighbours, edges in zip(padded.node.tolist(), padded.neighbour.tolist(), padded.edge.tolist()):
@@ -28,7 +28,7 @@ def test_padded_rows_hold_every_edge_once_at_its_node(drawn, transposed):
 @given(edge_lists(), st.booleans())
 def test_the_slices_of_a_node_lie_together_and_pad_only_its_last_one(drawn, transposed):
     graph = Graph(*drawn)
-    (padded,) = graph.padded(transposed)
+    padded = graph.padded(transposed)
     assert padded.index.tolist() == list(range(len(padded.node)))
     assert len(padded.ptr) == graph.num_nodes + 1
     assert padded.ptr[-1] == len(padded.node)
@@ -53,11 +53,11 @@ def test_slices_of_another_width_hold_the_same_neighbours(drawn, width):
 @given(edge_lists(), st.integers(1, 5), st.integers(1, 4))
 def test_parts_are_the_slices_of_all_nodes_in_a_row(drawn, most, smallest):
     graph = Graph(*drawn)
-    padded = padded_rows(graph.ptr, graph.source, None, 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csr, "MOST_PARTS", most)
         patch.setattr(csr, "SMALLEST_PART", smallest)
-        parts = padded.parts()
+        padded = padded_rows(graph.ptr, graph.source, None, 2)
+    parts = padded.parts()
     assert 1 <= len(parts) <= most
     assert len(parts) == 1 or len(padded.node) >= 2 * smallest
     for name in ("node", "neighbour", "edge"):
@@ -88,7 +88,7 @@ def tensors_of(rows):
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_indices_are_int32_until_a_count_does_not_fit(graph, heads, monkeypatch):
-    narrow, (padded,) = graph.rows(heads), graph.padded()
+    narrow, padded = graph.rows(heads), graph.padded()
     assert {value.dtype for value in [*tensors_of(narrow).values(), *tensors_of(padded).values()]} == {torch.int32}
     assert graph.edge_ids.dtype == torch.int32
     for longest in (graph.num_edges * heads, graph.num_edges * heads - 1):
@@ -99,7 +99,7 @@ def test_indices_are_int32_until_a_count_does_not_fit(graph, heads, monkeypatch)
         assert {value.dtype for value in wide.values()} == {dtype}
         assert all(torch.equal(wide[name].long(), value.long()) for name, value in tensors_of(narrow).items())
         if heads == 1:
-            assert {value.dtype for value in (again.edge_ids, *tensors_of(*again.padded()).values())} == {dtype}
+            assert {value.dtype for value in (again.edge_ids, *tensors_of(again.padded()).values())} == {dtype}
 
 
 def test_int64_indices_give_the_same_sums(graph, monkeypatch):

@@ -115,7 +115,7 @@ def test_the_reverse_of_an_edge_swaps_its_ends_and_leads_back(drawn):
     reverse = graph.reverse
     assert torch.equal(graph.source[reverse], graph.target)
     assert torch.equal(graph.target[reverse], graph.source)
-    assert torch.equal(reverse[reverse], torch.arange(graph.num_edges))
+    assert torch.equal(reverse[reverse], graph.edge_ids)
 
 
 @given(edge_lists())
@@ -217,6 +217,9 @@ def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_
         _ = structure.edge_ids, structure.reverse, structure.padded(), structure.padded(transposed=True)
         assert structure._derived == derived
         assert {"edge_ids", "reverse", ("padded", False), ("padded", True)} <= derived.keys()
+    both_ways = Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
+    both_ways.derive()
+    assert ("padded", True) not in both_ways._derived  # the neighbours are the same
     several = Graph(graph.edge_index, 9, torch.arange(9) % 2)
     several.derive()
     assert "graph_sizes" in several._derived

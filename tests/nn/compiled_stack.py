@@ -13,11 +13,10 @@ import pytest
 import torch
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn import DeepGNN
+from gnn_depth.nn import DeepGNN, recompute
 from gnn_depth.nn.base import FeatureNorm, ScoreNorm
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm, SpectralNorm
-from gnn_depth.nn.recompute import Recompute
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 
@@ -134,8 +133,8 @@ def test_what_was_traced_once_is_found_on_disk_until_what_is_done_to_it_changes(
     stack, twin = two_of("gatv2", layers=2)
     expected = step(stack, X, graph)
     found = {}
-    for uuid in (Recompute().uuid(), Recompute().uuid(), str(uuid4())):
-        monkeypatch.setattr(Recompute, "uuid", lambda self, uuid=uuid: uuid)
+    for uuid in (recompute.Recompute().uuid(), recompute.Recompute().uuid(), str(uuid4())):
+        monkeypatch.setattr(recompute.Recompute, "uuid", lambda self, uuid=uuid: uuid)
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         for wanted, got in zip(expected, step(copy.deepcopy(twin), X, graph)):
@@ -293,8 +292,15 @@ def test_a_round_of_a_residual_gcn_keeps_its_state_and_of_its_relu_a_byte(graph)
 
 
 def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again(graph):
-    # The second float is the layer's own linear map, which the gradients of the attention read.
-    assert kept_by_a_round(graph, layer=GAT, activation="elu", dropout=0.5) == [2, 0]
+    assert kept_by_a_round(graph, layer=GAT, activation="elu", dropout=0.5) == [1, 0]
+
+
+@pytest.mark.parametrize(("layer", "maps"), [(GAT, 1), (GATv2, 2)])
+def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(graph, layer, maps, monkeypatch):
+    # One takes 9 x 4 x 4 multiplications, and of its 4 channels 22 edges read 88 numbers.
+    assert kept_by_a_round(graph, layer=layer) == [1, 0]
+    monkeypatch.setattr(recompute, "FEW_MULTIPLICATIONS", 0)
+    assert kept_by_a_round(graph, layer=layer) == [1 + maps, 0]
 
 
 def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_its_weights_meet(graph):
@@ -304,7 +310,7 @@ def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_it
 WITHOUT_A_COMPILER = """
 import logging, torch
 from gnn_depth.graph import Graph
-from gnn_depth.nn import DeepGNN
+from gnn_depth.nn import DeepGNN, recompute
 from gnn_depth.nn.layers import GCN
 logging.basicConfig(format="%(name)s|%(message)s")
 stack = DeepGNN(6, 3, GCN, 2, 4, dropout=0.5)

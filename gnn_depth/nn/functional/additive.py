@@ -92,9 +92,11 @@ def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transpo
 def _slopes_in_slices(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
+    if transposed and graph.reverse is not None:  # the neighbours are the same, only their edges run the other way
+        grad_EH, transposed = grad_EH.index_select(0, graph.reverse), False
     # The last one is what slices are padded with.
     grads_EH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])
-    parts = [_sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed)]
+    parts = [_sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed).parts()]
     return torch.cat(parts).view_as(x_NHC)
 
 

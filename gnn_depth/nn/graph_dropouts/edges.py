@@ -37,5 +37,5 @@ class DropEdge(GraphDropout):
                     "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, and in this graph "
                     "some go one way: take undirected false."
                 )
-            drawn = drawn[torch.minimum(graph.edge_ids.long(), graph.reverse)]
+            drawn = drawn[torch.minimum(graph.edge_ids, graph.reverse)]
         return graph.keeping(drawn >= self.p)
