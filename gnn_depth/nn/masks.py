@@ -6,6 +6,9 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+#: Of what is kept: nodes x heads x channels.
+MOST_DIMENSIONS = 3
+
 
 def keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
     """Offer the partition between forward and backward a byte for every boolean that both read.
@@ -13,11 +16,14 @@ def keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
     A boolean is the smallest thing to keep, so the partition chooses the masks of activations and maxima. On CPUs
     compiled code stores and reads booleans one by one, fifty and fourteen times slower than floats (173,000 of them,
     one thread: 1.5 and 0.5 ms), and bytes that come of floats as fast as floats. Where what a boolean follows from is
-    kept anyway, the partition keeps neither.
+    kept anyway, the partition keeps neither. Booleans of edges x heads x channels are parts of loops that keep nothing.
     """
     for node in list(graph.nodes):
         readers = [user for user in node.users if user in in_backward]
         if node in in_backward or not readers or not _is_boolean(node):
+            continue
+        if node.meta["val"].dim() > MOST_DIMENSIONS:
+            node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
             continue
         number = _convert(graph, node, torch.float32)
         again = _convert(graph, _convert(graph, number, torch.uint8), torch.float32)

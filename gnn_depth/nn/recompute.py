@@ -50,7 +50,7 @@ class Recompute(CustomGraphPass):
     def uuid(self) -> str:
         # Part of the name under which compiled code is kept: a change here, in masks.py or in lowering.py wants
         # another number.
-        return f"gnn_depth.Recompute.7 {FEW_MULTIPLICATIONS}"
+        return f"gnn_depth.Recompute.8 {FEW_MULTIPLICATIONS}"
 
 
 def _depending_on_gradients(graph: Graph) -> set[Node]:
