@@ -41,6 +41,19 @@ def fit(root, *words):
     return json.loads(result.read_text())
 
 
+LEAVING = """
+import sys
+from torch import distributed
+from gnn_depth.cli import main
+
+left = []
+leave = distributed.destroy_process_group
+distributed.destroy_process_group = lambda: left.append(leave())
+assert main(sys.argv[1:]) == 0
+assert left and not distributed.is_initialized()
+"""
+
+
 def rows(root):
     (path,) = root.rglob("metrics.csv")
     with path.open() as file:
@@ -57,6 +70,14 @@ def test_two_processes_on_one_graph_report_what_one_process_does(tmp_path):
         assert ours == pytest.approx(theirs, rel=1e-5)
     (folder,) = (tmp_path / "two").rglob("checkpoints")
     assert {path.name for path in folder.glob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
+
+
+def test_a_process_leaves_the_others_before_it_ends(tmp_path):
+    words = ["fit", *WORDS, f"--run.root={tmp_path}", "--trainer.devices=1", "--trainer.strategy=ddp"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", LEAVING, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from torch import distributed
 
 from gnn_depth.cli import predictions
 from gnn_depth.cli.assemble import CommandLineInterface
@@ -50,6 +51,7 @@ def run(command: str, line: CommandLine) -> int:
             raise
         if cli.trainer.is_global_zero:
             finish(cli, result)
+        _leave_other_processes()
     return 0
 
 
@@ -118,3 +120,9 @@ def finish(cli: CommandLineInterface, result: Any) -> None:
         print(f"class probabilities of {sum(len(batch) for batch in result)} nodes: {cli.config.output}")
     if cli.command == "fit" and cli.recorder.folder is not None:
         print(report(cli.recorder))
+
+
+def _leave_other_processes() -> None:
+    """End the connection: where its threads outlive Python, the process aborts in the end (pytorch/pytorch#190489)."""
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
