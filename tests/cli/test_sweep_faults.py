@@ -68,8 +68,8 @@ def wait_for(condition, process, seconds=240):
 
 
 def in_the_middle(folder):
-    """Whether one run at least has ended and two are under way."""
-    return lambda: (found := statuses(folder))["finished"] >= 1 and found["running"] == 2
+    """Whether two runs at least have ended and two are under way: just begun, and far from the end that is counted."""
+    return lambda: (found := statuses(folder))["finished"] >= 2 and found["running"] == 2
 
 
 def finish(process, code=0, seconds=300):
