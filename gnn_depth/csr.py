@@ -115,8 +115,9 @@ class PaddedRows:
     def parts(self) -> "list[PaddedRows]":
         """The slices of some nodes, then those of the next ones, each part with pointers that begin with 0.
 
-        What a loop computes of a part is read again before it has left the cache: with 400,000 edges and 64 channels
-        this takes 3 to 17% less time than one loop over all, and 23 MB less memory.
+        What a loop computes of a part is read again before it has left the cache, and is small. With 400,000 edges and
+        64 channels, a step of 10 layers of GATv2 takes 3 to 17% less time than with one loop over all, and one of 40
+        layers 110 to 150 MB less memory.
         """
         return [self._part(*begin, *end) for begin, end in pairwise(self.borders)]
 

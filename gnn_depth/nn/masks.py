@@ -16,7 +16,8 @@ def keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
     A boolean is the smallest thing to keep, so the partition chooses the masks of activations and maxima. On CPUs
     compiled code stores and reads booleans one by one, fifty and fourteen times slower than floats (173,000 of them,
     one thread: 1.5 and 0.5 ms), and bytes that come of floats as fast as floats. Where what a boolean follows from is
-    kept anyway, the partition keeps neither. Booleans of edges x heads x channels are parts of loops that keep nothing.
+    kept anyway, the partition keeps neither. Booleans of slices of neighbours x heads x channels are parts of loops
+    that keep nothing: they stay what they are, and are computed again.
     """
     for node in list(graph.nodes):
         readers = [user for user in node.users if user in in_backward]

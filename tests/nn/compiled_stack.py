@@ -310,7 +310,7 @@ def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_it
 WITHOUT_A_COMPILER = """
 import logging, torch
 from gnn_depth.graph import Graph
-from gnn_depth.nn import DeepGNN, recompute
+from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GCN
 logging.basicConfig(format="%(name)s|%(message)s")
 stack = DeepGNN(6, 3, GCN, 2, 4, dropout=0.5)
