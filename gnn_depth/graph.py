@@ -177,9 +177,24 @@ class Graph:
         mirrored = torch.equal(self.source[order], self.target) and torch.equal(self.target[order], self.source)
         return order if mirrored else None
 
+    @property
+    def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Every edge and its :attr:`reverse` once: sources, targets, and the place of each of the edges among them.
+
+        Only a graph whose edges all run both ways has them.
+        """
+        return self._once("one_way", self._one_way)
+
+    def _one_way(self) -> tuple[Tensor, Tensor, Tensor]:
+        assert self.reverse is not None
+        kept = self.source <= self.target
+        place = kept.cumsum(0).to(self.reverse) - 1
+        return self.source[kept], self.target[kept], torch.where(kept, place, place[self.reverse])
+
     def derive(self) -> None:
         """Compute everything that compiled layers may ask for, of this graph and of those derived from it."""
-        _ = self.edge_ids, self.padded(), None if self.reverse is not None else self.padded(transposed=True)
+        _ = self.edge_ids, self.padded()
+        _ = self.padded(transposed=True) if self.reverse is None else self.one_way
         _ = None if self.node_to_graph is None else self.graph_sizes
         for kept in list(self._derived.values()):
             if isinstance(kept, Graph):

@@ -119,6 +119,15 @@ def test_the_reverse_of_an_edge_swaps_its_ends_and_leads_back(drawn):
 
 
 @given(edge_lists())
+def test_one_way_edges_stand_for_both_ways(drawn):
+    edge_index, num_nodes = drawn
+    graph = Graph(torch.cat([edge_index, edge_index.flip(0)], 1), num_nodes)
+    source, target, place = graph.one_way
+    assert torch.equal(torch.stack([source, target])[:, place], graph.edge_index.sort(0).values)
+    assert 2 * len(source) == graph.num_edges + (graph.source == graph.target).sum()
+
+
+@given(edge_lists())
 def test_a_reverse_exists_exactly_where_every_edge_runs_both_ways_equally_often(drawn):
     edge_index, num_nodes = drawn
     symmetric = as_multiset(edge_index) == as_multiset(edge_index.flip(0))
@@ -220,6 +229,7 @@ def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_
     both_ways = Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
     both_ways.derive()
     assert ("padded", True) not in both_ways._derived  # the neighbours are the same
+    assert "one_way" in both_ways._derived
     several = Graph(graph.edge_index, 9, torch.arange(9) % 2)
     several.derive()
     assert "graph_sizes" in several._derived

@@ -29,11 +29,7 @@ CHUNK = 2**18
 class _Additive(Function):
     @staticmethod
     def forward(x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
-        if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
-            return _score(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
-        chunks = zip(*(torch.split(index, _chunk(att_HC)) for index in (graph.target, graph.source)), strict=True)
-        scores = [_score(x_dst_NHC, x_src_SHC, att_HC, target, source, slope) for target, source in chunks]
-        return torch.cat(scores) if scores else x_dst_NHC.new_zeros(0, att_HC.shape[0])
+        return _scores(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -51,11 +47,12 @@ class _Additive(Function):
 
 
 class _SharedAdditive(Function):
-    """The same features at both ends, on a graph whose edges all run both ways."""
+    """The same features at both ends, on a graph whose edges all run both ways: an edge scores as its reverse."""
 
     @staticmethod
     def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
-        return _Additive.forward(x_NHC, x_NHC, att_HC, graph, slope)
+        source, target, place = graph.one_way
+        return _scores(x_NHC, x_NHC, att_HC, target, source, slope).index_select(0, place)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -69,6 +66,16 @@ class _SharedAdditive(Function):
         both_EH = grad_EH + grad_EH.index_select(0, ctx.graph.reverse)
         slopes_NHC = _slopes(both_EH, x_NHC, x_NHC, ctx.graph, False, ctx.slope)
         return slopes_NHC * att_HC, (slopes_NHC * x_NHC).sum(0), None, None
+
+
+def _scores(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:
+    """Of the edges from source to target."""
+    if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
+        return _score(x_dst, x_src, att, target, source, slope)
+    size = _chunk(att)
+    chunks = zip(torch.split(target, size), torch.split(source, size), strict=True)
+    scores = [_score(x_dst, x_src, att, ends, starts, slope) for ends, starts in chunks]
+    return torch.cat(scores) if scores else x_dst.new_zeros(0, att.shape[0])
 
 
 def _score(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:

@@ -1,6 +1,6 @@
 """Between nodes and edges, for tensors as small as edges x heads: spread, sum, maximum, softmax."""
 
-# N nodes, E edges, H heads
+# N nodes, E edges, H heads; V slices of K neighbours
 
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +45,11 @@ def segment_softmax(scores: Float[Tensor, "edges heads"], graph: Graph) -> Float
     return _softmax(scores, graph)
 
 
+#: From here on a maximum is first taken over slices of neighbours: by all threads, where torch takes one for the rest.
+#: 400,000 edges: 0.36 ms instead of 1.03.
+MANY_EDGES = 2**15
+
+
 class _Spread(Function):
     """From nodes to the edges that end (or, from_source, start) there: the adjoint of _Collect."""
 
@@ -85,7 +90,7 @@ class _Collect(Function):
 class _Max(Function):
     @staticmethod
     def forward(values_EH: Tensor, graph: Graph) -> Tensor:
-        return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
+        return _largest(values_EH, graph)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -101,7 +106,7 @@ class _Max(Function):
 class _Softmax(Function):
     @staticmethod
     def forward(scores_EH: Tensor, graph: Graph) -> Tensor:
-        shift_NH = torch.segment_reduce(scores_EH.contiguous(), "max", offsets=graph.ptr)
+        shift_NH = _largest(scores_EH, graph)
         weights_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
         return weights_EH.div_(segment_sum(weights_EH, graph).index_select(0, graph.target))
 
@@ -114,6 +119,15 @@ class _Softmax(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (alpha_EH,) = ctx.saved_tensors
         return _softmax_derivative(alpha_EH, grads[0], ctx.graph), None
+
+
+def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
+    """The maximum over the edges of a node, -inf where there are none."""
+    if torch.compiler.is_compiling() and len(values_EH) >= MANY_EDGES:
+        rows = graph.padded()
+        edge_VK = rows.edge.where(rows.edge < len(values_EH), rows.edge[:, :1])  # the first stands for padding
+        return torch.segment_reduce(values_EH[edge_VK].amax(1), "max", offsets=rows.ptr)
+    return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
 
 
 def _share_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Tensor:

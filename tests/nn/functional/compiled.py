@@ -20,6 +20,7 @@ from gnn_depth.nn.functional import (
     onednn,
     segment_max,
     segment_softmax,
+    segments,
 )
 from tests.nn.functional.cases import distance, on_nodes, on_sources, randn
 from tests.nn.functional.graphs import GRAPHS
@@ -106,7 +107,10 @@ def test_one_tensor_at_both_ends_of_a_directed_graph():
     assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
 
 
-def test_maxima_tied_ones_too():
+@pytest.mark.parametrize("many", [0, 2**15])
+def test_maxima_tied_ones_too(monkeypatch, many):
+    """Over slices of neighbours first where there are many edges."""
+    monkeypatch.setattr(segments, "MANY_EDGES", many)
     graph = structure("symmetric", 1)
 
     def spread(values, nodes):
@@ -116,6 +120,19 @@ def test_maxima_tied_ones_too():
     values = randn(graph.num_edges, 2)
     values[graph.ptr[0] : graph.ptr[1]] = 1.5
     assert_same(spread, (values, randn(graph.num_nodes, 2)))
+
+
+@pytest.mark.parametrize("kind", ["isolated", "block", "repeated"])
+def test_maxima_over_slices(monkeypatch, kind):
+    from torch._inductor.utils import run_and_get_code
+
+    monkeypatch.setattr(segments, "MANY_EDGES", 0)
+    graph = structure(kind, 1)
+    values = randn(graph.num_edges, 2) - 3  # below what padding would be if it counted
+    largest, code = run_and_get_code(compiled(lambda values: segment_max(values, graph)), values)
+    assert torch.equal(largest, segment_max(values, graph))
+    assert "amax" in code[0]
+    assert_same(lambda values: segment_softmax(values, graph), (values,))
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
