@@ -11,7 +11,7 @@ from tools.bench.timing import TRIES, Patience, watch
 
 MEGABYTE = 2**20
 LADDER = tuple(MEGABYTE * 2**rung for rung in range(9))  # 1 to 256 MB
-ENOUGH = 0.1  # seconds of trying
+ENOUGH = 0.05  # seconds of trying
 
 
 def best_seconds(call: Callable[[], object], patience: Patience) -> float:

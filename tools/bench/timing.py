@@ -13,7 +13,7 @@ Call = Callable[[], object]
 
 # Seconds at least: /proc/stat counts in hundredths, and a training's steps follow one another; the first ones after
 # those of the other side find that side's tensors in the caches and its holes in the heap.
-SAMPLE = 1.0
+SAMPLE = 0.8
 IDLE = 0.15  # cores that other processes may use
 GLANCE = 0.08  # seconds of looking whether the machine is idle
 TRIES = 4
