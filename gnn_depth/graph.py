@@ -179,9 +179,9 @@ class Graph:
 
     @property
     def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Every edge and its :attr:`reverse` once: sources, targets, and the place of each of the edges among them.
+        """Each edge and its :attr:`reverse` as one: sources and targets, shape (pairs,), and the pair of every edge.
 
-        Only a graph whose edges all run both ways has them.
+        Sources are not above targets. Only for a graph whose edges all have a reverse.
         """
         return self._once("one_way", self._one_way)
 

@@ -69,7 +69,7 @@ class _SharedAdditive(Function):
 
 
 def _scores(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:
-    """Of the edges from source to target."""
+    """The scores of the edges from source to target, shape (edges, heads)."""
     if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
         return _score(x_dst, x_src, att, target, source, slope)
     size = _chunk(att)

@@ -13,6 +13,11 @@ from torch.autograd import Function
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
+#: From here on compiled code takes a maximum over slices of neighbours first, by all threads; torch's own takes one.
+#: With two threads and one head, 65,000 edges: 0.07 ms instead of 0.15; 400,000: 0.36 instead of 1.03. With 13,000 a
+#: step of 30 layers of GAT + LipschitzNorm takes 4% more.
+MANY_EDGES = 2**15
+
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
     """The rows of the targets among those of the sources: all, but of a block."""
@@ -43,11 +48,6 @@ def segment_max(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Ten
 def segment_softmax(scores: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
     r"""Softmax over incoming edges, :math:`\alpha_{ij} = e^{s_{ij}} / \sum_{k \to i} e^{s_{ik}}`."""
     return _softmax(scores, graph)
-
-
-#: From here on a maximum is first taken over slices of neighbours: by all threads, where torch takes one for the rest.
-#: 400,000 edges: 0.36 ms instead of 1.03.
-MANY_EDGES = 2**15
 
 
 class _Spread(Function):
