@@ -132,7 +132,7 @@ class MyPart(Layer):
         graph = graph.with_self_loops()
         h = self.lin(x)
         weights = graph.gcn_weights(h.dtype)[:, None]  # (edges, heads)
-        return aggregate(weights, h[:, None], graph)[:, 0]  # sums of (nodes, heads, channels)
+        return aggregate(weights, h[:, None], graph).squeeze(1)  # sums of (nodes, heads, channels)
 '''
 
 INIT = '''"""MyPart."""

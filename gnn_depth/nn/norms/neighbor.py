@@ -69,5 +69,5 @@ class NeighborNorm(FeatureNorm):
 def neighbourhood_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
     """Mean over the sources of the edges into each node, and the node itself."""
     others = (graph.source != graph.target).to(x.dtype)[:, None]
-    total = x + aggregate(others, x[:, None], graph)[:, 0]
+    total = x + aggregate(others, x[:, None], graph).squeeze(1)
     return total / (1 + segment_sum(others, graph))
