@@ -131,8 +131,7 @@ class MyPart(Layer):
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         graph = graph.with_self_loops()
         h = self.lin(x)
-        weights = graph.gcn_weights(h.dtype)[:, None]  # (edges, heads)
-        return aggregate(weights, h[:, None], graph).squeeze(1)  # sums of (nodes, heads, channels)
+        return aggregate(graph.gcn_weights(h.dtype), h, graph)  # weights (edges,), sums (nodes, channels)
 '''
 
 INIT = '''"""MyPart."""

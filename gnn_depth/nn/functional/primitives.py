@@ -9,9 +9,15 @@ from gnn_depth.nn.functional.sparse import sddmm, spmm
 
 
 def aggregate(
-    weights: Float[Tensor, "edges heads"], x: Float[Tensor, "sources heads channels"], graph: Graph
-) -> Float[Tensor, "nodes heads channels"]:
-    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where there is none."""
+    weights: Float[Tensor, "edges *heads"], x: Float[Tensor, "sources *heads channels"], graph: Graph
+) -> Float[Tensor, "nodes *heads channels"]:
+    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where there is none.
+
+    Without a dimension of heads there is one.
+    """
+    if x.dim() == 2:
+        # Not [:, 0], whose backward pass writes a gradient of zeros and copies into it.
+        return spmm(weights[:, None], x[:, None], graph, False).squeeze(1)
     return spmm(weights, x, graph, False)
 
 

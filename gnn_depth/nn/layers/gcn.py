@@ -51,5 +51,5 @@ class GCN(Layer):
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x)
-        out = aggregate(graph.gcn_weights(h.dtype)[:, None], h[:, None], graph).squeeze(1)
+        out = aggregate(graph.gcn_weights(h.dtype), h, graph)
         return out if self.bias is None else out + self.bias

@@ -62,7 +62,7 @@ class GCNII(AnchoredLayer):
     ) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
         graph = graph.with_self_loops()
-        mean = aggregate(graph.gcn_weights(x.dtype)[:, None], x[:, None], graph).squeeze(1)
+        mean = aggregate(graph.gcn_weights(x.dtype), x, graph)
         h = (1 - self.alpha) * mean + self.alpha * (x if first is None else first)[: len(mean)]
         if self.in_channels != self.out_channels:
             return self.lin(h)

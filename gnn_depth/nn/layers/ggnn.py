@@ -53,6 +53,6 @@ class GGNN(Layer):
         missing = self.out_channels - self.in_channels
         weight = self.weight[: self.in_channels] if missing else self.weight
         messages = linear(x, weight.t())
-        received = aggregate(messages.new_ones(graph.num_edges, 1), messages[:, None], graph).squeeze(1)
+        received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
         state = targets(x, graph)
         return self.gru(received, F.pad(state, (0, missing)) if missing else state)

@@ -67,7 +67,7 @@ class GIN(Layer):
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)  # before the sum, which is then no wider than the output
         out = (1 + self.eps) * targets(h, graph)
-        out = out + aggregate(h.new_ones(graph.num_edges, 1), h[:, None], graph).squeeze(1)
+        out = out + aggregate(h.new_ones(graph.num_edges), h, graph)
         out = out if self.bias is None else out + self.bias
         out = out if self.batch_norm is None else self.batch_norm(out, graph)
         return self.lin_out(out.relu())

@@ -68,7 +68,7 @@ class SAGE(Layer):
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)
         share = graph.in_degree.clamp_min(1).to(h.dtype).reciprocal()
-        out = aggregate(share.index_select(0, graph.target)[:, None], h[:, None], graph).squeeze(1)
+        out = aggregate(share.index_select(0, graph.target), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
         out = out if self.bias is None else out + self.bias

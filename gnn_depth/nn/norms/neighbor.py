@@ -68,6 +68,6 @@ class NeighborNorm(FeatureNorm):
 
 def neighbourhood_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
     """Mean over the sources of the edges into each node, and the node itself."""
-    others = (graph.source != graph.target).to(x.dtype)[:, None]
-    total = x + aggregate(others, x[:, None], graph).squeeze(1)
-    return total / (1 + segment_sum(others, graph))
+    others = (graph.source != graph.target).to(x.dtype)
+    total = x + aggregate(others, x, graph)
+    return total / (1 + segment_sum(others[:, None], graph))

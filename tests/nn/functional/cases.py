@@ -78,6 +78,11 @@ CASES = {
         lambda x, g: reference.aggregate(fixed_weights(x, g), x, g),
         lambda g, h: (on_sources(g, h),),
     ),
+    "aggregate_without_heads": Case(
+        lambda weights, x, g: aggregate(weights[:, 0], x[:, 0], g),
+        lambda weights, x, g: reference.aggregate(weights[:, :1], x[:, :1], g)[:, 0],
+        lambda g, h: (*on_edges(g, h), on_sources(g, h)),
+    ),
     "edge_dot": Case(edge_dot, reference.edge_dot, lambda g, h: (on_nodes(g, h), on_sources(g, h))),
     "edge_additive": Case(
         lambda dst, src, att, g: edge_additive(dst, src, att, g, SLOPE),

@@ -40,6 +40,16 @@ def test_a_node_without_incoming_edges_gets_zero(graph):
     assert (out[8] == 0).all()
 
 
+def test_aggregation_without_heads_hands_its_gradient_on_as_it_is(graph):
+    grads = []
+    x = torch.randn(9, 3, requires_grad=True)
+    out = aggregate(torch.rand(graph.num_edges), x, graph)
+    out.grad_fn.register_hook(lambda given, _: grads.append(given[0]))
+    given = torch.randn(9, 3)
+    out.backward(given)
+    assert grads[0].data_ptr() == given.data_ptr()
+
+
 @pytest.mark.parametrize("function", [aggregate, edge_dot])
 def test_inputs_that_need_no_gradient_get_none_and_cost_none(graph, function, monkeypatch):
     calls = []
