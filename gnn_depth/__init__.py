@@ -9,20 +9,20 @@ from gnn_depth.registry import register
 if TYPE_CHECKING:
     from gnn_depth.cli import main
     from gnn_depth.graph import Graph
-    from gnn_depth.nn.base import AttentionLayer, FeatureNorm, Init, Layer, ScoreNorm, Skip
     from gnn_depth.nn.graph_dropouts import GraphDropout
+    from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, Init, Layer, ScoreNorm, Skip
     from gnn_depth.nn.stack import DeepGNN
     from gnn_depth.nn.weights import WeightNorm
     from gnn_depth.training.module import NodeClassifier
 
 # Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
 _HOMES = {
-    "Layer": "gnn_depth.nn.base",
-    "AttentionLayer": "gnn_depth.nn.base",
-    "FeatureNorm": "gnn_depth.nn.base",
-    "ScoreNorm": "gnn_depth.nn.base",
-    "Init": "gnn_depth.nn.base",
-    "Skip": "gnn_depth.nn.base",
+    "Layer": "gnn_depth.nn.parts",
+    "AttentionLayer": "gnn_depth.nn.parts",
+    "FeatureNorm": "gnn_depth.nn.parts",
+    "ScoreNorm": "gnn_depth.nn.parts",
+    "Init": "gnn_depth.nn.parts",
+    "Skip": "gnn_depth.nn.parts",
     "WeightNorm": "gnn_depth.nn.weights",
     "GraphDropout": "gnn_depth.nn.graph_dropouts",
     "Graph": "gnn_depth.graph",

@@ -17,7 +17,7 @@ ROOMS = [
     *("gnn_depth.nn.skips", "gnn_depth.nn.graph_dropouts", "gnn_depth.data", "gnn_depth.diagnostics"),
     *("gnn_depth.reports", "gnn_depth.training", "gnn_depth.testing"),
 ]
-MODULES = ["gnn_depth.diagnostics.measures", "gnn_depth.registry", "gnn_depth.nn.base", "gnn_depth.nn.scores"]
+MODULES = ["gnn_depth.diagnostics.measures", "gnn_depth.registry", "gnn_depth.nn.parts", "gnn_depth.nn.scores"]
 SOURCE = re.compile(r"\b(19|20)\d\d\b|\b[Oo]urs?\b")
 
 

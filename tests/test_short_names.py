@@ -10,10 +10,10 @@ import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth import registry
 from gnn_depth.data import MissingFeatures, Planetoid
-from gnn_depth.nn.base import Init
 from gnn_depth.nn.inits import Xavier
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
+from gnn_depth.nn.parts import Init
 from gnn_depth.short_names import PartError, argument_kind, contract, expand, options
 
 PARTS = [(kind, name) for kind in registry.KINDS for name in registry.registered(kind)]

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gnn_depth.ailments import Ailment
 from gnn_depth.diagnostics.reading import Reading
+from gnn_depth.nn.parts import FailureMode
 
 TINIEST, LARGEST = -45.0, 38.5  # logarithms of what float32 has room for
 
@@ -23,7 +23,7 @@ class Finding:
         text: In words.
     """
 
-    ailment: Ailment
+    ailment: FailureMode
     symbol: str
     layer: int
     worst: int
@@ -46,7 +46,7 @@ class Sign:
         is_product: Whether each layer multiplies the number; then the text says by how much.
     """
 
-    ailment: Ailment
+    ailment: FailureMode
     symbol: str
     of: Callable[[Sequence[Reading]], list[float | None]]
     limit: float

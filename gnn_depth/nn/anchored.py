@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import Inputs, Layer
+from gnn_depth.nn.parts import Inputs, Layer
 
 
 class AnchoredLayer(Layer):

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.anchored import AnchoredLayer
-from gnn_depth.nn.base import Layer, Skip
 from gnn_depth.nn.functional import SparseFeatures, dropout
+from gnn_depth.nn.parts import Layer, Skip
 
 
 class Join(NamedTuple):

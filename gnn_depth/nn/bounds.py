@@ -58,7 +58,7 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer
+from gnn_depth.nn.parts import AttentionLayer
 
 
 @runtime_checkable

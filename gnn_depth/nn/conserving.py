@@ -3,20 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gnn_depth.nn.links import Link
+    from gnn_depth.nn.neurons import Link
 
 
 class Conserving:
     """A stack that knows its neurons and the weights around them."""
 
     def links(self: Any) -> "list[Link]":
-        """The neurons that can be rescaled, see :func:`gnn_depth.nn.links.links`."""
-        from gnn_depth.nn.links import links
+        """The neurons that can be rescaled, see :func:`gnn_depth.nn.neurons.links`."""
+        from gnn_depth.nn.neurons import links
 
         return links(self)
 
     def why_no_law(self: Any) -> str | None:
-        """What keeps the law from holding, see :func:`gnn_depth.nn.links.why_no_law`."""
-        from gnn_depth.nn.links import why_no_law
+        """What keeps the law from holding, see :func:`gnn_depth.nn.neurons.why_no_law`."""
+        from gnn_depth.nn.neurons import why_no_law
 
         return why_no_law(self)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from gnn_depth.nn.base import Layer, Norm, Skip
+from gnn_depth.nn.parts import Layer, Norm, Skip
 
 LayerFactory: TypeAlias = Callable[[int, int], Layer]
 NormFactory: TypeAlias = Callable[[int], Norm]

@@ -6,8 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, FeatureNorm, Layer, ScoreNorm
 from gnn_depth.nn.factories import NormFactory, part_class
+from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, Layer, ScoreNorm
 from gnn_depth.nn.weights import NormedWeights, WeightNorm
 from gnn_depth.registry import name_of, registered
 

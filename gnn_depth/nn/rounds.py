@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.anchored import AnchoredLayer
-from gnn_depth.nn.base import Layer, Skip
 from gnn_depth.nn.block import Features, Join, block
+from gnn_depth.nn.compile.compiled import Compiled
 from gnn_depth.nn.functional import SparseFeatures
-from gnn_depth.nn.regional import Compiled
+from gnn_depth.nn.parts import Layer, Skip
 
 
 class Round(NamedTuple):

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.anchored import place_layer
-from gnn_depth.nn.base import Layer, Skip, check_probability
 from gnn_depth.nn.block import block, drop
-from gnn_depth.nn.checkpointing import CheckpointEvery, in_segments, segment_length
+from gnn_depth.nn.compile.compiled import Compiled, has_hooks
 from gnn_depth.nn.conserving import Conserving
 from gnn_depth.nn.decoder import Decoder, make_decoder
 from gnn_depth.nn.encoder import Encoder, make_encoder
@@ -21,10 +20,11 @@ from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.functional import SparseFeatures, sparse_features
 from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
 from gnn_depth.nn.jumping import Jump, jumped
-from gnn_depth.nn.needed import graphs_of
+from gnn_depth.nn.memory.checkpointing import CheckpointEvery, in_segments, segment_length
+from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
+from gnn_depth.nn.parts import Layer, Skip, check_probability
 from gnn_depth.nn.placement import Placed
-from gnn_depth.nn.regional import Compiled, has_hooks
-from gnn_depth.nn.reversible import check_reversible, group_width, run_reversible
+from gnn_depth.nn.receptive_field import graphs_of
 from gnn_depth.nn.rounds import Flow, Round, Rounds
 from gnn_depth.nn.skips.none import NoSkip
 from gnn_depth.nn.stack_options import check_ends, check_sizes

@@ -1,8 +1,8 @@
 """Which options of a stack go together."""
 
-from gnn_depth.nn.base import check_probability
 from gnn_depth.nn.decoder import Decoder
 from gnn_depth.nn.encoder import Encoder
+from gnn_depth.nn.parts import check_probability
 
 
 def check_sizes(num_layers: int, hidden_channels: int) -> None:

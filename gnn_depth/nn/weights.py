@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
 
-from gnn_depth.nn.base import HasWeightChain, Layer, Norm
 from gnn_depth.nn.factories import NormFactory
 from gnn_depth.nn.parametrised import parametrise
+from gnn_depth.nn.parts import HasWeightChain, Layer, Norm
 from gnn_depth.registry import name_of
 
 

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.balance import defect
-from gnn_depth.nn.base import HasWeightChain
-from gnn_depth.nn.links import Link, links, why_no_law
+from gnn_depth.nn.neurons import Link, links, why_no_law
+from gnn_depth.nn.parts import HasWeightChain
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.graphs import mixed
 from gnn_depth.testing.subject import Subject, seeded
@@ -21,7 +21,7 @@ def chain(subject: Subject) -> None:
     """A declared weight chain obeys the conservation law of its neurons.
 
     What comes into a neuron, times its gradient, is what leaves it and attends to it, times theirs:
-    :mod:`gnn_depth.nn.links`. Balanced initialisation and diagnostics rely on it.
+    :mod:`gnn_depth.nn.neurons`. Balanced initialisation and diagnostics rely on it.
     """
     with seeded(7):
         layer = subject.make(WIDTH, WIDTH)

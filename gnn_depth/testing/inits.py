@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from gnn_depth.nn.base import Init
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import FrobeniusNorm
+from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import Residual
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.graphs import mixed

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
-from gnn_depth.nn.base import FeatureNorm, Layer, Norm, ScoreNorm, Skip
+from gnn_depth.nn.parts import FeatureNorm, Layer, Norm, ScoreNorm, Skip
 from gnn_depth.nn.weights import WeightNorm
 from gnn_depth.testing import modules, numbers, structure, subjects
 from gnn_depth.testing.chain import chain

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import FeatureNorm, Layer, ScoreNorm, Skip
 from gnn_depth.nn.functional import aggregate, at_source, at_target, edge_additive, edge_dot, targets
+from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.nn.weights import WeightNorm
 from gnn_depth.testing.subject import Subject, seeded

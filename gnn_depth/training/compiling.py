@@ -10,9 +10,9 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 
 from gnn_depth.data.base import FullBatch, Repeated
-from gnn_depth.nn.base import AttentionLayer, Layer
 from gnn_depth.nn.graph_dropouts import GraphDropout
-from gnn_depth.nn.needed import graphs_of
+from gnn_depth.nn.parts import AttentionLayer, Layer
+from gnn_depth.nn.receptive_field import graphs_of
 from gnn_depth.nn.scores import AdditiveScore
 from gnn_depth.nn.stack import DeepGNN
 

@@ -9,8 +9,8 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
-from gnn_depth.nn.base import AttentionLayer, Layer
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import AttentionLayer, Layer
 from gnn_depth.nn.stack import DeepGNN
 
 VARIABLE = "GNN_DEPTH_MEMORY"

@@ -12,8 +12,6 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, Task
-from gnn_depth.nn.base import Init
-from gnn_depth.nn.checkpointing import CheckpointEvery
 from gnn_depth.nn.decoder import Decoder
 from gnn_depth.nn.encoder import Encoder
 from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
@@ -21,6 +19,8 @@ from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.jumping import Jump
 from gnn_depth.nn.layers import GCN
+from gnn_depth.nn.memory.checkpointing import CheckpointEvery
+from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers

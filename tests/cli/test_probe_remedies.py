@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.ailments import TITLES
 from gnn_depth.cli.probe.page import NOTHING_WRONG
 from gnn_depth.cli.probe.remedies import KINDS, misspelt
+from gnn_depth.nn.parts import FAILURE_MODES
 from gnn_depth.registry import registered
 from gnn_depth.short_names import GIVEN_BY_STACK
 from tests.cli.conftest import SHORT, Answer
@@ -71,11 +71,11 @@ def test_a_part_of_a_plugin_is_proposed_for_what_it_says_it_treats(gnn_depth: Ca
     Path("mine_treats.py").write_text(
         '"""Mine."""\n'
         "from gnn_depth import register\n"
-        "from gnn_depth.nn.base import FeatureNorm\n"
+        "from gnn_depth.nn.parts import FeatureNorm\n"
         "@register('norm', 'mine')\n"
         "class Mine(FeatureNorm):\n"
         "    treats = ('vanishing_gradients', 'vanishing_gradient')\n"
-        "    dose = {'size': 2}\n"
+        "    remedy_options = {'size': 2}\n"
         "    def __init__(self, channels: int, size: int = 1) -> None:\n"
         "        super().__init__(channels)\n"
         "    def forward(self, x, graph):\n"
@@ -89,7 +89,7 @@ def test_a_part_of_a_plugin_is_proposed_for_what_it_says_it_treats(gnn_depth: Ca
 def test_built_in_parts_treat_ailments_that_there_are_and_every_ailment_is_treated():
     assert misspelt() == []
     parts = [cls for kind in KINDS for cls in registered(kind).values()]
-    assert {word for cls in parts for word in cls.treats} == set(TITLES)
+    assert {word for cls in parts for word in cls.treats} == set(FAILURE_MODES)
     assert {*KINDS, "data"} == set(GIVEN_BY_STACK)
 
 

@@ -5,8 +5,8 @@ from torch import nn
 import gnn_depth.nn  # noqa: F401  (registers the layers)
 from gnn_depth.diagnostics.lipschitz import Linearised, local_lipschitz
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer
 from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
 
 LAYERS = registered("layer")

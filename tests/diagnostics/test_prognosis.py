@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from gnn_depth.ailments import TITLES
 from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
 from gnn_depth.diagnostics.prognosis import SIGNS, prognosis
 from gnn_depth.diagnostics.reading import Reading
 from gnn_depth.diagnostics.signs import product, say
+from gnn_depth.nn.parts import FAILURE_MODES
 
 WELL = Reading(
     1, norm=5.0, mu=3.0, zeros=0.0, rank=20.0, out=5.0, gradient=1.0, gradient_mu=0.9, stretch=1.5, imbalance=0.1
@@ -37,7 +37,7 @@ def test_of_a_stack_that_is_well_nothing_is_said():
 
 
 def test_every_ailment_has_a_sign_and_a_title():
-    assert {sign.ailment for sign in SIGNS} | {"non_finite"} == set(TITLES)
+    assert {sign.ailment for sign in SIGNS} | {"non_finite"} == set(FAILURE_MODES)
 
 
 def test_a_signal_that_shrinks_dies_where_it_is_a_thousandth_and_the_rate_is_told():

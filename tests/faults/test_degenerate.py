@@ -6,7 +6,7 @@ import torch
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth import registry
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer
+from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.nn.stack import DeepGNN
 
 PAIR = torch.tensor([[0, 1], [1, 0]])

@@ -14,9 +14,9 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN, recompute
-from gnn_depth.nn.base import FeatureNorm, ScoreNorm
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm, SpectralNorm
+from gnn_depth.nn.parts import FeatureNorm, ScoreNorm
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.base import FeatureNorm
-from gnn_depth.nn.checkpointing import segment_length
 from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.memory.checkpointing import segment_length
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from gnn_depth.diagnostics.balance import defect, imbalance, size
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
-from gnn_depth.nn.links import hidden_states, links, why_no_law
+from gnn_depth.nn.neurons import hidden_states, links, why_no_law
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, NoNorm
 from gnn_depth.nn.skips import Dense, Residual
 from tests.nn.stacks import STACKS, inputs, stack_of

@@ -8,7 +8,7 @@ import torch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GCNII
-from gnn_depth.nn.links import links
+from gnn_depth.nn.neurons import links
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.skips import LayerScale, NoSkip, Residual, ReZero
 

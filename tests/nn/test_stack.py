@@ -5,9 +5,9 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.base import Skip
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
+from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips import Residual
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import BalancedXavier, DefaultInit, Orthogonal, Xavier
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
-from gnn_depth.nn.links import why_no_law
+from gnn_depth.nn.neurons import why_no_law
 from gnn_depth.nn.norms import FrobeniusNorm, LayerNorm, LipschitzNorm, SpectralNorm, WeightNormalisation
 from gnn_depth.nn.skips import Residual
 from gnn_depth.nn.weights import WeightNorm

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from gnn_depth import FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
-from gnn_depth.nn.base import WeightChain
 from gnn_depth.nn.functional.segments import graph_mean
+from gnn_depth.nn.parts import WeightChain
 from gnn_depth.testing import (
     NotConforming,
     check_graph_dropout,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from gnn_depth.ailments import TITLES
 from gnn_depth.cli.probe.remedies import Prescription
 from gnn_depth.cli.probe.trial import Trial, shown
 from gnn_depth.diagnostics.reading import Reading
 from gnn_depth.diagnostics.signs import Finding, product, say
+from gnn_depth.nn.parts import FAILURE_MODES
 from gnn_depth.reports.sheet import Entry, Sheet
 from gnn_depth.reports.terminal import terminal
 from gnn_depth.reports.web import JOIN, chart, paragraph, table, web_page
@@ -105,7 +105,7 @@ def _sayings(report: Report) -> Iterator[str]:
         return
     yield "What will go wrong:"
     for place, finding in enumerate(report.findings, start=1):
-        yield f"{place}. {TITLES[finding.ailment].capitalize()}: {finding.text}"
+        yield f"{place}. {FAILURE_MODES[finding.ailment].capitalize()}: {finding.text}"
     groups: dict[tuple[int, ...], list[str]] = {}
     for one in report.prescriptions:
         groups.setdefault(one.treats, []).append(one.words.replace(" ", JOIN))

@@ -9,10 +9,10 @@ from jsonargparse import ArgumentParser
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from gnn_depth import registry
-from gnn_depth.ailments import TITLES
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.sections import GIVEN_BY_DATA, expand_config
 from gnn_depth.diagnostics.signs import Finding
+from gnn_depth.nn.parts import FAILURE_MODES
 from gnn_depth.short_names import LISTS
 from gnn_depth.training import NodeClassifier
 
@@ -82,7 +82,7 @@ class Remedies:
         return self._options
 
     def _prescription(self, kind: str, name: str, cls: type, treats: tuple[int, ...]) -> Prescription | None:
-        dose = dict(getattr(cls, "dose", {}))
+        dose = dict(getattr(cls, "remedy_options", {}))
         part = {"name": name, **dose} if dose else name
         there = self._options.get(kind)
         there = [] if there is None else there if isinstance(there, list) else [there]
@@ -107,7 +107,7 @@ def _name(part: Any) -> str:
     return str(part.get("name", part.get("class_path", ""))) if isinstance(part, dict) else str(part)
 
 
-def _words(kind: str, name: str, dose: Mapping[str, Any], joins: bool) -> str:
+def _words(kind: str, name: str, remedy_options: Mapping[str, Any], joins: bool) -> str:
     if not joins:
         return " ".join([f"--model.{kind} {name}", *(f"--model.{kind}.{key} {value}" for key, value in dose.items())])
     said = ", ".join([f"name: {name}", *(f"{key}: {value}" for key, value in dose.items())])
@@ -117,9 +117,9 @@ def _words(kind: str, name: str, dose: Mapping[str, Any], joins: bool) -> str:
 def misspelt() -> list[str]:
     """What parts say they treat that is no ailment, in a sentence each."""
     return [
-        f"{kind} {name!r}: {registry.unknown('ailment', word, TITLES)}"
+        f"{kind} {name!r}: {registry.unknown('ailment', word, FAILURE_MODES)}"
         for kind in KINDS
         for name, cls in registry.registered(kind).items()
         for word in getattr(cls, "treats", ())
-        if word not in TITLES
+        if word not in FAILURE_MODES
     ]

@@ -99,7 +99,7 @@ LAYER = '''"""MyPart."""
 from torch import Tensor, nn
 
 from gnn_depth import Graph, Layer, register
-from gnn_depth.nn.base import WeightChain
+from gnn_depth.nn.parts import WeightChain
 from gnn_depth.nn.functional import aggregate
 
 

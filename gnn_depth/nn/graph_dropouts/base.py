@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import check_probability
-from gnn_depth.nn.part import Part
+from gnn_depth.nn.parts import Part, check_probability
 
 
 class GraphDropout(Part, ABC):

@@ -1,7 +1,7 @@
 r"""Initialisations in balance: for every neuron as much comes in as leaves.
 
-Of the neurons that :func:`gnn_depth.nn.links.links` tells, by depth, what comes in is there already. Attention is zero,
-and what leaves neuron i is divided by the :math:`e^{u_i}` that solves
+Of the neurons that :func:`gnn_depth.nn.neurons.links` tells, by depth, what comes in is there already. Attention is
+zero, and what leaves neuron i is divided by the :math:`e^{u_i}` that solves
 
 .. math:: \sum_{W \in in} \|W_{i:}\|^2 = e^{-2 u_i} \sum_{W \in out} \|W_{:i}\|^2
 
@@ -18,10 +18,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.base import Init
 from gnn_depth.nn.inits.looks_linear_orthogonal import LooksLinearOrthogonal
 from gnn_depth.nn.inits.xavier_zero_attention import XavierZeroAttention
-from gnn_depth.nn.links import Link, Share, hidden_states, links
+from gnn_depth.nn.neurons import Link, Share, hidden_states, links
+from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import register
 
@@ -33,7 +33,7 @@ class Balanced(Init):
     .. math:: \|W^1_{i:}\|^2 = \beta, \qquad \|W^{l+1}_{:i}\|^2 = \|W^l_{i:}\|^2, \qquad a^l = 0
 
     Several matrices that come in or leave, encoder and decoder, heads and skip connections count as in
-    :mod:`gnn_depth.nn.links`; the first neurons begin with beta.
+    :mod:`gnn_depth.nn.neurons`; the first neurons begin with beta.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, procedure 2.6.
 
     Args:

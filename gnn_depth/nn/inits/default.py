@@ -1,6 +1,6 @@
 """PyTorch Geometric's initialisation."""
 
-from gnn_depth.nn.base import Init, Layer
+from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import register
 

@@ -6,8 +6,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gnn_depth.nn.base import Init, Layer
-from gnn_depth.nn.links import chain_of
+from gnn_depth.nn.neurons import chain_of
+from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import name_of
 

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.bounds import of_linear_scores
 from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, head_dots, segment_softmax, targets
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.scores import LinearScore
 from gnn_depth.registry import register
 

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import Inputs, Layer, WeightChain
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import Inputs, Layer, WeightChain
 from gnn_depth.registry import register
 
 

@@ -9,9 +9,9 @@ from torch_geometric.nn.inits import glorot
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.anchored import AnchoredLayer
-from gnn_depth.nn.base import Inputs, WeightChain
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import Inputs, WeightChain
 from gnn_depth.registry import register
 
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import Inputs, Layer
 from gnn_depth.nn.functional import aggregate, linear, targets
+from gnn_depth.nn.parts import Inputs, Layer
 from gnn_depth.registry import register
 
 

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.functional import (
     SparseFeatures,
     aggregate,
@@ -20,6 +19,7 @@ from gnn_depth.nn.functional import (
     targets,
 )
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.scores import LinearScore
 from gnn_depth.registry import register
 

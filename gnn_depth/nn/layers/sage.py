@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import Inputs, Layer, WeightChain
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import Inputs, Layer, WeightChain
 from gnn_depth.registry import register
 
 

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.bounds import of_quadratic_scores, spectral_norm
 from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.scores import QuadraticScore
 from gnn_depth.registry import register
 

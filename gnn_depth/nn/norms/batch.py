@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import register
 
 

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import ScoreNorm
 from gnn_depth.nn.functional import at_source, at_target, segment_max, targets, widen
+from gnn_depth.nn.parts import ScoreNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.registry import register
 

@@ -4,8 +4,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import FeatureNorm
 from gnn_depth.nn.functional import graph_mean, widen
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import register
 
 

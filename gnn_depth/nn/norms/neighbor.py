@@ -5,9 +5,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import FeatureNorm
 from gnn_depth.nn.functional import aggregate, segment_sum, widen
 from gnn_depth.nn.norms.options import check_positive
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import register
 
 

@@ -4,9 +4,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import FeatureNorm
 from gnn_depth.nn.functional import graph_mean, widen
 from gnn_depth.nn.norms.options import check_positive
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import register
 
 # As PyTorch Geometric has it: identical nodes stay identical, with gradients below scale / sqrt(EPS).

@@ -50,7 +50,7 @@ class SpectralNorm(WeightNorm):
     """
 
     treats = ("exploding_signal", "expanding_gradients", "non_finite")
-    dose = {"per_depth": 8}  # noqa: RUF012
+    remedy_options = {"per_depth": 8}  # noqa: RUF012
 
     u: Tensor
     v: Tensor

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.base import Skip
+from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips.options import project
 from gnn_depth.registry import register
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.nn.base import Skip
+from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips.options import check_finite, project
 from gnn_depth.registry import register
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.base import Layer
 from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
 from gnn_depth.nn.functional.sparse_features import DENSEST, SMALLEST, _sparse
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import Layer
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
 

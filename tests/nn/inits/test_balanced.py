@@ -8,7 +8,6 @@ import torch
 
 from gnn_depth.diagnostics.balance import imbalance, size
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.base import Init
 from gnn_depth.nn.inits import (
     Balanced,
     BalancedOrthogonal,
@@ -19,7 +18,8 @@ from gnn_depth.nn.inits import (
 )
 from gnn_depth.nn.inits.balanced import _log_scale
 from gnn_depth.nn.layers import GAT, GCN, GGNN, SAGE, GATv2
-from gnn_depth.nn.links import links
+from gnn_depth.nn.neurons import links
+from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import Dense, Residual
 from gnn_depth.short_names import contract, expand
 from tests.nn.inits.test_matrices import INITS

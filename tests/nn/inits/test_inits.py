@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from gnn_depth.nn.base import Layer
 from gnn_depth.nn.inits import DefaultInit, Xavier
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
+from gnn_depth.nn.parts import Layer
 from gnn_depth.nn.skips import Residual
 from gnn_depth.nn.stack import DeepGNN
 

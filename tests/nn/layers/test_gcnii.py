@@ -10,7 +10,7 @@ from torch_geometric.nn import GCN2Conv
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GCNII
-from gnn_depth.nn.links import links
+from gnn_depth.nn.neurons import links
 from gnn_depth.nn.skips import Dense
 from tests.nn.functional.cases import distance
 

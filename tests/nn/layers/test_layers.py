@@ -5,9 +5,9 @@ import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import AttentionLayer
 from gnn_depth.nn.functional.sparse_features import _sparse
 from gnn_depth.nn.norms import LipschitzNorm
+from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import ATTENTION, IN, OUT, VARIANTS, features, make
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gnn_depth.nn.base import HasWeightChain
+from gnn_depth.nn.parts import HasWeightChain
 from tests.nn.layers.variants import IN, VARIANTS, features, make
 
 WITH_CHAIN = [name for name in VARIANTS if name not in ("ggnn", "sage_of_one_length")]

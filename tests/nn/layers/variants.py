@@ -2,7 +2,7 @@
 
 import torch
 
-from gnn_depth.nn.base import AttentionLayer
+from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
 
 #: Name of a variant: the registered name and the options.

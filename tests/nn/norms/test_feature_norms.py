@@ -6,8 +6,8 @@ from torch import nn
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.base import FeatureNorm
 from gnn_depth.nn.layers import GCN
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import registered
 

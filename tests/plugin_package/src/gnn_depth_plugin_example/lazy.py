@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from gnn_depth import Graph, Layer, register
-from gnn_depth.nn.base import WeightChain
 from gnn_depth.nn.functional import aggregate
+from gnn_depth.nn.parts import WeightChain
 
 
 @register("layer", "lazy_gcn")

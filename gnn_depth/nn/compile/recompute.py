@@ -7,7 +7,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from gnn_depth.nn.masks import keep_as_bytes
+from gnn_depth.nn.compile.masks import keep_as_bytes
 
 GATHERS = (torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default)
 PRODUCTS = (torch.ops.gnn_depth.product.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)

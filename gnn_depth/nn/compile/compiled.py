@@ -74,8 +74,8 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def _options() -> dict[str, Any]:
-    import gnn_depth.nn.lowering  # noqa: F401  (these import the compiler)
-    from gnn_depth.nn.recompute import Recompute
+    import gnn_depth.nn.compile.lowering  # noqa: F401  (these import the compiler)
+    from gnn_depth.nn.compile.recompute import Recompute
 
     return {
         # Random numbers as without compilation, so that a seed gives the same dropout masks.

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from gnn_depth.nn.replay import Replay
+from gnn_depth.nn.memory.snapshot import Replay
 from gnn_depth.nn.rounds import Round
 
 CheckpointEvery: TypeAlias = int | Literal["sqrt", "none"]

@@ -14,7 +14,7 @@ at any parameters, and under gradient flow, :math:`\dot\theta = -\nabla \theta`,
 
 falls: c is conserved. A neuron with :math:`c_i = 0` is balanced. What comes in, leaves and attends:
 
-- *Layers* say it themselves, see :class:`gnn_depth.nn.base.WeightChain`. Heads are concatenated, and the law holds for
+- *Layers* say it themselves, see :class:`gnn_depth.nn.parts.WeightChain`. Heads are concatenated, and the law holds for
   each neuron of each head; to average the last layer's heads changes nothing before it. Without shared weights
   both matrices of the next layer leave a neuron: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS
   2023, print the source's alone (theorem 6.3), which is enough only while the next layer's a is zero. A GCN has no a.
@@ -39,9 +39,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gnn_depth.nn.anchored import AnchoredLayer
-from gnn_depth.nn.base import HasWeightChain, Skip, WeightChain
 from gnn_depth.nn.embedding import Embedding
 from gnn_depth.nn.norms import NoNorm
+from gnn_depth.nn.parts import HasWeightChain, Skip, WeightChain
 from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, NoSkip, Residual, ReZero
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import name_of

@@ -1,9 +1,9 @@
 """The abstract parts that a deep GNN is assembled from. A part's constructor signature is its config."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,13 +11,51 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.parametrised import on_raw_weights
-from gnn_depth.nn.part import Part
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 
 if TYPE_CHECKING:
     from gnn_depth.nn.stack import DeepGNN
 
+FailureMode: TypeAlias = Literal[
+    "non_finite",
+    "dying_signal",
+    "equal_rows",
+    "rank_collapse",
+    "exploding_signal",
+    "vanishing_gradients",
+    "expanding_gradients",
+    "smoothed_gradients",
+    "unbounded_attention",
+    "imbalance",
+]
+
+#: What users read for each.
+FAILURE_MODES: dict[FailureMode, str] = {
+    "non_finite": "numbers overflow",
+    "dying_signal": "the signal dies",
+    "equal_rows": "all nodes become equal",
+    "rank_collapse": "all nodes point in one direction",
+    "exploding_signal": "the signal explodes",
+    "vanishing_gradients": "gradients vanish",
+    "expanding_gradients": "gradients expand",
+    "smoothed_gradients": "all nodes get the same gradient",
+    "unbounded_attention": "attention is not bounded",
+    "imbalance": "neurons are out of balance",
+}
+
 Inputs: TypeAlias = Float[Tensor, "sources inputs"] | SparseFeatures
+
+
+class Part:
+    """The base of the abstract parts.
+
+    Attributes:
+        treats: Failure modes of deep stacks that this part is a remedy for; the probe proposes it where it finds one.
+        remedy_options: Options to use as a remedy, where the defaults are not meant for it.
+    """
+
+    treats: ClassVar[tuple[FailureMode, ...]] = ()
+    remedy_options: ClassVar[Mapping[str, Any]] = {}
 
 
 class Layer(Part, nn.Module, ABC):
@@ -235,7 +273,8 @@ class WeightChain:
 
     To multiply row i of the incoming matrices and entry i of the biases by :math:`\lambda > 0`, and to divide entry i
     of the attention parameters by it, is to multiply neuron i by it and to change nothing else. To divide column j of
-    the outgoing matrices by it undoes that neuron j of the layer before was multiplied: see :mod:`gnn_depth.nn.links`.
+    the outgoing matrices by it undoes that neuron j of the layer before was multiplied: see
+    :mod:`gnn_depth.nn.neurons`.
 
     Attributes:
         incoming: Matrices (neurons, inputs); row i is what comes into neuron i of this layer.

@@ -22,9 +22,9 @@ from torch.autograd.function import Function, once_differentiable
 
 from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.block import Features
-from gnn_depth.nn.checkpointing import in_segments, segment_length
-from gnn_depth.nn.regional import has_hooks
-from gnn_depth.nn.replay import Replay
+from gnn_depth.nn.compile.compiled import has_hooks
+from gnn_depth.nn.memory.checkpointing import in_segments, segment_length
+from gnn_depth.nn.memory.snapshot import Replay
 from gnn_depth.nn.rounds import Round, Rounds
 from gnn_depth.nn.skips import LayerScale, Residual, ReZero
 

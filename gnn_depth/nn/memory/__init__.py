@@ -1,0 +1,1 @@
+"""Training in less memory: activation checkpointing and reversible blocks."""
