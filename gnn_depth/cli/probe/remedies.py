@@ -107,7 +107,7 @@ def _name(part: Any) -> str:
     return str(part.get("name", part.get("class_path", ""))) if isinstance(part, dict) else str(part)
 
 
-def _words(kind: str, name: str, remedy_options: Mapping[str, Any], joins: bool) -> str:
+def _words(kind: str, name: str, dose: Mapping[str, Any], joins: bool) -> str:
     if not joins:
         return " ".join([f"--model.{kind} {name}", *(f"--model.{kind}.{key} {value}" for key, value in dose.items())])
     said = ", ".join([f"name: {name}", *(f"{key}: {value}" for key, value in dose.items())])
