@@ -20,7 +20,7 @@ def fetch(url: str) -> str:
     """
     if not url.startswith("https://"):
         raise UsageError(f"config {url!r}: configs are fetched by https:// alone: anyone on the way can change others.")
-    from gnn_depth.data.verify import open_url  # imports torch
+    from gnn_depth.data.downloads import open_url  # imports torch
 
     try:
         with open_url(url) as response:

@@ -36,3 +36,23 @@ class Draws:
     def permutation(self, count: int) -> Tensor:
         """The numbers 0 to count - 1 in random order."""
         return torch.from_numpy(np.argsort(self._bits.random_raw(count), kind="stable"))
+
+
+def random_split(
+    y: Tensor, seed: int, train_per_class: int, num_val: int, num_test: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of ``train_per_class`` training nodes of each class, then ``num_val`` and ``num_test`` of the others.
+
+    The caller makes sure that there are enough nodes.
+    """
+    order = Draws(seed, "split").permutation(len(y))
+    # Nodes grouped by class, in the drawn order within each, and their ranks within the groups.
+    grouped = order[torch.argsort(y[order], stable=True)]
+    counts = torch.bincount(y)
+    rank = torch.arange(len(y)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+    masks = torch.zeros(3, len(y), dtype=torch.bool)
+    masks[0, grouped[rank < train_per_class]] = True
+    rest = order[~masks[0, order]]
+    masks[1, rest[:num_val]] = True
+    masks[2, rest[num_val : num_val + num_test]] = True
+    return masks[0], masks[1], masks[2]

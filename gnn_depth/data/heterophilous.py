@@ -1,4 +1,4 @@
-"""Graphs whose neighbours mostly differ in class."""
+"""Heterophilous graphs: neighbours mostly differ in class."""
 
 import io
 from pathlib import Path
@@ -7,16 +7,14 @@ import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, Task
-from gnn_depth.data.checks import DataError, check_range, choose
-from gnn_depth.data.checksums import HETEROPHILOUS
+from gnn_depth.data.checks import check_range, choose
+from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.data.features import coalesce, normalize_rows
-from gnn_depth.data.verify import DataFile, read_verified, resolve_root
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 
 URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
-# Nodes, undirected edges, features and classes of each set. They are also what is checked of roman_empire,
-# amazon_ratings and questions, whose checksums are not known to us; none of the files may hold pickles.
+# Nodes, undirected edges, features and classes of each set.
 SIZES = {
     "actor": (7600, 26659, 932, 5),
     "chameleon": (2277, 31371, 2325, 5),
@@ -47,13 +45,12 @@ class HeterophilousGraphs(NodeDataModule):
     Args:
         name: ``actor``, ``chameleon``, ``squirrel``, ``cornell``, ``texas``, ``wisconsin``, ``chameleon_filtered``,
             ``squirrel_filtered``, ``roman_empire``, ``amazon_ratings``, ``minesweeper``, ``tolokers`` or
-            ``questions``. The last three have two classes and are measured by ROC AUC too.
+            ``questions``. The last three have two classes and are also measured by ROC AUC.
         split: Which of the ten splits, 0 to 9: 48/32/20 per cent of the nodes, or 50/25/25.
         root: Folder that holds ``heterophilous/<name>.npz`` or ``<name>.npz``. By default $GNN_DEPTH_DATA, else
             ``~/.cache/gnn_depth``.
-        normalize_features: Whether each node's features are divided by the sum of their sizes. The papers use them
-            as they are.
-        undirected: Whether every edge leads in both directions; otherwise only in that in which the file has it.
+        normalize_features: Divide each node's features by the sum of their absolute values; the papers do not.
+        undirected: Use every edge in both directions, not only in the direction that the file has.
 
     Raises:
         ValueError: An unknown name or split.
@@ -87,50 +84,16 @@ class HeterophilousGraphs(NodeDataModule):
 
     @property
     def path(self) -> Path:
-        """Where the file is, or is to be."""
+        """Where the file is stored, or will be."""
         nested, plain = self.root / "heterophilous" / f"{self.name}.npz", self.root / f"{self.name}.npz"
         return plain if plain.is_file() and not nested.is_file() else nested
 
     def load(self) -> NodeBatch:
-        arrays = self._arrays()
-        nodes, _, _, _ = SIZES[self.name]
-        x = torch.from_numpy(arrays["node_features"].astype(np.float32))
-        edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
-        graph = Graph(coalesce(edges, nodes, self.undirected), nodes)
-        masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in ("train", "val", "test")]
-        y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
+        file = PublishedFile(self.path, f"{URL}/{self.name}.npz")
+        with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
+            x = torch.from_numpy(arrays["node_features"].astype(np.float32))
+            y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
+            edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
+            masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in ("train", "val", "test")]
+        graph = Graph(coalesce(edges, len(x), self.undirected), len(x))
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        known = f"{self.name}.npz"
-        checksums = (HETEROPHILOUS[known],) if known in HETEROPHILOUS else ()
-        content = read_verified(DataFile(self.path, f"{URL}/{known}", checksums))
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                arrays = {key: file[key] for key in _shapes(self.name)}
-        # A damaged archive raises whatever zipfile, zlib or NumPy meet first.
-        except Exception as error:
-            raise self._damaged(error) from None
-        for key, (shape, kinds) in _shapes(self.name).items():
-            if arrays[key].shape != shape or arrays[key].dtype.kind not in kinds:
-                found = f"{arrays[key].dtype} {arrays[key].shape}"
-                raise self._damaged(f"{key} is {found}, and {self.name} has {shape}.")
-        return arrays
-
-    def _damaged(self, reason: object) -> DataError:
-        return DataError(
-            f"data file {str(self.path)!r} cannot be used: {reason}\n"
-            "It is damaged or is another file. Move it away, and it will be downloaded again."
-        )
-
-
-def _shapes(name: str) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and kinds of numbers of each array in a set's file."""
-    nodes, edges, features, _ = SIZES[name]
-    masks = {f"{part}_masks": ((NUM_SPLITS, nodes), "b") for part in ("train", "val", "test")}
-    return {
-        "node_features": ((nodes, features), "f"),
-        "node_labels": ((nodes,), "iu"),
-        "edges": ((edges, 2), "iu"),
-        **masks,
-    }

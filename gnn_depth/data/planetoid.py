@@ -1,41 +1,53 @@
-"""Cora, CiteSeer and PubMed."""
+"""Cora, CiteSeer and PubMed: their splits, and how their raw files are read."""
 
+import codecs
+import io
+import pickle
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError, check_range, choose
-from gnn_depth.data.draws import Draws
-from gnn_depth.data.features import normalize_rows
-from gnn_depth.data.planetoid_files import SIZES, Citations, read_citations, read_split
-from gnn_depth.data.verify import resolve_root
+from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
+from gnn_depth.data.draws import random_split
+from gnn_depth.data.features import coalesce, normalize_rows
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 
+URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
+SPLITS_URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master/splits"
+# Nodes, features and classes of each set.
+SIZES = {"Cora": (2708, 1433, 7), "CiteSeer": (3327, 3703, 6), "PubMed": (19717, 500, 3)}
 SPLITS = ("public", "full", "random", "geom-gcn")
 TRAIN_PER_CLASS, NUM_VAL, NUM_TEST = 20, 500, 1000
 
 
 @register("data", "Planetoid")
 class Planetoid(NodeDataModule):
-    """The citation graphs Cora, CiteSeer and PubMed: documents, their words, who cites whom.
+    """The citation graphs Cora, CiteSeer and PubMed: documents, their words, and citations between them.
 
     Sen et al., *Collective Classification in Network Data*, AI Magazine 2008; files and public split of Yang, Cohen &
-    Salakhutdinov, *Revisiting Semi-Supervised Learning with Graph Embeddings*, ICML 2016, which are downloaded where
-    they are not under ``root`` and read only when their checksums are right.
+    Salakhutdinov, *Revisiting Semi-Supervised Learning with Graph Embeddings*, ICML 2016. Files that are not under
+    ``root`` are downloaded; a file is read only if its checksum is right.
+
+    CiteSeer has 15 nodes with edges that no file describes. They have no features, and count as class 0 in the full,
+    random and geom-gcn splits, as they do in PyTorch Geometric.
 
     Args:
         name: ``Cora``, ``CiteSeer`` or ``PubMed``.
-        split: ``public`` (20 training nodes a class, 500 to validate, 1000 to test), ``full`` (the public one with
+        split: ``public`` (20 training nodes a class, 500 for validation, 1000 for test), ``full`` (the public one with
             all remaining nodes to train on), ``random`` (sizes of the public one, drawn from split_index) or
             ``geom-gcn`` (ten splits of 48/32/20 per cent; Pei et al., ICLR 2020).
-        split_index: Which of the ten geom-gcn splits, 0 to 9, or the seed of the random one. The others have only 0.
+        split_index: Which of the ten geom-gcn splits, 0 to 9, or the seed of the random one; 0 for the others.
         root: Folder that holds ``<name>/raw/ind.*``. By default $GNN_DEPTH_DATA, else ``~/.cache/gnn_depth``.
-        normalize_features: Whether each node's features are divided by their sum.
-        drop_isolated: Whether nodes without edges are taken out of the masks. CiteSeer has 48 of them.
-
-    CiteSeer has 15 more nodes that no file describes: they have edges, but no features, and stand as class 0 in the
-    full, random and geom-gcn splits, as they do in PyTorch Geometric.
+        normalize_features: Divide each node's features by their sum.
+        drop_isolated: Leave nodes without edges out of the masks. CiteSeer has 48 of them.
 
     Raises:
         ValueError: An unknown name or split, or a split_index that the split does not have.
@@ -72,45 +84,117 @@ class Planetoid(NodeDataModule):
         Raises:
             DataError: Files are missing, damaged or not the published ones, or lack the features this split needs.
         """
-        data = read_citations(self.root, self.name)
-        self.train_features_only = data.train_features_only
-        if data.train_features_only and self.split != "public":
+        raw = self._read_raw()
+        self.train_features_only = raw.train_features_only
+        if raw.train_features_only and self.split != "public":
             raise DataError(
                 f"the files of {self.name} in {str(self.root)!r} have the features of the public split's training "
-                f"nodes only: split {self.split!r} trains on nodes without any.\nUse split public, or complete files."
+                f"nodes only: split {self.split!r} would train on nodes without features.\n"
+                "Use split public, or complete files."
             )
-        masks = self._masks(data)
-        graph = Graph(data.edge_index, len(data.y))
+        masks = self._masks(raw)
+        graph = Graph(raw.edge_index, len(raw.y))
         if self.drop_isolated:
-            linked = torch.bincount(data.edge_index.flatten(), minlength=len(data.y)) > 0
-            masks = tuple(mask & linked for mask in masks)
-        x = normalize_rows(data.x) if self.normalize_features else data.x
-        return NodeBatch(x, data.y, graph, *masks)
+            has_edges = torch.bincount(raw.edge_index.flatten(), minlength=len(raw.y)) > 0
+            masks = tuple(mask & has_edges for mask in masks)
+        x = normalize_rows(raw.x) if self.normalize_features else raw.x
+        return NodeBatch(x, raw.y, graph, *masks)
 
-    def _masks(self, data: Citations) -> tuple[Tensor, ...]:
+    def _masks(self, raw: "_RawData") -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":
-            return read_split(self.root, self.name, self.split_index)
+            return self._geom_gcn_masks()
         if self.split == "random":
-            return random_split(data.y, self.split_index)
-        train = data.train_mask if self.split == "public" else ~(data.val_mask | data.test_mask)
-        return train, data.val_mask, data.test_mask
+            return random_split(raw.y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
+        train, val, test = raw.public_masks
+        return (train if self.split == "public" else ~(val | test)), val, test
+
+    def _geom_gcn_masks(self) -> tuple[Tensor, ...]:
+        file_name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
+        file = PublishedFile(self.root / self.name / "geom-gcn" / "raw" / file_name, f"{SPLITS_URL}/{file_name}")
+        with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
+            return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in ("train", "val", "test"))
+
+    def _read_raw(self) -> "_RawData":
+        nodes, features, classes = SIZES[self.name]
+        x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
+        ally, ty = self._unpickle("ally"), self._unpickle("ty")
+        test = np.array(self._content("test.index").split(), np.int64)
+        # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose features and class are
+        # unknown: they get zeros, hence class 0, and are in no mask of the public split.
+        full_x, full_y = np.zeros((nodes, features), np.float32), np.zeros((nodes, classes), np.float32)
+        full_x[: len(allx)], full_y[: len(ally)] = allx, ally
+        full_x[test], full_y[test] = tx, ty
+        index = np.arange(nodes)
+        train, val = index < len(x), (index >= len(x)) & (index < len(x) + NUM_VAL)
+        return _RawData(
+            x=torch.from_numpy(full_x),
+            y=torch.from_numpy(full_y.argmax(1)),
+            edge_index=self._edges(nodes),
+            public_masks=(torch.from_numpy(train), torch.from_numpy(val), torch.from_numpy(np.isin(index, test))),
+            train_features_only=not allx[len(x) :].any(),
+        )
+
+    def _edges(self, nodes: int) -> Tensor:
+        neighbours: dict[int, list[int]] = self._unpickle("graph")
+        counts = [len(targets) for targets in neighbours.values()]
+        source = np.repeat(np.fromiter(neighbours.keys(), np.int64), counts)
+        target = np.fromiter(chain.from_iterable(neighbours.values()), np.int64, sum(counts))
+        edge_index = torch.from_numpy(np.stack([source, target]))
+        return coalesce(edge_index[:, source != target], nodes, undirected=False)
+
+    def _unpickle(self, part: str) -> Any:
+        return unpickle(self._content(part))
+
+    def _content(self, part: str) -> bytes:
+        file_name = f"ind.{self.name.lower()}.{part}"
+        return read_verified(PublishedFile(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}"))
 
 
-def random_split(
-    y: Tensor, seed: int, per_class: int = TRAIN_PER_CLASS, num_val: int = NUM_VAL, num_test: int = NUM_TEST
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``per_class`` training nodes of each class, then ``num_val`` and ``num_test`` of the remaining ones.
+@dataclass(frozen=True)
+class _RawData:
+    """The content of a set's raw files.
 
-    The caller sees to it that there are enough nodes.
+    Attributes:
+        x, y, edge_index: Features, classes and edges; both directions of an edge, no self-loops.
+        public_masks: Nodes to train, validate and test on.
+        train_features_only: True if only the training and test nodes have features, as in the PubMed rebuilt from the
+            files ``x`` and ``tx``.
     """
-    order = Draws(seed, "split").permutation(len(y))
-    # Nodes grouped by class, in the drawn order within each; their places within the groups.
-    grouped = order[torch.argsort(y[order], stable=True)]
-    counts = torch.bincount(y)
-    place = torch.arange(len(y)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-    masks = torch.zeros(3, len(y), dtype=torch.bool)
-    masks[0, grouped[place < per_class]] = True
-    rest = order[~masks[0, order]]
-    masks[1, rest[:num_val]] = True
-    masks[2, rest[num_val : num_val + num_test]] = True
-    return masks[0], masks[1], masks[2]
+
+    x: Tensor
+    y: Tensor
+    edge_index: Tensor
+    public_masks: tuple[Tensor, Tensor, Tensor]
+    train_features_only: bool
+
+
+def unpickle(content: bytes) -> Any:
+    """Load a raw Planetoid file, which is a pickle of Python 2 or 3, whose checksum has been verified.
+
+    A pickle is a program; this one may call nothing but the constructors of arrays, sparse matrices and dictionaries.
+
+    Raises:
+        DataError: It asks for anything else, which is not called.
+    """
+    return _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        from scipy.sparse import csr_matrix  # slow to import
+
+        # The names that old and new versions of Python, NumPy and SciPy write.
+        allowed = {
+            "numpy.ndarray": np.ndarray,
+            "numpy.dtype": lambda code, *_: np.dtype(code),  # NumPy warns of the flags that older versions wrote
+            "numpy.core.multiarray._reconstruct": np.ndarray.__new__,
+            "numpy._core.multiarray._reconstruct": np.ndarray.__new__,
+            "scipy.sparse.csr.csr_matrix": csr_matrix,
+            "scipy.sparse._csr.csr_matrix": csr_matrix,
+            "collections.defaultdict": defaultdict,
+            "__builtin__.list": list,
+            "_codecs.encode": codecs.encode,
+        }
+        if f"{module}.{name}" not in allowed:
+            raise DataError(f"a raw Planetoid file asks for {module}.{name}, which is not part of an array.")
+        return allowed[f"{module}.{name}"]

@@ -7,9 +7,8 @@ from torch import Tensor
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import check_range
 from gnn_depth.data.communities import Communities, room
-from gnn_depth.data.draws import Draws
+from gnn_depth.data.draws import Draws, random_split
 from gnn_depth.data.features import normalize_rows
-from gnn_depth.data.planetoid import random_split
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from gnn_depth.data import heterophilous, planetoid_files
-from gnn_depth.data.checksums import GEOM_GCN, HETEROPHILOUS, PLANETOID
-from gnn_depth.data.verify import sha256
+from gnn_depth.data import heterophilous, planetoid
+from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 # The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6 validated, and of
 # the last five, node 9 is in no list (as CiteSeer has such nodes) and the others are the test set, out of order.
@@ -56,9 +55,8 @@ def tiny_files() -> dict[str, bytes]:
 def tiny_cora(tiny_files, tmp_path, monkeypatch) -> Path:
     """A root whose Cora is the tiny citation graph, with its checksums in the table."""
     trust(monkeypatch, tiny_files)
-    return write(tmp_path / "root" / "Cora" / "raw", {f"ind.cora.{part}": c for part, c in tiny_files.items()}).parents[
-        1
-    ]
+    write(tmp_path / "root" / "Cora" / "raw", {f"ind.cora.{part}": content for part, content in tiny_files.items()})
+    return tmp_path / "root"
 
 
 @pytest.fixture
@@ -77,20 +75,16 @@ def tiny_texas(tmp_path, monkeypatch) -> Path:
         val_masks=(order >= 10) & (order < 15),
         test_masks=order >= 15,
     )
-    monkeypatch.setitem(HETEROPHILOUS, "texas.npz", sha256(path.read_bytes()))
+    monkeypatch.setitem(CHECKSUMS, "texas.npz", [sha256(path.read_bytes())])
     return tmp_path / "root"
 
 
 def trust(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], name: str = "Cora") -> None:
     """Make the tiny citation graph the published one."""
-    monkeypatch.setitem(planetoid_files.SIZES, name, (NODES, FEATURES, CLASSES))
-    monkeypatch.setattr(planetoid_files, "NUM_VAL", 3)
+    monkeypatch.setitem(planetoid.SIZES, name, (NODES, FEATURES, CLASSES))
+    monkeypatch.setattr(planetoid, "NUM_VAL", 3)
     for part, content in files.items():
-        monkeypatch.setitem(PLANETOID, f"ind.{name.lower()}.{part}", sha256(content))
-
-
-def trust_split(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    monkeypatch.setitem(GEOM_GCN, path.name, sha256(path.read_bytes()))
+        monkeypatch.setitem(CHECKSUMS, f"ind.{name.lower()}.{part}", [sha256(content)])
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:

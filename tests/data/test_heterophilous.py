@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from gnn_depth.data import DataError, HeterophilousGraphs, heterophilous
-from gnn_depth.data.checksums import HETEROPHILOUS
-from gnn_depth.data.verify import sha256
+from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 
 def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texas):
@@ -48,34 +47,21 @@ def test_a_missing_file_is_downloaded(tiny_texas, tmp_path, server, monkeypatch)
     assert (tmp_path / "other" / "heterophilous" / "texas.npz").is_file()
 
 
-@pytest.mark.parametrize("keep", [0, 100, 1000])
-def test_a_damaged_file_of_unknown_checksum_is_refused_by_name(tiny_texas, monkeypatch, keep):
+def test_a_damaged_file_is_refused_by_name(tiny_texas):
     path = tiny_texas / "heterophilous" / "texas.npz"
-    path.write_bytes(path.read_bytes()[:keep])
-    monkeypatch.delitem(HETEROPHILOUS, "texas.npz")
-    with pytest.raises(DataError, match=r"texas\.npz.*cannot be used"):
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(DataError, match=r"texas\.npz.*sha256"):
         _ = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
 
 
-@pytest.mark.parametrize("fault", ["pickle", "shape", "kind", "absent", "edge"])
-def test_another_content_is_refused_by_name(tiny_texas, monkeypatch, payload, fault):
+def test_a_pickle_is_not_loaded_even_where_its_checksum_is_right(tiny_texas, monkeypatch, payload):
     make, mark = payload
     path = tiny_texas / "heterophilous" / "texas.npz"
     with np.load(path) as file:
-        arrays = dict(file)
-    if fault == "pickle":
-        arrays["node_labels"] = np.array([make()] * 20, dtype=object)
-    elif fault == "shape":
-        arrays["edges"] = arrays["edges"][:-1]
-    elif fault == "kind":
-        arrays["train_masks"] = arrays["train_masks"].astype(np.int64)
-    elif fault == "absent":
-        del arrays["edges"]
-    else:
-        arrays["edges"][3] = 20
+        arrays = {**file, "node_labels": np.array([make()] * 20, dtype=object)}
     np.savez(path, **arrays)
-    monkeypatch.setitem(HETEROPHILOUS, "texas.npz", sha256(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"edge \d+ is \(\d+, \d+\)" if fault == "edge" else r"texas\.npz"):
+    monkeypatch.setitem(CHECKSUMS, "texas.npz", [sha256(path.read_bytes())])
+    with pytest.raises(ValueError, match="allow_pickle"):
         _ = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
     assert not mark.exists()
 
@@ -84,14 +70,16 @@ def test_wrong_names_and_splits_are_refused_at_construction():
     with pytest.raises(ValueError, match="Did you mean 'squirrel'"):
         HeterophilousGraphs("squirel")
     for split in (-1, 10):
-        with pytest.raises(ValueError, match=f"split must be from 0 to 9, not {split}"):
+        with pytest.raises(ValueError, match=f"split .*0 to 9, not {split}"):
             HeterophilousGraphs("texas", split)
     assert HeterophilousGraphs("Roman-empire").name == "roman_empire"
 
 
-@pytest.mark.parametrize("name", sorted(file.removesuffix(".npz") for file in HETEROPHILOUS))
+@pytest.mark.parametrize("name", heterophilous.SIZES)
 def test_the_published_sizes(real_data, name):
     data = HeterophilousGraphs(name, root=str(real_data))
+    if not data.path.is_file():
+        pytest.skip(f"{name} is not among the real data")
     nodes, edges, features, classes = heterophilous.SIZES[name]
     batch = data.batch
     assert (*batch.x.shape, batch.graph.num_edges) == (nodes, features, 2 * edges)

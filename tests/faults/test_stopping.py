@@ -94,7 +94,7 @@ def test_a_run_in_its_last_epoch_comes_to_its_end(fit: Callable, harm: Callable)
 def test_a_download_that_is_stopped_leaves_neither_a_file_nor_a_run(
     fit: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gnn_depth.data.verify.open_url", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("gnn_depth.data.downloads.open_url", lambda *_: signal.raise_signal(signal.SIGTERM))
     answer, _ = fit("--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data"))
     assert (answer.code, answer.err) == (143, "terminated.\n")
     assert not Path("runs").exists()
