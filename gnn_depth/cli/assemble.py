@@ -26,9 +26,9 @@ from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
 from gnn_depth.short_names import contract
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.checkpoint_io import VerifiedCheckpoints
-from gnn_depth.training.precision import check_precision
-from gnn_depth.training.progress import EpochProgress
+from gnn_depth.training.checkpoints import VerifiedCheckpoints
+from gnn_depth.training.loggers import EpochProgress
+from gnn_depth.training.module import check_precision
 from gnn_depth.training.recorder import RunRecorder
 
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"

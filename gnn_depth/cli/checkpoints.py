@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.sections import GIVEN_BY_DATA, PATHS
-from gnn_depth.training.checkpoint_io import load
+from gnn_depth.training.checkpoints import read_checkpoint
 
 MAX_SEED = 2**32 - 1  # NumPy's
 
@@ -100,7 +100,7 @@ def read(path: Path) -> Checkpoint:
     if not path.is_file():
         raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
     try:
-        content = load(path)
+        content = read_checkpoint(path)
     except OSError as error:
         why = error.strerror or error
         raise UsageError(f"{str(path)!r} is damaged, or no checkpoint of a run: {why}.") from error

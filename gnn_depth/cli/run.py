@@ -20,10 +20,9 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import Diverged
-from gnn_depth.training.memory import check_memory
-from gnn_depth.training.precision import number_size
+from gnn_depth.training.memory import check_memory, number_size
 from gnn_depth.training.recorder import RunRecorder, report
-from gnn_depth.training.safe_stop import SafeStop
+from gnn_depth.training.resume import SafeStop
 
 
 def run(command: str, line: CommandLine) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 from gnn_depth.diagnostics import boards
 from gnn_depth.measurements import Measurement, save
 
-ROWS, SECONDS = 50, 2.0  # a block for the loggers, as training.epoch_log has them
+ROWS, SECONDS = 50, 2.0  # a block for the loggers, as training.loggers has them
 SAVE_SECONDS, SAVE_SHARE = 30.0, 0.02  # between two files, and of the time for writing them
 MAX_CURVES, THINNED = 32, 16
 GROWTH = 1.25  # of the steps from one picture to the next: each stays in the file of events

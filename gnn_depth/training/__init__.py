@@ -1,7 +1,7 @@
 """Training: the module, its metrics, and what a run leaves behind."""
 
-from gnn_depth.training.best import BestEpoch
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.recorder import BestEpoch
 
 __all__ = ["BestEpoch", "Diverged", "NodeClassifier"]

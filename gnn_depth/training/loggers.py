@@ -1,14 +1,123 @@
-"""The loggers of a run's folder."""
+"""The values of a training on their way to the loggers of its folder, and to the terminal."""
 
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor
+from tqdm import tqdm
+
+# A block of epochs that goes to the loggers together: so many, or those of so many seconds.
+ROWS = 50
+SECONDS = 2.0
+SHOWN = ("train/loss", "val/loss", "val/acc", "test/acc")
+
+
+@dataclass
+class Row:
+    """The values of an epoch.
+
+    Attributes:
+        epoch: The epoch, counted from 0.
+        step: The number of steps before it.
+        values: Scalars, on the device where they were made.
+    """
+
+    epoch: int
+    step: int
+    values: dict[str, Tensor] = field(default_factory=dict)
+
+
+class EpochLog(L.Callback):
+    """Keep the values of each epoch on their device, and hand them to the loggers in blocks.
+
+    Logging a value makes the host wait for the device, and each logger write to its file. A block is 50 epochs or two
+    seconds, whichever is shorter; the last one is handed over however the training ends. Schedules and callbacks find
+    every value in ``trainer.callback_metrics`` at once.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._handed_over = time.monotonic()
+
+    def open(self, trainer: L.Trainer) -> None:
+        """Begin the row of the step that is about to run."""
+        self._rows.append(Row(trainer.current_epoch, trainer.global_step))
+
+    def put(self, trainer: L.Trainer, values: dict[str, Tensor]) -> None:
+        """Add values to the last row."""
+        if not self._rows:  # handed over or resumed within an epoch, after its step
+            self._rows.append(Row(trainer.current_epoch, max(trainer.global_step - 1, 0)))
+        self._rows[-1].values |= values
+        trainer.callback_metrics.update(values)
+
+    def hand_over(self, trainer: L.Trainer) -> None:
+        """Give all rows to the loggers."""
+        self._rows = [row for row in self._rows if row.values]
+        try:
+            for values in _numbers(self._rows):
+                row = self._rows[0]
+                trainer.logged_metrics.update(row.values)
+                for logger in trainer.loggers:
+                    logger.log_metrics(values | {"epoch": row.epoch}, row.step)
+                del self._rows[0]  # Ctrl-C in between loses none
+            for logger in trainer.loggers:
+                logger.save()
+        except Exception:
+            self._rows = []  # not tried again at the end
+            raise
+        self._handed_over = time.monotonic()
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._rows, self._handed_over = [], time.monotonic()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if len(self._rows) >= ROWS or time.monotonic() - self._handed_over >= SECONDS:
+            self.hand_over(trainer)
+
+    def on_save_checkpoint(self, trainer: L.Trainer, *_: Any) -> None:
+        self.hand_over(trainer)  # a resumed training's curves begin where these end
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.hand_over(trainer)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        self.hand_over(trainer)
+
+
+def means(trainer: L.Trainer, *values: Tensor) -> Sequence[Tensor]:
+    """Mean of each tensor over all processes, in one exchange.
+
+    Confusion matrices may be averaged: their mean has the same metrics as their sum. This is done every epoch, because
+    a schedule that watches a metric must find the same number in every process.
+    """
+    if trainer.world_size == 1:
+        return values
+    flat = trainer.strategy.reduce(torch.cat([value.flatten().double() for value in values]), reduce_op="mean")
+    parts = flat.split_with_sizes([value.numel() for value in values])
+    return [part.view_as(value).to(value.dtype) for part, value in zip(parts, values, strict=True)]
+
+
+def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
+    """The values of rows as Python numbers, with one transfer from each device."""
+    values = [value for row in rows for value in row.values.values()]
+    numbers: dict[int, float] = {}
+    for device in {value.device for value in values}:
+        here = [value for value in values if value.device == device]
+        numbers |= zip(map(id, here), torch.stack(here).tolist(), strict=True)
+    return [{name: numbers[id(value)] for name, value in row.values.items()} for row in rows]
 
 
 class EventLogger(TensorBoardLogger):
-    """TensorBoard's logger, with the values of a step in one record: one for each costs eight times as much."""
+    """TensorBoard's logger, which writes all values of a step as one record: one for each is much slower."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -19,8 +128,58 @@ class EventLogger(TensorBoardLogger):
 
 
 def folder_loggers(folder: Path) -> list[Logger]:
-    """TensorBoard's events and ``metrics.csv`` in a folder that is still empty."""
+    """Make the loggers of TensorBoard's event file and of ``metrics.csv`` in an empty folder."""
     csv = CSVLogger(folder, name="", version="")
-    _ = csv.experiment  # opened while the folder is empty: it warns of any file that it finds there
-    # A short queue makes the training wait for the thread that writes.
+    _ = csv.experiment  # opened while the folder is empty: it warns of any file there
+    # With a short queue the training waits for the thread that writes.
     return [EventLogger(folder, name="", version="", default_hp_metric=False, max_queue=1000), csv]
+
+
+class EpochProgress(ProgressBar):
+    """One progress bar over all epochs, because a full-batch epoch is a single step.
+
+    Prints a line every tenth of the epochs where the output is not a terminal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._enabled = True
+        self._bar: Any = None
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self._enabled and sys.stderr.isatty():
+            self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", mininterval=0.2)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if not self._enabled:
+            return
+        done, total = trainer.current_epoch + 1, trainer.max_epochs or -1
+        if self._bar is not None:
+            self._bar.update()
+            # Metrics are read from their device only when the bar is redrawn.
+            if self._bar.n == self._bar.last_print_n:
+                self._bar.set_postfix_str(_metrics(trainer), refresh=False)
+        elif total > 0 and (done == total or done * 10 // total > (done - 1) * 10 // total):
+            print(f"epoch {done}/{total}: {_metrics(trainer)}", file=sys.stderr, flush=True)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._close()
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _metrics(trainer: L.Trainer) -> str:
+    known = trainer.callback_metrics
+    return ", ".join(f"{name} {known[name].item():.4f}" for name in SHOWN if name in known)

@@ -5,8 +5,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from torch import nn
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
 from gnn_depth.nn.linear import Linear
@@ -17,6 +19,8 @@ VARIABLE = "GNN_DEPTH_MEMORY"
 GB = 1e9
 # Bytes that a graph takes for an edge, and for an edge of each head: what it derives, and what that is derived from.
 OF_EDGE, OF_EDGE_AND_HEAD = 60, 36
+#: Bytes of a number where the strategy converts the whole model when it starts.
+CONVERTED = {"64-true": 8, "bf16-true": 2}
 #: Tensors of nodes x width that exist for a moment in the backward pass.
 PASSING = 3
 
@@ -85,6 +89,11 @@ def _kept(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> i
         return kept + (maps - 1) * nodes * layer.width  # sums with fixed weights keep nothing
     scores = 2 + len(layer.score_norms) + (getattr(layer, "dropout", 0) > 0)
     return kept + maps * nodes * layer.width + scores * edges * layer.heads
+
+
+def number_size(trainer: L.Trainer, module: nn.Module) -> int:
+    """Bytes of one number of the hidden states that a training of a module will keep."""
+    return CONVERTED.get(str(trainer.precision)) or next(module.parameters()).element_size()
 
 
 def available(device: torch.device) -> float:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn
 import lightning as L
 import torch
 import torch.nn.functional as F
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
@@ -25,18 +26,20 @@ from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
-from gnn_depth.training.epoch_log import EpochLog, means
-from gnn_depth.training.epochs import is_one_batch_an_epoch, trains_on_full_batch
-from gnn_depth.training.hparams import PlainHyperparameters
+from gnn_depth.training.lightning_internals import (
+    OneBatchValidation,
+    PlainModule,
+    is_one_batch_an_epoch,
+    trains_on_full_batch,
+)
+from gnn_depth.training.loggers import EpochLog, means
 from gnn_depth.training.measured import Sets
 from gnn_depth.training.metrics import classification_metrics, update
 from gnn_depth.training.optimizers import configured
-from gnn_depth.training.precision import check_precision
-from gnn_depth.training.reseeding import SeededSteps
-from gnn_depth.training.validation import OneBatchValidation
+from gnn_depth.training.resume import SeededSteps
 
 
-class NodeClassifier(PlainHyperparameters):
+class NodeClassifier(PlainModule):
     """Assemble a deep GNN from named parts and train it with cross-entropy.
 
     On a full batch an epoch is one step, and one forward pass in evaluation mode serves the validation and the
@@ -195,16 +198,9 @@ class NodeClassifier(PlainHyperparameters):
             for parameter in group["params"]:
                 parameter.grad = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Lightning notes here, sixty times an epoch, which hook it is in. For nn.Module it might be a parameter.
-        if name == "_current_fx_name":
-            self.__dict__[name] = value
-        else:
-            super().__setattr__(name, value)
-
     def configure_optimizers(self) -> Any:
         layers, decay = self.stack.layers.parameters(), self.layer_weight_decay
-        return configured(self.optimizer, self.scheduler, self.parameters(), self._trainer, layers, decay)
+        return configured(self.optimizer, self.scheduler, self.parameters(), self.attached_trainer, layers, decay)
 
     def _evaluate(self, stage: Literal["val", "test"], scores: Tensor, batch: NodeBatch) -> None:
         mask = batch.val_mask if stage == "val" else batch.test_mask
@@ -249,3 +245,15 @@ class NodeClassifier(PlainHyperparameters):
         optimizer = self.optimizers(use_pl_optimizer=False)
         assert isinstance(optimizer, torch.optim.Optimizer)
         return optimizer
+
+
+def check_precision(trainer: L.Trainer) -> None:
+    """Refuse parameters of 16 bits with only 5 for the exponent: gradients of deep stacks leave their range.
+
+    Raises:
+        MisconfigurationException: The trainer's precision is 16-true.
+    """
+    if trainer.precision == "16-true":
+        raise MisconfigurationException(
+            "precision 16-true has too small a range for deep stacks: take 16-mixed, bf16-mixed or bf16-true."
+        )

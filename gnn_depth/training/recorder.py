@@ -1,7 +1,9 @@
-"""The callback that records a run."""
+"""The callback that records a run: its folder, its best epoch, its checkpoints and its result."""
 
 import datetime as dt
+import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +16,159 @@ from torch import Tensor
 
 from gnn_depth.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
 from gnn_depth.signals import Stopped
-from gnn_depth.training.autosave import Autosave
-from gnn_depth.training.best import BestEpoch, numbers
-from gnn_depth.training.between_epochs import begin_next_epoch, go_on, is_between_epochs, is_within_step
-from gnn_depth.training.checkpoint_io import sync_folder
+from gnn_depth.training.checkpoints import sync_folder
 from gnn_depth.training.divergence import Diverged
+from gnn_depth.training.lightning_internals import (
+    is_between_epochs,
+    is_within_step,
+    save_whole_epoch,
+    start_whole_epoch,
+)
 from gnn_depth.training.loggers import folder_loggers
 from gnn_depth.training.metrics import selection_metric
 
+SHARE = 0.01  # largest share of a training's time that saving it may take
+LOOK_SECONDS = 1.0  # between two looks at the clock
+
+
+class BestEpoch:
+    """The epoch with the best validation metric: its metrics, and a copy of its weights in memory.
+
+    The field reports test accuracy at the epoch of the best validation accuracy. The first of equal epochs counts.
+    Epochs with a validation loss that is not finite never count: the largest of NaN scores is always class 0. Only
+    :meth:`save` writes a file.
+
+    Args:
+        monitor: The metric to maximise.
+
+    Attributes:
+        epoch: The best epoch, counted from 0, or None before the first validation.
+        metrics: All metrics that were logged in that epoch.
+    """
+
+    def __init__(self, monitor: str = "val/acc") -> None:
+        self.monitor = monitor
+        self.epoch: int | None = None
+        self.metrics: dict[str, float] = {}
+        self.weights: dict[str, Tensor] = {}
+        self._saved: tuple[Path, int] | None = None
+
+    def see(self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule) -> None:
+        """Compare an epoch that has just been validated with the best one so far."""
+        if self.monitor not in metrics:
+            return
+        value = float(metrics[self.monitor])
+        if self.epoch is not None and not value > self.metrics[self.monitor]:
+            return
+        if math.isfinite(metrics.get("val/loss", 0.0)):
+            self.epoch, self.metrics = epoch, numbers(metrics)
+            self.weights = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
+
+    def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
+        """Add metrics that were not known yet when the epoch was validated."""
+        if self.epoch == epoch:
+            self.metrics = self.metrics | numbers(metrics)
+
+    def save(self, trainer: L.Trainer, path: Path) -> None:
+        """Write the best epoch's weights as a checkpoint without the optimizer's state, unless already written."""
+        if self.epoch is None or self._saved == (path, self.epoch):
+            return
+        module = trainer.lightning_module
+        last = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
+        module.load_state_dict(self.weights)
+        try:
+            trainer.save_checkpoint(path, weights_only=True)
+        finally:
+            module.load_state_dict(last)
+        self._saved = path, self.epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for a resumed run to go on comparing."""
+        return {"epoch": self.epoch, "metrics": self.metrics, "weights": self.weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of :meth:`state_dict`."""
+        self.epoch, self.metrics, self.weights = state["epoch"], state["metrics"], state["weights"]
+
+
+def numbers(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
+    """Convert metrics to Python numbers."""
+    return {name: float(value) for name, value in metrics.items()}
+
+
+class Autosave:
+    """Decide before each epoch whether to save a checkpoint.
+
+    The clock of the first process decides for all. It tells the others about once a second, before an epoch that all
+    have agreed on: telling them every epoch would cost more than a step on a small graph.
+
+    Args:
+        minutes: Minutes between two saves, more if saving takes more than a hundredth of them; None for never.
+        epochs: Number of epochs after which to save as well, whatever the time; None for never.
+
+    Raises:
+        ValueError: One of them is not positive.
+    """
+
+    def __init__(self, minutes: float | None, epochs: int | None) -> None:
+        if minutes is not None and not minutes > 0:
+            raise ValueError(f"save_every_minutes must be above 0, or null for never, not {minutes}.")
+        if epochs is not None and epochs < 1:
+            raise ValueError(f"save_every_epochs must be at least 1, or null for never, not {epochs}.")
+        self.minutes = minutes
+        self.epochs = epochs
+        self._cost = 0.0
+
+    def start(self, epoch: int) -> None:
+        """Start the clock at this epoch."""
+        self._start = self._looked_epoch = epoch
+        self._next_look = epoch + 1
+        self._ahead = 1
+        self._saved = self._looked = time.monotonic()
+
+    def saved(self, began: float) -> None:
+        """Start the clock again after a save that began at this time."""
+        self._saved = time.monotonic()
+        self._cost = self._saved - began
+
+    def due(self, trainer: L.Trainer) -> bool:
+        """True if it is time to save, before an epoch; all processes get the same answer."""
+        epoch = trainer.current_epoch
+        if self.epochs is not None and epoch > self._start and (epoch - self._start) % self.epochs == 0:
+            return True
+        if self.minutes is None or epoch < self._next_look:
+            return False
+        due, self._ahead = trainer.strategy.broadcast(self._look(epoch))
+        self._next_look = epoch + self._ahead
+        return due
+
+    def _look(self, epoch: int) -> tuple[bool, int]:
+        """Whether it is time, and the number of epochs until the next look: at most twice as many as before."""
+        assert self.minutes is not None
+        now = time.monotonic()
+        pace = (epoch - self._looked_epoch) / max(now - self._looked, 1e-9)
+        self._looked, self._looked_epoch = now, epoch
+        due = now - self._saved >= max(60 * self.minutes, self._cost / SHARE)
+        return due, max(1, min(int(pace * LOOK_SECONDS), 2 * self._ahead))
+
 
 class RunRecorder(L.Callback):
-    """Give a run its folder and write there what it was and what came of it.
+    """Make a run's folder, and write its config, metrics, checkpoints and result there.
 
     The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``, TensorBoard's
-    event file, ``checkpoints/best.ckpt`` (best validation epoch), ``checkpoints/last.ckpt`` (all that it takes to go
-    on: saved between two epochs from time to time, after the step in which a signal came, and at the end), and
-    ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed, and as
-    ``findings`` what callbacks found out that have a method of this name, which gives a dict.
+    event file, ``checkpoints/best.ckpt`` (best validation epoch), ``checkpoints/last.ckpt`` (everything needed to
+    resume; saved from time to time between two epochs, after the step in which a signal came, and at the end), and
+    ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed, and under
+    ``findings`` the dict that each callback with a method ``findings`` returns.
 
     Args:
         root: Folder of all runs.
-        name: Name of the run, a folder below root; the config file's name by default.
-        save_every_minutes: Time between two saves in a training, of which saving takes a hundredth at most; null: none.
-        save_every_epochs: Epochs between two saves besides; null: none.
+        name: Name of the run, a folder below root; by default the name of the config file.
+        save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth of them; null: never.
+        save_every_epochs: Number of epochs after which to save a checkpoint as well; null: never.
 
     Raises:
-        ValueError: One of the times is not positive.
+        ValueError: One of the intervals is not positive.
     """
 
     def __init__(
@@ -73,14 +202,14 @@ class RunRecorder(L.Callback):
             hparams: The same, flattened to dotted keys and plain values, for TensorBoard's HParams page.
             name: Name of the run where none was given.
             seed: The run's seed.
-            origin: What the run is part of, and the folder that it got there.
+            origin: The sweep that the run belongs to and the folder that it has there, if any.
 
         Raises:
             ValueError: The folder cannot be made or written.
         """
         self._started = time.perf_counter()
         self._hparams = hparams
-        # Only the first process makes a folder; the others are told which in setup.
+        # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
         self.folder = origin.folder or (new_run_folder(self.root, self.name or name) if first else Path(self.root))
         self.result = {
@@ -126,11 +255,11 @@ class RunRecorder(L.Callback):
             self._write_mask(missing)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        go_on(trainer)
+        start_whole_epoch(trainer)
         self.autosave.start(trainer.current_epoch)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # The first moment at which schedules and all callbacks are done with the epoch before.
+        # The first hook after schedules and all callbacks are done with the previous epoch.
         if self.folder is not None and self.autosave.due(trainer):
             self._save_checkpoints(trainer)
 
@@ -145,7 +274,7 @@ class RunRecorder(L.Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
-            self._save_checkpoints(trainer)  # first: what says finished has everything
+            self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
@@ -158,8 +287,8 @@ class RunRecorder(L.Callback):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
         self._close(trainer, status)
-        # Saving waits for all processes. Those that a signal ended agreed on it; after another exception in one the
-        # others may never come. A signal that was answered at once may have come before or in the middle of a step.
+        # Saving waits for all processes. They agree on stopping for a signal, but after another exception in one the
+        # others may never arrive. A signal that was handled at once may have come in the middle of a step.
         together = isinstance(exception, SIGTERMException) or trainer.world_size == 1
         half_done = isinstance(exception, Stopped) or (status == "interrupted" and is_within_step(trainer))
         if status != "failed" and together and not half_done:
@@ -196,7 +325,7 @@ class RunRecorder(L.Callback):
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         if is_between_epochs(trainer):
-            begin_next_epoch(checkpoint["loops"])
+            save_whole_epoch(checkpoint["loops"])
 
     @rank_zero_only
     def _log_hparams(self, trainer: L.Trainer) -> None:
@@ -212,26 +341,26 @@ class RunRecorder(L.Callback):
 
 
 def final_metrics(metrics: dict[str, float]) -> dict[str, float]:
-    """The few numbers that runs are compared by on the HParams page; every metric there is a card of its own."""
+    """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for each."""
     compared = [name for name in metrics if name.endswith(("acc_at_best_val", "auroc_at_best_val"))]
     compared += [name for name in ("train/loss", "val/loss") if name in metrics]
     return {f"final/{name.replace('/', '_')}": metrics[name] for name in compared}
 
 
 def _findings(trainer: L.Trainer) -> dict[str, Any]:
-    """What callbacks that have a method ``findings`` found out, under the names of their classes."""
+    """The results of all callbacks with a method ``findings``, by class name."""
     found = {}
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if callable(ask := getattr(callback, "findings", None)):
             try:
                 found[type(callback).__name__] = ask()
-            except Exception as error:  # a device may be gone, and the rest is to be written nevertheless
-                rank_zero_warn(f"what {type(callback).__name__} found is not in the result: {error}")
+            except Exception as error:  # the device may be gone, and the rest of the result must still be written
+                rank_zero_warn(f"the findings of {type(callback).__name__} are not in the result: {error}")
     return found
 
 
 def report(recorder: RunRecorder) -> str:
-    """What a user wants to know when a run has ended: metrics, the folder, how to look at the curves."""
+    """Summary of a finished run for the terminal: metrics, folder, how to look at the curves."""
     result = recorder.result
     metrics = result.get("metrics", {})
     rows = [f"  {name:<24}{value:>9.4f}" for name, value in sorted(metrics.items()) if name != "train/lr"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from gnn_depth.training.checkpoint_io import check, load
+from gnn_depth.training.checkpoints import read_checkpoint, verify_checkpoint
 from tests.cli.conftest import QUIET, SHORT
 
 RANDOM = ["--model.dropout", "0.5", "--model.graph_dropout", "drop_edge", "--model.graph_dropout.p", "0.3"]
@@ -45,7 +45,7 @@ class Numbers(L.Callback):
 def state_of(folder: Path) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """All that a run has at its end: its checkpoint, and its curves."""
     with (folder / "metrics.csv").open() as file:
-        return load(folder / "checkpoints/last.ckpt"), list(csv.DictReader(file))
+        return read_checkpoint(folder / "checkpoints/last.ckpt"), list(csv.DictReader(file))
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:
@@ -133,8 +133,8 @@ def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable)
         process.wait()
     (killed,) = Path("runs/killed").iterdir()
     assert json.loads((killed / "result.json").read_text())["status"] == "running"
-    check(killed / "checkpoints/best.ckpt")
-    done = load(killed / "checkpoints/last.ckpt")["epoch"]
+    verify_checkpoint(killed / "checkpoints/best.ckpt")
+    done = read_checkpoint(killed / "checkpoints/last.ckpt")["epoch"]
     with (killed / "metrics.csv").open() as file:
         assert len(list(csv.DictReader(file))) >= done, "curves of epochs that are behind the checkpoint are lost"
     end = ["--trainer.max_epochs", str(done + 2)]
@@ -182,4 +182,4 @@ def test_signals_of_a_callback_in_the_middle_of_a_step_do_not_replace_a_whole_ch
     words = [*SHORT, "--run.save_every_epochs", "2", "--trainer.callbacks+=numbers_drawn.Stop"]
     assert gnn_depth("fit", *words).code == 128 + signal.SIGINT
     (last,) = Path("runs").glob("*/*/checkpoints/last.ckpt")
-    assert load(last)["epoch"] == 2
+    assert read_checkpoint(last)["epoch"] == 2

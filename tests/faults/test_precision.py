@@ -22,8 +22,8 @@ def test_a_run_in_another_precision_ends_with_finite_losses(fit: Callable, preci
 @pytest.mark.parametrize(
     ("precision", "said"),
     [
-        ("16-mixed", "trainer.precision 16-mixed needs a GPU: on a CPU take bf16-mixed, bf16-true or 32."),
-        ("16-true", "precision 16-true has no room for deep stacks: take 16-mixed, bf16-mixed or bf16-true."),
+        ("16-mixed", "16-mixed needs a GPU"),
+        ("16-true", "precision 16-true"),
         ("transformer-engine", "transformer_engine"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gnn_depth import signals
-from gnn_depth.training.checkpoint_io import load
+from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import SMALL
 from tests.faults.conftest import result_of
 
@@ -44,10 +44,10 @@ def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
 ):
     _, whole = fit(data=data)
     _, stopped = fit(*harm("Send", number=signal.SIGTERM), data=data)
-    assert load(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
+    assert read_checkpoint(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
     answer, resumed = fit("--ckpt_path", "auto", data=data)
     assert answer.code == 0, answer.err
-    one, other = (load(folder / "checkpoints" / "last.ckpt")["state_dict"] for folder in (whole, resumed))
+    one, other = (read_checkpoint(folder / "checkpoints" / "last.ckpt")["state_dict"] for folder in (whole, resumed))
     assert result_of(resumed)["epochs"] == 6
     for name, value in one.items():
         assert torch.equal(other[name], value), name
@@ -58,7 +58,7 @@ def test_more_signals_while_it_is_saved_change_nothing(fit: Callable, harm: Call
     answer, folder = fit(*harm("SendWhileSaving", number=signal.SIGINT))
     assert answer.code == 130
     assert result_of(folder)["status"] == "interrupted"
-    assert load(folder / "checkpoints" / "last.ckpt")["global_step"] == 3
+    assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 3
     assert (folder / "checkpoints" / "best.ckpt").exists()
 
 
@@ -69,7 +69,7 @@ def test_ctrl_c_pressed_again_stops_in_the_middle_of_a_step_and_keeps_what_was_s
     answer, folder = fit(*harm("Send", number=signal.SIGINT, times=2), "--run.save_every_epochs", "1")
     assert answer.code == 130
     assert result_of(folder)["status"] == "interrupted"
-    assert load(folder / "checkpoints" / "last.ckpt")["global_step"] == 2
+    assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 2
 
 
 def test_one_key_that_two_programs_pass_on_is_pressed_once(fit: Callable, harm: Callable):

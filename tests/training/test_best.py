@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from gnn_depth.training.best import BestEpoch
+from gnn_depth.training.recorder import BestEpoch
 
 
 def seen(values, losses=None):

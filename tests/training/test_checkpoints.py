@@ -15,18 +15,18 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from gnn_depth.training import autosave, checkpoint_io
-from gnn_depth.training.autosave import Autosave
-from gnn_depth.training.checkpoint_io import (
+from gnn_depth.training import checkpoints, recorder
+from gnn_depth.training.checkpoints import (
     CheckpointError,
     DamagedError,
     VerifiedCheckpoints,
-    before,
-    check,
     checksum_file,
-    load,
+    previous_of,
+    read_checkpoint,
+    verify_checkpoint,
 )
-from gnn_depth.training.reseeding import reseed
+from gnn_depth.training.recorder import Autosave
+from gnn_depth.training.resume import reseed
 
 DISK = VerifiedCheckpoints()
 
@@ -41,7 +41,7 @@ def save(path: Path, number: float) -> None:
 
 
 def number(path: Path) -> float:
-    return load(path)["state_dict"]["weight"][0].item()
+    return read_checkpoint(path)["state_dict"]["weight"][0].item()
 
 
 def flip(path: Path, content: bytes) -> None:
@@ -58,7 +58,7 @@ def weights(number: float) -> bytes:
 def test_the_one_before_stays_and_both_agree_with_their_checksums(path):
     for value in (1.0, 2.0, 3.0):
         save(path, value)
-    assert (number(path), number(before(path))) == (3.0, 2.0)
+    assert (number(path), number(previous_of(path))) == (3.0, 2.0)
     names = {"last.ckpt", "last.ckpt.sha256", "last-1.ckpt", "last-1.ckpt.sha256"}
     assert {file.name for file in path.parent.iterdir()} == names
 
@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_at_any_step_leaves_a_whole_checkpoint_and_can_
             with contextlib.suppress(Killed):
                 save(path, 3.0)
         assert number(path) in (2.0, 3.0), step
-        assert not before(path).exists() or number(before(path)) in (1.0, 2.0), step
+        assert not previous_of(path).exists() or number(previous_of(path)) in (1.0, 2.0), step
         save(path, 4.0)
         assert number(path) == 4.0
         if dying.left >= 0:
@@ -124,7 +124,7 @@ def test_without_links_the_one_before_is_whole_while_the_name_is_free(path, monk
     monkeypatch.setattr(os, "link", link)
     save(path, 1.0)
     save(path, 2.0)
-    assert (number(path), number(before(path))) == (2.0, 1.0)
+    assert (number(path), number(previous_of(path))) == (2.0, 1.0)
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["with its checksum", "without"])
@@ -134,20 +134,20 @@ def test_one_flipped_bit_in_a_tensor_is_an_error(path, checksum):
     if not checksum:
         checksum_file(path).unlink()
     with pytest.raises(DamagedError, match="SHA-256" if checksum else "checksum"):
-        load(path)
+        read_checkpoint(path)
 
 
 def test_a_checksum_that_a_power_cut_left_empty_is_none(path):
     save(path, 1.0)
     checksum_file(path).write_bytes(b"")
     save(path, 2.0)
-    assert number(before(path)) == 1.0
-    assert not checksum_file(before(path)).exists()
+    assert number(previous_of(path)) == 1.0
+    assert not checksum_file(previous_of(path)).exists()
     checksum_file(path).write_bytes(bytes(80))
     assert number(path) == 2.0
     flip(path, weights(2.0))
     with pytest.raises(DamagedError):
-        load(path)
+        read_checkpoint(path)
 
 
 def test_a_bit_that_says_that_it_is_encrypted_is_an_error(path):
@@ -157,7 +157,7 @@ def test_a_bit_that_says_that_it_is_encrypted_is_an_error(path):
     content[content.index(b"PK\x01\x02") + 8] ^= 1
     path.write_bytes(content)
     with pytest.raises(DamagedError):
-        load(path)
+        read_checkpoint(path)
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["with its checksum", "without"])
@@ -168,7 +168,7 @@ def test_a_part_of_a_checkpoint_is_an_error(path, checksum, left):
     if not checksum:
         checksum_file(path).unlink()
     with pytest.raises(DamagedError):
-        load(path)
+        read_checkpoint(path)
 
 
 class Payload:
@@ -203,7 +203,7 @@ def test_what_cannot_be_written_is_one_line_and_leaves_what_was_there(path, monk
     assert str(error.value).count("\n") == 0
     assert os.strerror(number_of_error) in str(error.value)
     assert "what was saved before is intact" in str(error.value)
-    assert (number(path), number(before(path))) == (2.0, 1.0)
+    assert (number(path), number(previous_of(path))) == (2.0, 1.0)
     assert not [file for file in path.parent.iterdir() if file.name.endswith(".part")]
 
 
@@ -216,7 +216,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
 def test_what_reads_otherwise_than_it_was_written_takes_nobody_s_place(path, monkeypatch):
     save(path, 1.0)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_io, "sha256", lambda _: "0" * 64)
+        patch.setattr(checkpoints, "_sha256", lambda _: "0" * 64)
         with pytest.raises(CheckpointError, match="read back other than it was written"):
             save(path, 2.0)
     assert number(path) == 1.0
@@ -230,9 +230,9 @@ class Odd(Callback):
 
 
 def test_a_state_that_could_run_code_is_left_out_with_a_warning_and_the_others_stay(path):
-    with pytest.warns(UserWarning, match="state of the callback Odd is not in the checkpoint"):
+    with pytest.warns(UserWarning, match="callback Odd"):
         DISK.save_checkpoint({"callbacks": {"Odd": Odd().state_dict(), "Fine": {"x": 1}}}, path)
-    assert load(path)["callbacks"] == {"Fine": {"x": 1}}
+    assert read_checkpoint(path)["callbacks"] == {"Fine": {"x": 1}}
     with pytest.raises(CheckpointError, match="would hold more than data"):
         DISK.save_checkpoint({"hyper_parameters": Path()}, path)
 
@@ -245,7 +245,7 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
     trainer.strategy.checkpoint_io = DISK
     trainer.fit(model, datamodule=tiny)
     (kept,) = (tmp_path / "own").glob("*.ckpt")
-    check(kept)
+    verify_checkpoint(kept)
     assert {file.name for file in kept.parent.iterdir()} == {kept.name, f"{kept.name}.sha256"}
 
 
@@ -253,7 +253,7 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A clock that is set by hand, for whoever asks for the time."""
     now = SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(autosave.time, "monotonic", lambda: now.seconds)
+    monkeypatch.setattr(recorder.time, "monotonic", lambda: now.seconds)
     return now
 
 

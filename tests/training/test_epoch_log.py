@@ -5,7 +5,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from gnn_depth.training import Diverged, NodeClassifier, epoch_log
+from gnn_depth.training import Diverged, NodeClassifier, loggers
 from tests.training.conftest import BreakWeights, Several, Tiny
 
 
@@ -56,12 +56,12 @@ def test_every_epoch_is_one_row_of_numbers_at_its_own_step(fit):
 
 
 def test_rows_are_handed_over_in_blocks_and_the_rest_at_the_end(fit, monkeypatch):
-    monkeypatch.setattr(epoch_log, "SECONDS", 1000.0)
+    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
     assert fit(120).blocks == [50, 50, 20]
 
 
 def test_a_slow_training_hands_over_after_the_time_of_a_block(fit, monkeypatch):
-    monkeypatch.setattr(epoch_log, "SECONDS", 0.0)
+    monkeypatch.setattr(loggers, "SECONDS", 0.0)
     assert fit(3).blocks == [1, 1, 1]
 
 
@@ -88,7 +88,7 @@ def test_a_logger_that_fails_is_not_asked_again(fit, monkeypatch):
 
 
 def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
-    monkeypatch.setattr(epoch_log, "SECONDS", 1000.0)
+    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
 
     def interrupt(self, metrics, step):
         self.rows.append((step, metrics))
@@ -132,7 +132,7 @@ def test_a_model_is_fitted_again_by_another_trainer_and_by_the_same(fit, model, 
     fit(2)
     assert [step for step, _ in fit(2).rows] == [0, 1]
     fit.trainer.validate(model, datamodule=tiny, verbose=False)
-    assert sum(isinstance(callback, epoch_log.EpochLog) for callback in fit.trainer.callbacks) == 1
+    assert sum(isinstance(callback, loggers.EpochLog) for callback in fit.trainer.callbacks) == 1
 
 
 def test_several_batches_an_epoch_are_merged_by_lightning(fit):
@@ -152,15 +152,15 @@ def test_several_batches_an_epoch_are_merged_by_lightning(fit):
 
 def test_a_row_costs_no_transfer_before_it_is_handed_over(make_trainer, tiny, monkeypatch):
     """Beside the checks for divergence, which wait for the loss alone."""
-    monkeypatch.setattr(epoch_log, "SECONDS", 1000.0)
-    monkeypatch.setattr(epoch_log, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows])
+    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
+    monkeypatch.setattr(loggers, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows])
     calls = []
     make_trainer(60, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)
     assert calls == [50, 10]
 
 
 def test_the_clock_starts_with_the_training(fit, monkeypatch):
-    log = epoch_log.EpochLog()
+    log = loggers.EpochLog()
     log._handed_over = -1e9
     log.on_train_start(None, None)
     assert time.monotonic() - log._handed_over < 1

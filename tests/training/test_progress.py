@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gnn_depth.training.progress import EpochProgress
+from gnn_depth.training.loggers import EpochProgress
 
 
 class Terminal(io.StringIO):

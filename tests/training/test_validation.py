@@ -10,7 +10,7 @@ from torch import nn
 
 from gnn_depth.nn.norms import BatchNorm
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.validation import OneBatchValidation, evaluation_mode
+from gnn_depth.training.lightning_internals import OneBatchValidation, evaluation_mode
 from tests.training.conftest import Several, Tiny
 from tests.training.test_epoch_log import Rows
 

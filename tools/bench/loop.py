@@ -28,7 +28,7 @@ from gnn_depth.cli.assemble import TRAINER_DEFAULTS
 from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
 from gnn_depth.graph import Graph
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.progress import EpochProgress
+from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.recorder import RunRecorder
 
 NODES, FEATURES, CLASSES = 10, 4, 3

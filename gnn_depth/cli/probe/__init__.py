@@ -17,7 +17,7 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.diagnostics.lipschitz_constants import bound_of
 from gnn_depth.diagnostics.prognosis import prognosis
 from gnn_depth.nn.bounds import why_no_bound
-from gnn_depth.training.checkpoint_io import load
+from gnn_depth.training.checkpoints import read_checkpoint
 
 
 def probe(cli: CommandLineInterface) -> str:
@@ -47,7 +47,7 @@ def _scales(cli: CommandLineInterface) -> list[float]:
 def _report(cli: CommandLineInterface, scales: list[float]) -> page.Report:
     model, device = cli.model, cli.trainer.strategy.root_device
     if cli.checkpoint:
-        model.load_state_dict(load(cli.checkpoint.path)["state_dict"])
+        model.load_state_dict(read_checkpoint(cli.checkpoint.path)["state_dict"])
     batch = _first_batch(cli.datamodule).to(device)
     model.to(device)
     loss, layers = run(model, batch)

@@ -1,0 +1,278 @@
+"""Every use of Lightning's private parts, with its reason; tests/training/test_lightning_internals.py watches each.
+
+Lightning has no public way to skip its evaluation loop for one batch, to handle signals otherwise, to see exactly how
+far its loops are, or to keep objects out of a checkpoint's hyperparameters.
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
+from lightning.pytorch.strategies import Strategy
+from lightning.pytorch.trainer.states import RunningStage, TrainerFn
+from lightning.pytorch.utilities.model_helpers import is_overridden
+from torch import nn
+
+from gnn_depth.data.base import FullBatch, NodeBatch
+
+# Hooks during a validation that a callback may implement; none of ours does.
+INSIDE = (
+    "on_validation_start",
+    "on_validation_epoch_start",
+    "on_validation_batch_start",
+    "on_validation_batch_end",
+    "on_validation_epoch_end",
+)
+MODES = ("on_validation_model_eval", "on_validation_model_train")
+TRANSFER = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
+
+
+# ---------------------------------------------------------------------------------------- epochs of one step
+
+
+def trains_on_full_batch(trainer: L.Trainer) -> bool:
+    """True if an epoch is one step on a batch that all processes share."""
+    return trainer.num_training_batches == 1 and isinstance(trainer.train_dataloader, FullBatch)
+
+
+class OneBatchValidation(_EvaluationLoop):
+    """Lightning's validation during a fit, shortened where the data is one full batch.
+
+    Lightning's own loop makes iterators, progress bars and result tables for the single batch, which takes longer than
+    the batch. It still decides when and how often to validate, and runs itself as soon as there is more than one full
+    batch, or somebody implements a hook inside the validation (:data:`INSIDE`).
+    """
+
+    _watched: bool | None = None
+    _moved: tuple[NodeBatch, NodeBatch] | None = None  # as the loader has it, and as the model takes it
+
+    @classmethod
+    def replace(cls, trainer: L.Trainer) -> None:
+        """Replace the validation loop of a trainer's fit."""
+        old = trainer.fit_loop.epoch_loop.val_loop
+        new = cls(trainer, TrainerFn.FITTING, RunningStage.VALIDATING, verbose=False, inference_mode=False)
+        new._data_source = old._data_source  # where the loop gets its loader from
+        trainer.fit_loop.epoch_loop.val_loop = new
+
+    def run(self) -> list:
+        self.setup_data()
+        if not self._is_one_full_batch() or self._is_watched():
+            return super().run()
+        trainer, module, batch = self.trainer, self.trainer.lightning_module, self._batch_on_device()
+        self.batch_progress.reset_on_run()
+        with evaluation_mode(module), torch.no_grad():
+            trainer.strategy.validation_step(batch, 0)
+            self.batch_progress.increment_by(1, is_last_batch=True)
+            self._has_run = True  # a resumed fit would run it again otherwise
+            self._restarting = False
+            for callback in trainer.callbacks:  # type: ignore[attr-defined]
+                callback.on_validation_end(trainer, module)
+            module.on_validation_end()
+        trainer._last_val_time = time.monotonic()  # type: ignore[attr-defined]  # for val_check_interval in time
+        return []
+
+    def _batch_on_device(self) -> NodeBatch:
+        assert self._combined_loader is not None
+        batch: NodeBatch = self._combined_loader.flattened[0].batch
+        if self._moved is None or self._moved[0] is not batch:
+            trainer = self.trainer
+            self._moved = batch, trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
+        return self._moved[1]
+
+    def teardown(self) -> None:
+        super().teardown()
+        self._moved = None
+
+    def _is_one_full_batch(self) -> bool:
+        loaders = [] if self._combined_loader is None else self._combined_loader.flattened
+        return (
+            len(loaders) == 1
+            and isinstance(loaders[0], FullBatch)
+            and trains_on_full_batch(self.trainer)
+            and self._max_batches == [1]  # limit_val_batches applied
+            and not self.trainer.sanity_checking
+        )
+
+    def _is_watched(self) -> bool:
+        if self._watched is None:
+            watchers = [
+                (self.trainer.lightning_module, L.LightningModule, (*INSIDE, *MODES, *TRANSFER)),
+                (self.trainer.datamodule, L.LightningDataModule, TRANSFER),  # type: ignore[attr-defined]
+                (self.trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
+                *((callback, L.Callback, INSIDE) for callback in self.trainer.callbacks),  # type: ignore[attr-defined]
+            ]
+            self._watched = any(is_overridden(hook, who, kind) for who, kind, hooks in watchers for hook in hooks)
+        return self._watched
+
+
+def is_one_batch_an_epoch(trainer: L.Trainer) -> bool:
+    """True in the validation of a fit that trains on the full batch, if that validation is one batch, too."""
+    return (
+        trainer.state.fn == TrainerFn.FITTING
+        and not trainer.sanity_checking
+        and trains_on_full_batch(trainer)
+        and trainer.num_val_batches == [1]
+    )
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Call ``model.eval()``, and undo it afterwards; modules that were in evaluation mode before stay so.
+
+    Sets the flags of all modules directly, which is far cheaper than ``eval`` and ``train`` for deep stacks.
+    """
+    modules = [model]
+    for module in modules:  # grows while it is walked
+        modules += [child for child in module._modules.values() if child is not None]
+    training = [module for module in modules if module.training]
+    if all(type(module).train is nn.Module.train for module in modules):
+        _set_training(training, False)
+    else:  # a module does something of its own when the mode changes
+        model.eval()
+    try:
+        yield
+    finally:
+        _set_training(training, True)
+
+
+def _set_training(modules: list[nn.Module], mode: bool) -> None:
+    for module in modules:
+        # nn.Module.__setattr__ would check whether the flag is a parameter, buffer or module.
+        object.__setattr__(module, "training", mode)
+
+
+# --------------------------------------------------------------------------------------- progress of the loops
+
+
+def is_between_epochs(trainer: L.Trainer) -> bool:
+    """True if the last epoch is complete and no batch of the next one has begun.
+
+    Only there is the whole state of a training in its checkpoint: sums over the batches of an epoch are not saved.
+    """
+    epoch: Any = trainer.fit_loop.epoch_progress.current
+    batches = trainer.fit_loop.epoch_loop.batch_progress
+    if epoch.started == epoch.processed:  # before an epoch, or after it
+        return epoch.processed == epoch.completed and (batches.is_last_batch or batches.current.ready == 0)
+    return batches.current.ready == 0
+
+
+def is_within_step(trainer: L.Trainer) -> bool:
+    """True if a step has begun and not ended, so that some parameters may be a step ahead of others."""
+    batches: Any = trainer.fit_loop.epoch_loop.batch_progress.current
+    return batches.ready != batches.processed
+
+
+def start_whole_epoch(trainer: L.Trainer) -> None:
+    """Have a training that resumes between two epochs start like one that begins.
+
+    With ``max_steps`` Lightning takes it for one that was stopped within an epoch: it counts a step that it does not
+    make, and passes over a schedule that watches a metric.
+    """
+    if is_between_epochs(trainer):
+        trainer.fit_loop.epoch_loop.restarting = False
+        trainer.fit_loop._restarting = False  # its public setter would set all inner loops, too
+
+
+def save_whole_epoch(loops: dict[str, Any]) -> None:
+    """Change the saved state of Lightning's loops, taken between two epochs, to that before a whole epoch.
+
+    Without it, the hook that saved decides whether the next epoch is run or only counted.
+
+    Args:
+        loops: Entry of a checkpoint; changed in place.
+    """
+    epochs = loops["fit_loop"]["epoch_progress"]
+    for progress in (epochs["total"], epochs["current"]):
+        progress["ready"] = progress["started"] = progress["completed"] = progress["processed"]
+    batches = loops["fit_loop"]["epoch_loop.batch_progress"]
+    batches["current"] = dict.fromkeys(batches["current"], 0)
+    batches["is_last_batch"] = False
+
+
+# ------------------------------------------------------------------------------------------------------ signals
+
+
+class _Signals:
+    """Stands in for the object that a trainer asks whether a signal has come."""
+
+    def __init__(self, begin: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
+        self._begin = begin
+        self._is_stopping = is_stopping
+
+    @property
+    def received_sigterm(self) -> bool:
+        return self._is_stopping()
+
+    def register_signal_handlers(self) -> None:
+        self._begin()
+
+    def teardown(self) -> None:
+        """Nothing to restore: checkpoints that are saved after the last step are saved undisturbed."""
+
+
+def replace_signal_handling(trainer: L.Trainer, begin: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
+    """Keep Lightning from installing signal handlers, which talk to the other processes in the middle of a step.
+
+    Args:
+        trainer: The trainer.
+        begin: Called instead of installing them, when all is set up or restored.
+        is_stopping: Asked between two steps and after each epoch; if true, the trainer raises ``SIGTERMException``.
+    """
+    trainer._signal_connector = _Signals(begin, is_stopping)  # type: ignore[assignment]
+
+
+# -------------------------------------------------------------------------------------------------- the module
+
+
+class PlainModule(L.LightningModule):
+    """A LightningModule whose checkpoints hold plain data only, and which knows what they lack."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Lightning sets this for every hook that it calls, and nn.Module would check whether it is a parameter.
+        if name == "_current_fx_name":
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    @property
+    def attached_trainer(self) -> L.Trainer | None:
+        """The trainer, or None: ``trainer`` raises where there is none."""
+        return self._trainer
+
+    def _save_plain_hyperparameters(self) -> None:
+        """Save the constructor's arguments that are plain data: all of a config's, not the objects of a Python call."""
+        frame = inspect.currentframe()
+        self.save_hyperparameters(frame=frame and frame.f_back)
+        # save_hyperparameters keeps one dict for checkpoints and a copy for loggers, both private.
+        kept: tuple[Any, ...] = self._hparams, self._hparams_initial
+        for hparams in kept:  # YAML has no tuples
+            hparams.update({name: list(value) for name, value in hparams.items() if isinstance(value, tuple)})
+        defaults = inspect.signature(type(self).__init__).parameters
+        objects = [name for name, value in self.hparams.items() if not _is_plain(value)]
+        self._given_as_objects = [name for name in objects if self.hparams[name] is not defaults[name].default]
+        self.remove_ignored_hparams(objects)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["given_as_objects"] = self._given_as_objects
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse to replace parts that the checkpoint cannot hold by defaults."""
+        missing = set(checkpoint.get("given_as_objects", ())) - set(self._given_as_objects)
+        if missing:
+            raise ValueError(
+                f"this model was built in Python, and its checkpoint does not hold {', '.join(sorted(missing))}: "
+                "give the same to load_from_checkpoint."
+            )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_plain(item) for item in value.values())
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | str)

@@ -1,0 +1,121 @@
+"""Stopping a training where it can be continued, and continuing it with the same random numbers."""
+
+import hashlib
+import random
+import signal
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+from gnn_depth.signals import Kept
+from gnn_depth.training.lightning_internals import replace_signal_handling
+
+
+def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
+    r"""Seed every generator that a training step may draw from with :math:`h(\text{seed}, \text{batch}, \text{rank})`.
+
+    The random numbers of a step then depend on nothing before it, so a resumed training draws the same ones. h is
+    BLAKE2. Not ``torch.manual_seed``, which asks about all devices and is far slower.
+
+    Args:
+        seed: Seed of the training.
+        batch: Number of batches before this one, over all epochs.
+        rank: Number of the process.
+        device: Device on which the step is computed.
+    """
+    hashed = hashlib.blake2b(f"{seed} {batch} {rank}".encode(), digest_size=8).digest()
+    number = int.from_bytes(hashed, "little")
+    torch.default_generator.manual_seed(number)
+    random.seed(number)
+    np.random.seed(number % 2**32)
+    if device.type != "cpu":
+        device_module = torch.get_device_module(device)
+        generators = getattr(device_module, "default_generators", ())
+        if device.index is not None and device.index < len(generators):
+            generators[device.index].manual_seed(number)
+        else:
+            device_module.manual_seed(number)
+
+
+class SeededSteps(L.Callback):
+    """Call :func:`reseed` at the start of every training batch.
+
+    The seed is torch's when the training begins, which ``seed_everything`` sets. Checkpoints hold it, so that a resumed
+    training continues with the original one.
+    """
+
+    def __init__(self) -> None:
+        self.seed: int | None = None
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage == "fit":  # a checkpoint is restored after this
+            self.seed = torch.initial_seed()
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        assert self.seed is not None
+        # Batches, not optimizer steps: batches that are accumulated into one step must differ.
+        reseed(self.seed, trainer.fit_loop.total_batch_idx, trainer.global_rank, pl_module.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.seed = state_dict["seed"]
+
+
+class SafeStop(L.Callback):
+    r"""End a training that received a signal where it can be resumed, in all processes at the same step.
+
+    Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
+    agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So none
+    stops alone while the others wait for it.
+
+    Args:
+        kept: The signals of this process; they are held back from the first step on.
+    """
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.received_sigterm = False
+
+    def replace(self, trainer: L.Trainer) -> None:
+        """Take the place of Lightning's own handlers, which talk to the other processes in the middle of a step."""
+        replace_signal_handling(trainer, self._hold_signals, lambda: self.received_sigterm)
+        trainer.callbacks.insert(0, self)  # type: ignore[attr-defined]
+
+    def _hold_signals(self) -> None:
+        self.kept.holding = True
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if not trainer.is_last_batch:  # the end of the epoch follows the last one
+            self._agree(trainer)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self._agree(trainer)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        if isinstance(exception, SIGTERMException):
+            exception.args = (signal.Signals(self.kept.number).name,)
+            # The first of several processes reports for all: Lightning kills the rest as soon as another one fails.
+            exception.code = 128 + self.kept.number if trainer.is_global_zero else 0
+
+    def _agree(self, trainer: L.Trainer) -> None:
+        number = self.kept.number
+        if trainer.world_size > 1:
+            numbers = torch.tensor([number], device=trainer.strategy.root_device)
+            number = int(trainer.strategy.reduce(numbers, reduce_op="max"))
+        if number and not _is_complete(trainer):
+            self.kept.number, self.kept.saving = number, True
+            self.received_sigterm = True
+
+
+def _is_complete(trainer: L.Trainer) -> bool:
+    """True if all requested steps are done, so that the training ends here anyway."""
+    epochs, steps = trainer.max_epochs, trainer.max_steps
+    by_epochs = epochs not in (None, -1) and trainer.current_epoch + 1 >= epochs
+    return (trainer.is_last_batch and by_epochs) or 0 <= steps <= trainer.global_step
