@@ -11,14 +11,11 @@ from gnn_depth.cli.items import Item
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
-from gnn_depth.reports.errors import ReportError, ReportWarning
-from gnn_depth.reports.markup import latex, markdown
-from gnn_depth.reports.published import parse
-from gnn_depth.reports.raw import to_csv
-from gnn_depth.reports.sheets import table_sheet, verdict_sheet
-from gnn_depth.reports.tabulate import METRIC, tabulate
-from gnn_depth.reports.terminal import terminal
-from gnn_depth.reports.verdicts import against
+from gnn_depth.reports.formats import latex, markdown, terminal
+from gnn_depth.reports.load import ReportError, ReportWarning
+from gnn_depth.reports.published import compare_published, parse
+from gnn_depth.reports.sheets import agreement_sheet, table_sheet
+from gnn_depth.reports.table import METRIC, tabulate, to_csv
 from gnn_depth.runs import new_run_folder
 from gnn_depth.sweeps.grid import Grid, GridError
 
@@ -59,7 +56,7 @@ def show(item: Item, plan: "Plan", root: Path) -> None:
         published = parse(item.published, item.name)
         sheets = [table_sheet(table)]
         if published:
-            sheets.append(verdict_sheet(table, against(table, published), published))
+            sheets.append(agreement_sheet(table, compare_published(table, published), published))
         print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
         folder = new_run_folder(root, item.name)
         for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):

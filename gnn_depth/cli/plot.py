@@ -8,10 +8,10 @@ from gnn_depth.cli.options import Options, natural
 from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
-from gnn_depth.reports.errors import ReportError, ReportWarning
 from gnn_depth.reports.figures.depth import AROUND
 from gnn_depth.reports.figures.layers import WHEN
 from gnn_depth.reports.figures.scatter import PLACES
+from gnn_depth.reports.load import ReportError, ReportWarning
 
 FIGURES = {
     "depth": "a metric against depth or another axis, with a band of its spread",

@@ -7,8 +7,7 @@ import pandas as pd
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import split_values
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.reports.errors import ReportWarning
-from gnn_depth.reports.load import load
+from gnn_depth.reports.load import ReportWarning, load
 from gnn_depth.reports.settings import choose, known_labels
 
 

@@ -9,17 +9,11 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.cli.reports import load_runs
-from gnn_depth.reports.cells import SPREADS, Table
-from gnn_depth.reports.compare import TESTS, paired
-from gnn_depth.reports.errors import ReportError
-from gnn_depth.reports.markup import latex, markdown
-from gnn_depth.reports.published import read
-from gnn_depth.reports.raw import to_csv, write_parquet
-from gnn_depth.reports.sheet import Sheet
-from gnn_depth.reports.sheets import comparison_sheet, table_sheet, verdict_sheet
-from gnn_depth.reports.tabulate import METRIC, arrange, tabulate
-from gnn_depth.reports.terminal import terminal
-from gnn_depth.reports.verdicts import against
+from gnn_depth.reports.formats import latex, markdown, terminal
+from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.published import compare_published, read
+from gnn_depth.reports.sheets import Sheet, agreement_sheet, comparison_sheet, table_sheet
+from gnn_depth.reports.table import METRIC, SPREADS, TESTS, Table, arrange, compare, tabulate, to_csv, write_parquet
 
 FORMATS = {"terminal": ".txt", "markdown": ".md", "latex": ".tex", "csv": ".csv", "parquet": ".parquet"}
 RAW = ("csv", "parquet")  # the runs behind the table
@@ -95,13 +89,13 @@ def _table(options: Namespace) -> Table:
 
 
 def _sheets(table: Table, options: Namespace) -> list[Sheet]:
-    comparison = paired(table, options.baseline, options.test) if options.baseline else None
+    comparison = compare(table, options.baseline, options.test) if options.baseline else None
     sheets = [table_sheet(table, comparison)]
     if comparison:
         sheets.append(comparison_sheet(table, comparison))
     if options.published:
         published = read(options.published)
-        sheets.append(verdict_sheet(table, against(table, published), published))
+        sheets.append(agreement_sheet(table, compare_published(table, published), published))
     return sheets
 
 

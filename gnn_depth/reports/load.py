@@ -1,5 +1,6 @@
-"""Results of runs as one table: a row a run."""
+"""What runs left in their folders, as tables: results, curves over the epochs, and measures over steps and layers."""
 
+import csv
 import json
 import os
 import warnings
@@ -7,32 +8,43 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from gnn_depth.reports.errors import ReportError, ReportWarning
+from gnn_depth import measurements
+from gnn_depth.measurements import Measurement
+from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
-SHOWN = 5  # files that a warning names
+SHOWN = 5  # files named in a warning
+
+
+class ReportError(ValueError):
+    """A request for runs, axes, metrics or measures that do not exist or do not fit together."""
+
+
+class ReportWarning(UserWarning):
+    """Files of runs that were skipped, or runs whose numbers are hard to compare."""
 
 
 def load(*folders: str | Path) -> pd.DataFrame:
-    """Read every ``result.json`` below some folders into one table, a row a run.
+    """Read every ``result.json`` below some folders into one table with a row for each run.
 
-    The columns are those of `COLUMNS`, then metrics by their names, hyperparameters by their dotted keys, and the axes
-    of a sweep by their names; ``frame.attrs`` lists them as ``metrics``, ``hparams`` and ``axes``. Folders called
-    ``archive`` are skipped. Of runs of the same config, data and seed the newest that came to a result is kept.
+    The columns are `gnn_depth.runs.COLUMNS`, then metrics by name, hyperparameters by dotted key and the axes of a
+    sweep by name; ``frame.attrs`` lists them as ``metrics``, ``hparams`` and ``axes``. Folders called ``archive`` are
+    skipped. Of runs with the same config, data and seed only the newest with a result is kept.
 
     Args:
-        folders: Folders of runs, or of single ones.
+        folders: Folders that contain runs, or folders of single runs.
 
     Raises:
-        ReportError: A folder does not exist, or holds no result that can be read.
+        ReportError: A folder does not exist, or contains no readable result.
     """
     found, bad = [], []
-    for folder in dict.fromkeys(run for top in folders for run in _runs(top)):
+    for folder in dict.fromkeys(run for top in folders for run in _run_folders(top)):
         try:
-            found.append((folder, _read(folder)))
+            found.append((folder, _read_result(folder)))
         except (OSError, ValueError) as error:
             bad.append(f"{str(Path(folder, 'result.json'))!r} {_reason(error)}")
     if bad:
@@ -40,20 +52,20 @@ def load(*folders: str | Path) -> pd.DataFrame:
         _warn(f"skipped {'; '.join(bad[:SHOWN])}{more}.")
     if not found:
         where = ", ".join(repr(str(folder)) for folder in folders)
-        raise ReportError(f"there is no result of a run below {where}: no file result.json that can be read.")
+        raise ReportError(f"no result of a run below {where}: there is no readable file result.json.")
     kept = _newest(found)
     if repeated := len(found) - len(kept):
-        _warn(f"{repeated} of {len(found)} runs repeat others: of each the newest that came to a result counts.")
+        _warn(f"{repeated} of {len(found)} runs repeat others: of each only the newest with a result counts.")
     frame = _frame(kept)
     versions = frame["version"].value_counts()
     if len(versions) > 1:
         listed = ", ".join(f"{version} ({count} runs)" for version, count in sorted(versions.items()))
-        _warn(f"the runs are of several versions of gnn-depth, whose numbers may differ: {listed}.")
+        _warn(f"the runs come from several versions of gnn-depth, whose numbers may differ: {listed}.")
     return frame
 
 
-def _runs(top: str | Path) -> Iterator[str]:
-    """Folders of runs below a folder, in the order of their names; a run holds no further ones."""
+def _run_folders(top: str | Path) -> Iterator[str]:
+    """Folders of runs below a folder, sorted by name; a run's folder contains no other runs."""
     if not Path(top).is_dir():
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
@@ -63,16 +75,16 @@ def _runs(top: str | Path) -> Iterator[str]:
             yield folder
 
 
-def _read(folder: str) -> dict[str, Any]:
+def _read_result(folder: str) -> dict[str, Any]:
     result = json.loads(Path(folder, "result.json").read_bytes())
     if not isinstance(result, dict) or not isinstance(result.get("status"), str):
-        raise ValueError("is no result of a run")
-    form = result.get("format", 1)  # the first results did not say
-    if not isinstance(form, int) or form > FORMAT:
-        raise ValueError(f"has format {form!r}, of another gnn-depth (this one reads up to {FORMAT})")
+        raise ValueError("is not a result of a run")
+    version = result.get("format", 1)  # the first results did not say
+    if not isinstance(version, int) or version > FORMAT:
+        raise ValueError(f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})")
     for part in ("metrics", "hparams", "axes", "packages"):
         if not isinstance(result.setdefault(part, {}), dict):
-            raise ValueError(f"has {part} that are no table")
+            raise ValueError(f"has {part} that are not a mapping")
     if taken := [name for name in result["axes"] if name in COLUMNS]:
         raise ValueError(f"has an axis {taken[0]!r}, which is the name of a column of every run")
     return result
@@ -86,22 +98,23 @@ def _reason(error: Exception) -> str:
 
 
 def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """One run for each identity: runs with a result before others, then the newest."""
+
+    def rank(result: dict[str, Any]) -> tuple[bool, str]:
+        return result["status"] in RESULTS, str(result.get("started", ""))
+
     kept: dict[Any, tuple[str, dict[str, Any]]] = {}
     for folder, result in found:
         config = result.get("config_sha256")
-        same = result.get("identity") or (config and (config, result.get("seed"))) or folder
-        if same not in kept or _rank(result) > _rank(kept[same][1]):
-            kept[same] = (folder, result)
+        identity = result.get("identity") or (config and (config, result.get("seed"))) or folder
+        if identity not in kept or rank(result) > rank(kept[identity][1]):
+            kept[identity] = (folder, result)
     return list(kept.values())
-
-
-def _rank(result: dict[str, Any]) -> tuple[bool, str]:
-    return result["status"] in RESULTS, str(result.get("started", ""))
 
 
 def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
     results = [result for _, result in found]
-    metrics, hparams, axes = (_union(result[part] for result in results) for part in ("metrics", "hparams", "axes"))
+    metrics, hparams, axes = (_keys(result[part] for result in results) for part in ("metrics", "hparams", "axes"))
     columns: dict[str, list[Any]] = {name: [result.get(name) for result in results] for name in COLUMNS}
     columns["folder"] = [folder for folder, _ in found]
     columns["version"] = [result["packages"].get("gnn-depth") for result in results]
@@ -115,21 +128,20 @@ def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
     return frame
 
 
-def _union(tables: Iterable[dict[str, Any]]) -> list[str]:
-    """All keys, in the order of their first appearance."""
+def _keys(tables: Iterable[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(key for table in tables for key in table))
 
 
 def _settings(result: dict[str, Any]) -> dict[str, Any]:
-    """Hyperparameters and axes: an axis, whose labels may stand for whole sub-configs, wins over the former."""
-    # An axis that says null has a value, as opposed to a run without this axis.
+    """Hyperparameters and axes. An axis wins, because its labels may stand for whole sub-configs."""
+    # An axis set to null has a value; a run without the axis has none.
     axes = {name: "null" if value is None else value for name, value in result["axes"].items()}
     merged = result["hparams"] | axes
     return {name: str(value) if isinstance(value, list | dict) else value for name, value in merged.items()}
 
 
 def _number(value: Any) -> float:
-    """A number, also by its name where it is not finite; NaN for anything else."""
+    """A number, also written as "inf" or "nan"; NaN for anything else."""
     if isinstance(value, int):
         return value
     try:
@@ -140,3 +152,84 @@ def _number(value: Any) -> float:
 
 def _warn(text: str) -> None:
     warnings.warn(text, ReportWarning, stacklevel=3)
+
+
+def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
+    """Read one metric of every epoch from ``metrics.csv``, in long form: columns ``run``, ``epoch``, ``value``.
+
+    ``run`` is the run's label in the frame's index, so that ``curves(frame, tag).join(frame["seed"], on="run")`` adds
+    the seeds. A run without ``metrics.csv`` has no rows.
+
+    Args:
+        frame: Runs, as `load` returns them.
+        tag: Name of the metric: ``val/acc``.
+
+    Raises:
+        ReportError: No run has such a metric.
+    """
+    tags: set[str] = set()
+    rows: list[tuple[object, int, float]] = []
+    for run, folder in frame["folder"].items():
+        path = Path(folder, "metrics.csv")
+        if not path.is_file():
+            continue
+        try:
+            whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")  # drops a row cut off while being written
+            lines = csv.DictReader(whole.splitlines())
+            values = [(run, int(line["epoch"]), float(line[tag])) for line in lines if line.get(tag)]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _warn(f"skipped {str(path)!r}, which is damaged ({error!r}).")
+            continue
+        tags |= set(lines.fieldnames or ()) - {"epoch", "step"}
+        rows += values
+    if tag not in tags:
+        raise ReportError(unknown("metric", tag, tags))
+    return pd.DataFrame(rows, columns=["run", "epoch", "value"])
+
+
+def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Read a measure from ``measures/NAME.npz``, in long form: columns ``run``, ``step``, ``layer``, ``value``.
+
+    Measures of neurons have a column ``neuron`` too. ``run`` is the run's label in the frame's index, as in `curves`.
+    ``attrs`` has the ``unit`` and, as ``log10``, whether the values are logarithms to base 10, where -inf stands for an
+    exact zero. A run without the measure has no rows.
+
+    Args:
+        frame: Runs, as `load` returns them.
+        name: Name of the measure: ``gradient_similarity``.
+
+    Raises:
+        ReportError: No run has such a measure, a file is damaged, or units differ between runs.
+    """
+    known = {run: measurements.names(Path(folder)) for run, folder in frame["folder"].items()}
+    having = [run for run, names in known.items() if name in names]
+    if not having:
+        raise ReportError(unknown("measure", name, {name for names in known.values() for name in names}))
+    found = {run: read_measure(frame["folder"][run], name) for run in having}
+    kinds = {(one.unit, one.log10, one.values.ndim) for one in found.values()}
+    if len(kinds) > 1:
+        listed = ", ".join(f"{unit!r}{' as log10' if log10 else ''}" for unit, log10, _ in sorted(kinds))
+        raise ReportError(f"measure {name!r} is not the same thing in all runs: {listed}. Choose runs of one kind.")
+    long = pd.concat([_long(run, one) for run, one in found.items()], ignore_index=True)
+    ((long.attrs["unit"], long.attrs["log10"], _),) = kinds
+    return long
+
+
+def read_measure(folder: str | Path, name: str) -> Measurement:
+    """Read one measure of one run.
+
+    Raises:
+        ReportError: The file is damaged.
+    """
+    try:
+        return measurements.load(Path(folder), name)
+    except ValueError as error:
+        raise ReportError(str(error)) from error
+
+
+def _long(run: object, one: Measurement) -> pd.DataFrame:
+    axes = [("step", one.steps), ("layer", one.layers)]
+    axes += [("neuron", np.arange(size)) for size in one.values.shape[2:]]
+    places = np.meshgrid(*(values for _, values in axes), indexing="ij")
+    columns = {axis: place.ravel() for (axis, _), place in zip(axes, places, strict=True)}
+    return pd.DataFrame({"run": run, **columns, "value": one.values.ravel()}, index=range(one.values.size))

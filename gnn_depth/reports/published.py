@@ -1,31 +1,35 @@
-"""Numbers of papers, as files say them."""
+"""Numbers of papers, read from YAML files, and how our means agree with them."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import yaml
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.cells import Spread
-from gnn_depth.reports.errors import ReportError
-from gnn_depth.reports.settings import label
+from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.settings import label, resolve, same
+from gnn_depth.reports.table import Cell, Labels, Spread, Table
 
 KEYS = ("source", "interval", "unit", "where", "over", "values")
 INTERVALS = ("none", "std", "ci")
 UNITS = {"percent": 100.0, "fraction": 1.0}
 NUMBER = re.compile(r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*")
+ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
+
+Level: TypeAlias = Literal["inside", "overlapping", "outside", "no value"]
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a paper, in the unit of our metrics: accuracies are fractions.
+    """A published number, in the unit of our metrics: accuracies are fractions.
 
     Attributes:
         mean: The number.
-        half: What stands behind its +-, if anything does.
+        half: The number after its ±, if it has one.
     """
 
     mean: float
@@ -34,14 +38,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Published:
-    """Numbers of one table of a paper.
+    """Numbers from one table of a paper.
 
     Attributes:
         source: The citation.
-        interval: What its +- means; None where it has none.
-        where: Axis -> label, of the axes that are fixed.
-        over: Axis that the numbers run over.
-        numbers: Its label -> number.
+        interval: What stands after ±; None where the paper gives no interval.
+        where: Axis -> label, for the axes that are fixed.
+        over: The axis along which the numbers vary.
+        numbers: Label on that axis -> number.
     """
 
     source: str
@@ -51,42 +55,67 @@ class Published:
     numbers: Mapping[str, Number]
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """Our mean compared with a published one.
+
+    Attributes:
+        row, column: Labels of the cell.
+        published: The table that the number comes from.
+        number: The published number.
+        cell: Our runs.
+        level: See `agreement_of`.
+    """
+
+    row: Labels
+    column: Labels
+    published: Published
+    number: Number
+    cell: Cell
+    level: Level
+
+    @property
+    def difference(self) -> float:
+        """Our mean minus the published one."""
+        return self.cell.mean - self.number.mean
+
+
 def read(path: str | Path) -> list[Published]:
-    """The published numbers of a YAML file.
+    """Read the published numbers of a YAML file.
 
     Raises:
-        ReportError: The file cannot be read, or an entry of it is not understood.
+        ReportError: The file cannot be read, or an entry is malformed.
     """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{str(path)!r} cannot be read ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ReportError(f"{str(path)!r} is no YAML: {' '.join(str(error).split())}.") from error
+        raise ReportError(f"{str(path)!r} is not YAML: {' '.join(str(error).split())}.") from error
     return parse(content, str(path))
 
 
 def parse(entries: Any, origin: str = "published") -> list[Published]:
-    """The published numbers of a file, or of the key ``published`` of one.
+    """The published numbers of a file, or those below its key ``published``.
 
     Args:
-        entries: What YAML made of it: a list of entries with ``source``, ``interval``, ``unit``, ``where``, ``over``,
-            ``values``.
+        entries: The parsed YAML: a list of entries with the keys ``source``, ``interval``, ``unit``, ``where``,
+            ``over``, ``values``.
         origin: The file's name, for errors.
 
     Raises:
-        ReportError: An entry is not understood; it is named.
+        ReportError: An entry is malformed; it is named.
     """
     if isinstance(entries, dict) and "published" in entries:
         entries = entries["published"]
     if not isinstance(entries, list):
-        raise ReportError(f"{origin}: published numbers are a list of entries, not {entries!r}.")
+        raise ReportError(f"{origin}: published numbers must be a list of entries, not {entries!r}.")
     return [_entry(entry, f"{origin}, entry {place}") for place, entry in enumerate(entries, start=1)]
 
 
 def _entry(entry: Any, name: str) -> Published:
     if not isinstance(entry, dict):
-        raise ReportError(f"{name} is made of keys with values, not of {entry!r}.")
+        raise ReportError(f"{name} must be a mapping of keys to values, not {entry!r}.")
     name = f"{name} ({entry.get('source')})" if entry.get("source") else name
     for key in entry:
         if key not in KEYS:
@@ -101,7 +130,7 @@ def _entry(entry: Any, name: str) -> Published:
     where, values = entry.get("where") or {}, entry["values"]
     for key, value in (("where", where), ("values", values)):
         if not isinstance(value, dict):
-            raise ReportError(f"{name}: {key} is made of keys with values, not of {value!r}.")
+            raise ReportError(f"{name}: {key!r} must be a mapping of keys to values, not {value!r}.")
     return Published(
         str(entry["source"]),
         None if interval == "none" else interval,  # type: ignore[arg-type]
@@ -121,8 +150,60 @@ def _label(value: Any) -> str:
 def _number(value: Any, unit: float, interval: str, name: str) -> Number:
     match = None if isinstance(value, bool) else NUMBER.fullmatch(str(value))
     if match is None:
-        raise ReportError(f"{name}: a number, or a text such as '78.0 +- 1.2', not {value!r}.")
+        raise ReportError(f"{name} must be a number, or a text such as '78.0 +- 1.2', not {value!r}.")
     mean, half = match[1], match[2]
     if half is not None and interval == "none":
-        raise ReportError(f"{name}: {value!r} has a +-, and interval: none does not say what it means (std or ci).")
+        raise ReportError(f"{name}: {value!r} has a +-, so say what it means: interval: std or interval: ci.")
     return Number(float(mean) / unit, None if half is None else float(half) / unit)
+
+
+def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
+    """Compare every cell with the published numbers for it; several sources give several comparisons.
+
+    Args:
+        table: Our means.
+        published: Numbers of papers.
+
+    Raises:
+        ReportError: An entry names an axis that our runs do not have.
+    """
+    ours = [cell.settings for _, _, cell in table.each() if cell.settings]
+    named = list(dict.fromkeys((*table.row_names, *table.column_names, *table.axes)))
+    known = list(dict.fromkeys([*named, *(name for settings in ours for name in settings)]))
+    # Settings that all cells share also describe a cell without runs.
+    shared = {name: text for name, text in ours[0].items() if all(other.get(name) == text for other in ours)}
+    fixed = [{resolve(axis, named, known): text for axis, text in entry.where.items()} for entry in published]
+    over = [resolve(entry.over, named, known) for entry in published]
+    found = []
+    for row, column, cell in table.each():
+        here = shared | dict(cell.settings) | table.labels(row, column)
+        for entry, where, axis in zip(published, fixed, over, strict=True):
+            fits = all(same(here.get(name, ""), text) for name, text in where.items())
+            for text, number in entry.numbers.items():
+                if fits and same(here.get(axis, ""), text):
+                    level = agreement_of(cell, number, entry.interval)
+                    found.append(Agreement(row, column, entry, number, cell, level))
+    return found
+
+
+def agreement_of(cell: Cell, number: Number, interval: Spread | None) -> Level:
+    r"""Where our mean m lies relative to a published number a ± h.
+
+    ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is our own interval of
+    the same kind (the standard deviation, with h = 0, for a number without an interval); ``outside`` otherwise; ``no
+    value`` if we have none.
+
+    Args:
+        cell: Our runs.
+        number: a and h.
+        interval: What h is; None where there is none.
+    """
+    distance = abs(cell.mean - number.mean) - ROUNDING
+    half, width = number.half, cell.half_width(interval or "std")
+    if math.isnan(distance):
+        return "no value"
+    if half is not None and distance <= half:
+        return "inside"
+    if width is not None and distance <= (half or 0.0) + width:
+        return "overlapping"
+    return "outside"

@@ -1,86 +1,92 @@
-"""What runs were set to: names of axes and hyperparameters, their values as text, and runs chosen by them."""
+"""Axes and hyperparameters of runs: their names, their values as text, and choosing runs by them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.errors import ReportError
-from gnn_depth.runs import COLUMNS
+from gnn_depth.reports.load import ReportError
+from gnn_depth.runs import COLUMNS, RESULTS
 
 ABSENT = "-"
+MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
+SHOWN = 3  # settings named in a message, and values of each
 
 
 def axes(frame: pd.DataFrame) -> list[str]:
-    """Names of the axes of the sweeps that a frame's runs are of.
+    """Names of the axes of the runs' sweeps.
 
     Raises:
-        ReportError: The frame has lost what `load` said of its columns.
+        ReportError: The frame has lost the column lists that `load` stored in ``attrs``.
     """
-    return _kind(frame, "axes")
+    return _columns(frame, "axes")
 
 
 def metrics(frame: pd.DataFrame) -> list[str]:
-    """Names of the metrics that a frame's runs have, errors as of `axes`."""
-    return _kind(frame, "metrics")
+    """Names of the runs' metrics; raises as `axes` does."""
+    return _columns(frame, "metrics")
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
-    """Names of the axes, then of the other hyperparameters, errors as of `axes`."""
-    return list(dict.fromkeys([*_kind(frame, "axes"), *_kind(frame, "hparams")]))
+    """Names of the axes, then of the other hyperparameters; raises as `axes` does."""
+    return list(dict.fromkeys([*_columns(frame, "axes"), *_columns(frame, "hparams")]))
 
 
-def _kind(frame: pd.DataFrame, kind: str) -> list[str]:
+def _columns(frame: pd.DataFrame, kind: str) -> list[str]:
     if kind not in frame.attrs:
         raise ReportError(
-            f"this frame no longer says which of its columns are {kind} (pandas' merge and concat lose it): "
-            "set frame.attrs to that of a frame from gnn_depth.reports.load."
+            f"this frame has lost the list of its {kind} (merge and concat drop it): "
+            "set frame.attrs to the attrs of a frame from gnn_depth.reports.load."
         )
     return [name for name in frame.attrs[kind] if name in frame]
 
 
 def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Those of some columns that have several values."""
+    """The columns that have more than one value."""
     return [name for name in names if frame[name].nunique(dropna=False) > 1]
 
 
-def called(frame: pd.DataFrame, word: str) -> str:
-    """The full name of an axis or hyperparameter that is called by it, or by its last word where that is one's alone.
+def full_name(frame: pd.DataFrame, name: str) -> str:
+    """The full name of an axis or hyperparameter, which may be given by its last part if that is unambiguous.
 
     Args:
-        frame: Runs, as `load` gives them.
-        word: ``model.num_layers``, or ``num_layers``.
+        frame: Runs, as `load` returns them.
+        name: ``model.num_layers``, or ``num_layers``.
 
     Raises:
-        ReportError: Nothing is called so, or several are.
+        ReportError: No axis or hyperparameter has this name, or several have.
     """
     known = settings(frame)
-    choices = axes(frame) or varying(frame, known) or known
-    return resolve(word, choices, [*known, *COLUMNS])
+    return resolve(name, axes(frame) or varying(frame, known) or known, [*known, *COLUMNS])
 
 
-def resolve(word: str, choices: Sequence[str], known: Sequence[str]) -> str:
-    """The one of some names that is a word, or ends with it after a dot.
+def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
+    """The full name among some that equals a name, or ends with it after a dot.
 
     Args:
-        word: What somebody wrote.
-        choices: Names that come first, and that an error offers.
-        known: All names.
+        name: As the user wrote it.
+        choices: Full names that are tried first, and listed in an error.
+        known: All full names.
 
     Raises:
-        ReportError: Nothing is called so, or several are.
+        ReportError: No full name matches, or several do.
     """
-    if word in choices or word in known:
-        return word
+    if name in choices or name in known:
+        return name
     for names in (choices, known):
-        last = [name for name in names if name.rpartition(".")[2] == word]
-        if len(last) == 1:
-            return last[0]
-        if last:
-            raise ReportError(f"several axes are called {word!r}: {', '.join(last)}. Write the whole name.")
-    raise ReportError(unknown("axis", word, choices, also=known))
+        matches = [full for full in names if last_part(full) == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ReportError(f"several axes are called {name!r}: {', '.join(matches)}. Write the full name.")
+    raise ReportError(unknown("axis", name, choices, also=known))
+
+
+def last_part(name: str) -> str:
+    """``num_layers`` for ``model.num_layers``."""
+    return name.rpartition(".")[2]
 
 
 def label(value: Any) -> str:
@@ -88,12 +94,12 @@ def label(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ABSENT
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))  # a whole number too, in a column with gaps
+        return str(int(value))  # pandas makes floats of integers in a column with gaps
     return str(value).lower() if str(value) in ("True", "False") else str(value)
 
 
 def number(text: str) -> float | None:
-    """The number that a label is, or None."""
+    """The finite number that a label spells, or None."""
     try:
         value = float(text)
     except ValueError:
@@ -102,28 +108,48 @@ def number(text: str) -> float | None:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two labels mean one value: ``1e-3`` and ``0.001`` do."""
+    """True if two labels mean the same value, as ``1e-3`` and ``0.001`` do."""
     return one == other or (number(one) is not None and number(one) == number(other))
 
 
-def known_labels(frame: pd.DataFrame, word: str) -> list[str]:
-    """The different values of an axis or hyperparameter as text; it is called as for `called`, whose errors it has."""
-    return list(dict.fromkeys(frame[called(frame, word)].map(label)))
+def labels_of(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The labels of every run on some axes."""
+    columns = [frame[name].map(label).tolist() for name in names]
+    return [tuple(values) for values in zip(*columns, strict=True)] if names else [()] * len(frame)
+
+
+def in_order(labels: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Distinct labels in the order of first appearance; numbers by size, missing values last."""
+    distinct = list(dict.fromkeys(labels))
+    ranks = [_ranks(list(dict.fromkeys(values))) for values in zip(*distinct, strict=True)]
+    return tuple(sorted(distinct, key=lambda values: [rank[value] for rank, value in zip(ranks, values, strict=True)]))
+
+
+def _ranks(values: list[str]) -> dict[str, float]:
+    numbers = {value: known for value in values if (known := number(value)) is not None}
+    numeric = set(values) - set(numbers) <= {ABSENT}
+    ranks = numbers if numeric else {value: float(place) for place, value in enumerate(values)}
+    return ranks | {ABSENT: math.inf}
+
+
+def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
+    """The distinct values of an axis or hyperparameter as text; finds and raises as `full_name` does."""
+    return list(dict.fromkeys(frame[full_name(frame, name)].map(label)))
 
 
 def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """The runs that have one of some values of each of some axes, in the order in which the values are given.
+    """The runs with one of the given values on every given axis, in the order in which the values are given.
 
     Args:
-        frame: Runs, as `load` gives them.
-        where: Name of an axis, in full or its last word -> values, as text.
+        frame: Runs, as `load` returns them.
+        where: Name of an axis, as for `full_name` -> accepted values, as text.
 
     Raises:
         ReportError: There is no such axis or value, or no run has all of them together.
     """
     chosen, order = frame, {}
     for word, values in where.items():
-        name = called(frame, word)
+        name = full_name(frame, word)
         known = known_labels(frame, name)
         for value in values:
             if not any(same(text, value) for text in known):
@@ -131,7 +157,66 @@ def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFr
         order[name] = {text: place for text in known for place, value in enumerate(values) if same(text, value)}
         chosen = chosen[chosen[name].map(label).isin(order[name])]
     if chosen.empty:
-        said = " and ".join(f"{word}={','.join(values)}" for word, values in where.items())
-        raise ReportError(f"no run has {said}.")
+        wanted = " and ".join(f"{word}={','.join(values)}" for word, values in where.items())
+        raise ReportError(f"no run has {wanted}.")
     places = [chosen[name].map(label).map(place) for name, place in order.items()]
     return chosen.iloc[sorted(range(len(chosen)), key=lambda run: [place.iloc[run] for place in places])]
+
+
+def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], names: Collection[str]) -> None:
+    """Refuse to average runs that differ in more than their seed.
+
+    Args:
+        frame: Runs, as `load` returns them.
+        groups: Positions in the frame of the runs of each group.
+        names: Axes that the groups were formed by.
+
+    Raises:
+        ReportError: Runs of a group differ in an axis or a hyperparameter, or two with a result have the same seed.
+    """
+    columns = _comparable(frame, [name for name in varying(frame, settings(frame)) if name not in names])
+    status, seeds, folders = (frame[name].tolist() for name in ("status", "seed", "folder"))
+    for group in groups:
+        values = {name: dict.fromkeys(texts[run] for run in group) for name, texts in columns.items()}
+        mixed = {name: [text for text in found if text] for name, found in values.items()}
+        mixed = {name: found for name, found in mixed.items() if len(found) > 1}
+        if mixed:
+            mixed_axes = {name: found for name, found in mixed.items() if name in axes(frame)}
+            raise ReportError(_explain(mixed_axes or mixed))
+        first: dict[float, str] = {}
+        for run in group:
+            if status[run] in RESULTS and first.setdefault(seeds[run], folders[run]) is not folders[run]:
+                # A run without a seed has NaN, which equals no other.
+                raise ReportError(
+                    f"seed {seeds[run]:.0f} counts twice in one cell, in {first[seeds[run]]!r} and {folders[run]!r}: "
+                    "choose one with --where, or move the other into a folder called archive."
+                )
+
+
+def _comparable(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, list[str]]:
+    """Every run's value, as text, of the settings that must not differ; empty where it is unknown.
+
+    An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one. In
+    any other run, absence is a value of its own: no gradient clipping.
+    """
+    silent = frame[frame.attrs["hparams"]].isna().all(axis=1)
+    found = {}
+    for name in names:
+        if name not in MAY_DIFFER and not (name.startswith("data.") and name.endswith(".root")):
+            unknown_here = frame[name].isna() if name in axes(frame) else silent
+            found[name] = frame[name].map(label).mask(unknown_here, "").tolist()
+    return found
+
+
+def _explain(mixed: dict[str, list[str]]) -> str:
+    # The options of a part differ because the part does, so that naming the part is enough.
+    roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
+    some = " and ".join(f"{name} {_few(mixed[name])}" for name in roots[:SHOWN])
+    more = f" and {len(roots) - SHOWN} more" if len(roots) > SHOWN else ""
+    them, own = ("it", "an axis of its own") if len(roots) == 1 else ("them", "axes of their own")
+    chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])
+    return f"cells mix {some}{more}: give {them} {own} in the table or figure, or choose with --where {chosen}."
+
+
+def _few(values: list[str]) -> str:
+    return ", ".join(values[:SHOWN]) + (", ..." if len(values) > SHOWN else "")

@@ -1,61 +1,107 @@
-"""What there is to say of a table: its cells, differences from a baseline, verdicts on published numbers."""
+"""Tables of text about runs: means, differences from a baseline, agreement with published numbers."""
 
+import math
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import get_args
 
-from gnn_depth.reports.cells import SPREADS, Cell, Labels, Table
-from gnn_depth.reports.compare import NEEDED, SIGNIFICANT, TESTS, Comparison, Pair
-from gnn_depth.reports.published import Published
-from gnn_depth.reports.sheet import Entry, Sheet, is_percent, say, say_cell
-from gnn_depth.reports.verdicts import Verdict, Word
+from gnn_depth.reports.published import Agreement, Level, Published
+from gnn_depth.reports.settings import last_part
+from gnn_depth.reports.table import (
+    SEEDS_NEEDED,
+    SIGNIFICANT,
+    SPREADS,
+    TESTS,
+    Cell,
+    Comparison,
+    Labels,
+    Pair,
+    Spread,
+    Table,
+)
 
-STAR = "*"
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of text that can be written in any format.
+
+    Attributes:
+        title: Heading; may be empty.
+        head: Names of the columns.
+        labels: How many columns on the left are labels; the others are numbers.
+        lines: The fields of each row. Text after a line break is a note on the number before it.
+        notes: Sentences below the table.
+        best: Row and column of the fields in bold.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    labels: int
+    lines: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()
+
+
+def is_percent(metric: str) -> bool:
+    """True for metrics that are fractions and shown in percent: acc, f1, auroc."""
+    return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
+
+
+def format_value(value: float, metric: str, sign: str = "") -> str:
+    """A value of a metric: percent with one decimal, four significant digits for anything else, ``-`` for NaN."""
+    if math.isnan(value):
+        return "-"
+    return f"{100 * value:{sign}.1f}" if is_percent(metric) else f"{value:{sign}.4g}"
+
+
+def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
+    """Mean ± spread."""
+    half = cell.half_width(spread)
+    return format_value(cell.mean, metric) + ("" if half is None else f" ± {format_value(half, metric)}")
 
 
 def table_sheet(table: Table, comparison: Comparison | None = None) -> Sheet:
-    """The table itself, the best of every row marked, and what differs from the baseline."""
+    """The table itself: the best of every row in bold, and a star where it differs significantly from the baseline."""
     most = max(cell.n for _, _, cell in table.each())
-    lines = []
-    for place, (row, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
-        pairs: Sequence[Pair | None] = comparison.pairs[place] if comparison else [None] * len(cells)
-        best = _best(cells, table.metric)
-        entries = [
-            Entry(
-                say_cell(cell, table.metric, table.spread),
-                STAR if pair and pair.significant else "",
-                _note(cell, most),
-                say(cell.mean, table.metric) == best,
-            )
-            for cell, pair in zip(cells, pairs, strict=True)
-        ]
-        lines.append((*map(Entry, row), *entries))
-    notes = [*_notes(table, most), *(_significance(comparison) if comparison else [])]
-    return Sheet("", _head(table), len(table.row_names), tuple(lines), tuple(notes))
+    labels = len(table.row_names)
+    lines, best = [], set()
+    for at, (row, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
+        pairs: Sequence[Pair | None] = comparison.pairs[at] if comparison else [None] * len(cells)
+        fields = []
+        for place, (cell, pair) in enumerate(zip(cells, pairs, strict=True)):
+            star = "*" if pair and pair.significant else ""
+            fields.append(_with_note(format_cell(cell, table.metric, table.spread) + star, _note(cell, most)))
+            if format_value(cell.mean, table.metric) == _best(cells, table.metric):
+                best.add((at, labels + place))
+        lines.append((*row, *fields))
+    notes = (*_notes(table, most), *(_significance(comparison) if comparison else []))
+    return Sheet("", _head(table), labels, tuple(lines), notes, frozenset(best))
 
 
-def _short(table: Table) -> Labels:
-    """Names of the axes of rows and columns, by their last words where these differ."""
+def _with_note(text: str, note: str) -> str:
+    return f"{text}\n{note}" if note else text
+
+
+def _short_names(table: Table) -> Labels:
+    """Names of the axes of rows and columns, by their last parts where these differ."""
     names = (*table.row_names, *table.column_names)
-    last = [name.rpartition(".")[2] for name in names]
+    last = [last_part(name) for name in names]
     return tuple(word if last.count(word) == 1 else name for name, word in zip(names, last, strict=True))
 
 
 def _head(table: Table) -> Labels:
-    names = _short(table)[: len(table.row_names)]
-    return (*names, *(_joined(column) or table.metric for column in table.columns))
-
-
-def _joined(labels: Labels) -> str:
-    return ", ".join(labels)
+    names = _short_names(table)[: len(table.row_names)]
+    return (*names, *(", ".join(column) or table.metric for column in table.columns))
 
 
 def _best(cells: Sequence[Cell], metric: str) -> str | None:
-    """The best mean of a row as it is said, so that what looks equal is treated alike; None without competitors."""
+    """The best mean of a row as text, so that means that look equal are all marked; None without competitors."""
     means = [cell.mean for cell in cells if cell.n]
     if len(means) < 2:
         return None
-    return say(min(means) if "loss" in metric else max(means), metric)
+    return format_value(min(means) if "loss" in metric else max(means), metric)
 
 
 def _note(cell: Cell, most: int) -> str:
@@ -78,15 +124,13 @@ def _notes(table: Table, most: int) -> list[str]:
     seeds = _seeds(most) if least == most else f"{least} to {_seeds(most)}"
     unit = f"{table.metric} in %" if is_percent(table.metric) else table.metric
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
-    notes = [
-        f"{unit}, {spread} {seeds}"
-        + (f"; columns: {_joined(_short(table)[len(table.row_names) :])}." if table.column_names else ".")
-    ]
+    columns = ", ".join(_short_names(table)[len(table.row_names) :])
+    notes = [f"{unit}, {spread} {seeds}" + (f"; columns: {columns}." if columns else ".")]
     if fixed := _fixed(table):
-        notes.append(f"Of all runs: {fixed}.")
+        notes.append(f"All runs: {fixed}.")
     if diverged := sum(cell.diverged for cell in cells):
         count = sum(run.status == "diverged" and run.counts for cell in cells for run in cell.runs)
-        notes.append(f"Diverged: {diverged}, of which {count} count with what they had reached.")
+        notes.append(f"Diverged: {diverged}; {count} of them count with their last value.")
     if left_out := sum((Counter(cell.left_out) for cell in cells), Counter()):
         notes.append(f"Left out: {', '.join(f'{count} {status}' for status, count in left_out.items())}.")
     return notes
@@ -97,7 +141,7 @@ def _seeds(count: int) -> str:
 
 
 def _fixed(table: Table) -> str:
-    """Axes that are neither of rows nor of columns and have one value."""
+    """Axes that are neither in the rows nor in the columns and have one value."""
     named = (*table.row_names, *table.column_names)
     values = {
         name: {cell.settings[name] for _, _, cell in table.each() if name in cell.settings}
@@ -108,59 +152,61 @@ def _fixed(table: Table) -> str:
 
 
 def _significance(comparison: Comparison) -> list[str]:
-    against = f"against {_joined(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
-    notes = [f"{STAR} p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."]
+    against = f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
+    notes = [f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."]
     few = [pair for line in comparison.pairs for pair in line if pair and pair.p is None]
     if few:
         cells = "1 cell has" if len(few) == 1 else f"{len(few)} cells have"
-        notes.append(f"{cells} too few shared seeds for a p value: {NEEDED[comparison.test]} are needed.")
+        notes.append(f"{cells} too few shared seeds for a p value: {SEEDS_NEEDED[comparison.test]} are needed.")
     return notes
 
 
 def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
     """Difference from the baseline and p value of every cell."""
     most = max((pair.shared for line in comparison.pairs for pair in line if pair), default=0)
-    lines = [
-        (*map(Entry, row), *(_compared(pair, most, table.metric) for pair in pairs))
-        for row, pairs in zip(table.rows, comparison.pairs, strict=True)
-    ]
-    note = f"Difference of means over shared seeds ({most} where nothing else is said), p of {TESTS[comparison.test]}."
-    return Sheet(f"Against {_joined(comparison.baseline)}", _head(table), len(table.row_names), tuple(lines), (note,))
+
+    def field(pair: Pair | None) -> str:
+        if pair is None:
+            return ""
+        p = "" if pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
+        text = format_value(pair.difference, table.metric, sign="+") + p
+        return _with_note(text, _seeds(pair.shared) if pair.shared < most else "")
+
+    rows = zip(table.rows, comparison.pairs, strict=True)
+    lines = tuple((*row, *(field(pair) for pair in pairs)) for row, pairs in rows)
+    note = f"Difference of means over shared seeds ({most} unless noted), p value of {TESTS[comparison.test]}."
+    return Sheet(f"Against {', '.join(comparison.baseline)}", _head(table), len(table.row_names), lines, (note,))
 
 
-def _compared(pair: Pair | None, most: int, metric: str) -> Entry:
-    if pair is None:
-        return Entry("")
-    p = "" if pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
-    return Entry(say(pair.difference, metric, sign="+") + p, note=_seeds(pair.shared) if pair.shared < most else "")
-
-
-def verdict_sheet(table: Table, verdicts: Sequence[Verdict], published: Sequence[Published] = ()) -> Sheet:
-    """Our means beside published numbers, with the difference and a verdict on each.
+def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()) -> Sheet:
+    """Our means next to published numbers, with the difference and how they agree.
 
     Args:
         table: Our means.
-        verdicts: What `against` found.
-        published: What it looked for: a source that is of no cell is named.
+        found: The comparisons that `compare_published` made.
+        published: Everything that was compared: a source without a cell in the table is named.
     """
-    used = [verdict.published.source for verdict in verdicts]
+    used = [one.published.source for one in found]
     sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
     lines = []
-    for verdict in verdicts:
-        entry, number = verdict.published, verdict.number
-        half = "" if number.half is None else f" ± {say(number.half, table.metric)}"
-        entries = (
-            Entry(say_cell(verdict.cell, table.metric, entry.interval or table.spread)),
-            Entry(say(number.mean, table.metric) + half, f" [{sources.index(entry.source) + 1}]"),
-            Entry(say(verdict.difference, table.metric, sign="+")),
-            Entry(verdict.word),
+    for one in found:
+        entry, number = one.published, one.number
+        half = "" if number.half is None else f" ± {format_value(number.half, table.metric)}"
+        lines.append(
+            (
+                *one.row,
+                *one.column,
+                format_cell(one.cell, table.metric, entry.interval or table.spread),
+                f"{format_value(number.mean, table.metric)}{half} [{sources.index(entry.source) + 1}]",
+                format_value(one.difference, table.metric, sign="+"),
+                one.level,
+            )
         )
-        lines.append((*map(Entry, (*verdict.row, *verdict.column)), *entries))
-    names = _short(table)
-    counts = Counter(verdict.word for verdict in verdicts)
-    said = ", ".join(f"{counts[word]} {word}" for word in get_args(Word) if counts[word]) or "none"
-    # A label that was misspelt must not pass for one that is not in this table.
-    cited = [source if source in used else f"{source}: of no cell of this table" for source in sources]
-    notes = [f"Verdicts: {said}.", *(f"[{place}] {source}" for place, source in enumerate(cited, start=1))]
-    head = (*names, "ours", "published", "difference", "verdict")
-    return Sheet("Beside published numbers", head, len(names), tuple(lines), tuple(notes))
+    names = _short_names(table)
+    counts = Counter(one.level for one in found)
+    total = ", ".join(f"{counts[level]} {level}" for level in get_args(Level) if counts[level]) or "none"
+    # A misspelt label must not pass for one that this table does not show.
+    cited = [source if source in used else f"{source}: matches no cell of this table" for source in sources]
+    notes = (f"Agreement: {total}.", *(f"[{place}] {source}" for place, source in enumerate(cited, start=1)))
+    head = (*names, "ours", "published", "difference", "agreement")
+    return Sheet("Compared with published numbers", head, len(names), tuple(lines), notes)

@@ -1,11 +1,11 @@
-"""Pages for a browser that need no other file and no library: text, tables, and small charts drawn as SVG."""
+"""Pages for a browser that need no other file and no network."""
 
 import html
+import io
 import math
 import re
-from collections.abc import Sequence
-
-from gnn_depth.reports.sheet import Entry, Sheet
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -17,14 +17,14 @@ PAGE = """<!DOCTYPE html>
 body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
 h1 {{ font-size: 1.3rem; }}
 p {{ line-height: 1.45; color: #444; }}
-p.said {{ margin: 0.35rem 0; color: #222; overflow-wrap: anywhere; }}
+p.text {{ margin: 0.35rem 0; color: #222; overflow-wrap: anywhere; }}
 code {{ white-space: nowrap; font-size: 0.95em; }}
-.charts {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(270px, 1fr)); gap: 0.6rem; margin: 1rem 0; }}
+svg {{ width: 100%; height: auto; }}
 .scroll {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 1rem 0; }}
 th, td {{ padding: 0.15rem 0.6rem; text-align: right; white-space: nowrap; }}
 th {{ border-bottom: 1px solid #444; }}
-.label {{ text-align: left; }}
+th:first-child, td:first-child {{ text-align: left; }}
 tr:nth-child(even) td {{ background: #F5F5F5; }}
 </style>
 </head>
@@ -34,128 +34,67 @@ tr:nth-child(even) td {{ background: #F5F5F5; }}
 </body>
 </html>
 """
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 290, 170, 52, 10, 26, 24  # pixels
-COLOUR, NOT_FINITE = "#0072B2", "#D55E00"
-JOIN = "\xa0"  # a space that does not break
+JOIN = "\N{NO-BREAK SPACE}"
 OPTION = re.compile(r"(?<!\S)--[^\s,]+(?:\xa0[^\s,]+)*")
-DECADES = 1.5  # a wider range than this many powers of ten is drawn by powers of ten
+COLUMNS = 4  # of charts
+DECADES = 1.5  # positive values over a wider range get a logarithmic axis
 
 
 def web_page(title: str, body: str) -> str:
-    """A page.
+    """A whole page.
 
     Args:
         title: Its heading, as text.
-        body: What stands below, as HTML.
+        body: Everything below the heading, as HTML.
     """
     return PAGE.format(title=html.escape(title), body=body)
 
 
 def paragraph(text: str) -> str:
-    """A paragraph of text; words of a command line, joined by spaces that do not break, stay on a line to be copied."""
-    said = OPTION.sub(lambda found: f"<code>{found[0]}</code>".replace(JOIN, " "), html.escape(text))
-    return f'<p class="said">{said}</p>'
+    """A paragraph of text. Options joined by no-break spaces become code that can be copied."""
+    marked = OPTION.sub(lambda found: f"<code>{found[0]}</code>".replace(JOIN, " "), html.escape(text))
+    return f'<p class="text">{marked}</p>'
 
 
-def table(sheet: Sheet) -> str:
-    """A sheet as a table, with its notes below; the heading is the page's."""
-    head = "".join(_cell("th", Entry(name), column < sheet.labels) for column, name in enumerate(sheet.head))
-    rows = [
-        "<tr>" + "".join(_cell("td", entry, column < sheet.labels) for column, entry in enumerate(line)) + "</tr>"
-        for line in sheet.lines
-    ]
-    notes = f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>" if sheet.notes else ""
-    body = "\n".join(rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>\n{notes}'
+def layer_charts(layers: Sequence[int], curves: Mapping[str, Sequence[float | None]]) -> str:
+    """One SVG picture with a small chart of each quantity over the layers.
 
-
-def _cell(tag: str, entry: Entry, is_label: bool) -> str:
-    text = html.escape(entry.text + entry.mark) + (f"<br>{html.escape(entry.note)}" if entry.note else "")
-    text = f"<b>{text}</b>" if entry.best else text
-    return f'<{tag} class="label">{text}</{tag}>' if is_label else f"<{tag}>{text}</{tag}>"
-
-
-def chart(title: str, numbers: Sequence[int], values: Sequence[float | None]) -> str:
-    """A small chart of a value at every layer; nothing where no layer has one.
-
-    The axis goes by powers of ten where all values are positive and far apart. Values that are not finite are marked
-    on the axis below.
+    A quantity is left out if no layer has a value. Values that are not finite are marked at the bottom of their chart.
 
     Args:
-        title: Stands above.
-        numbers: Of the layers.
-        values: One of each; None where there is none.
+        layers: Numbers of the layers.
+        curves: Title of a chart -> value in each layer; None where there is none.
     """
-    known = [(n, v) for n, v in zip(numbers, values, strict=True) if v is not None]
-    if not known:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    drawn = {title: values for title, values in curves.items() if any(value is not None for value in values)}
+    if not drawn:
         return ""
-    finite = [v for _, v in known if math.isfinite(v)]
-    by_powers = bool(finite) and min(finite) > 0 and math.log10(max(finite) / min(finite)) > DECADES
-    heights = [(n, math.log10(v) if by_powers and math.isfinite(v) else v) for n, v in known]
-    scale = _Scale(numbers[0], numbers[-1], [h for _, h in heights if math.isfinite(h)])
-    marks = [_mark(scale, n, h) for n, h in heights]
-    ticks = [_tick(scale, height, f"{10**height:.0e}" if by_powers else f"{height:.3g}") for height in scale.ticks()]
-    ends = [_layer(scale, n) for n in dict.fromkeys((numbers[0], numbers[-1]))]
-    name = html.escape(title)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name} of every layer" '
-        'font-family="system-ui, sans-serif" font-size="10" fill="#444">'
-        f'<text x="{LEFT}" y="15" font-size="12" font-weight="bold" fill="#222">{name}</text>'
-        f"{''.join([*ticks, *ends, *_lines(scale, heights), *marks])}</svg>"
-    )
+    rows = -(-len(drawn) // COLUMNS)
+    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9, "text.parse_math": False}):
+        figure = Figure(figsize=(3 * COLUMNS, 1.9 * rows), layout="constrained")
+        axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+        for one in axes[len(drawn) :]:
+            one.remove()
+        for one, (title, values) in zip(axes, drawn.items(), strict=False):
+            _chart(one, title, layers, values)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return re.sub(r"^.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
 
 
-class _Scale:
-    """From layers and heights to pixels.
-
-    Args:
-        first, last: Numbers of the layers at the ends.
-        heights: All that are finite.
-    """
-
-    def __init__(self, first: int, last: int, heights: Sequence[float]) -> None:
-        self.first, self.last = first, max(last, first + 1)
-        self.low, self.high = (min(heights), max(heights)) if heights else (0.0, 1.0)
-        if self.high - self.low <= 1e-9 * max(abs(self.low), abs(self.high)):
-            half = abs(self.low) / 2 or 0.5
-            self.low, self.high = self.low - half, self.high + half
-
-    def x(self, number: int) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (number - self.first) / (self.last - self.first)
-
-    def y(self, height: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (height - self.low) / (self.high - self.low)
-
-    def ticks(self) -> list[float]:
-        """The ends of the axis, and its middle."""
-        return [self.low, (self.low + self.high) / 2, self.high]
-
-
-def _lines(scale: _Scale, heights: Sequence[tuple[int, float]]) -> list[str]:
-    """Lines through neighbours that are finite."""
-    stretches: list[list[str]] = [[]]
-    for number, height in heights:
-        if math.isfinite(height):
-            stretches[-1].append(f"{scale.x(number):.1f},{scale.y(height):.1f}")
-        else:
-            stretches.append([])
-    pen = f'fill="none" stroke="{COLOUR}" stroke-width="1.6"'
-    return [f'<polyline points="{" ".join(points)}" {pen}/>' for points in stretches if len(points) > 1]
-
-
-def _mark(scale: _Scale, number: int, height: float) -> str:
-    """A point, with what hovering over it says."""
-    at = scale.y(height) if math.isfinite(height) else HEIGHT - BOTTOM
-    colour = COLOUR if math.isfinite(height) else NOT_FINITE
-    said = f"layer {number}" if math.isfinite(height) else f"layer {number}: not finite"
-    return f'<circle cx="{scale.x(number):.1f}" cy="{at:.1f}" r="1.8" fill="{colour}"><title>{said}</title></circle>'
-
-
-def _tick(scale: _Scale, height: float, text: str) -> str:
-    y = scale.y(height)
-    line = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#E5E5E5"/>'
-    return f'{line}<text x="{LEFT - 5}" y="{y + 3.5:.1f}" text-anchor="end">{html.escape(text)}</text>'
-
-
-def _layer(scale: _Scale, number: int) -> str:
-    return f'<text x="{scale.x(number):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{number}</text>'
+def _chart(axes: Any, title: str, layers: Sequence[int], values: Sequence[float | None]) -> None:
+    axes.set_title(title, fontsize=10, loc="left")
+    known = [(layer, value) for layer, value in zip(layers, values, strict=True) if value is not None]
+    finite = [value for _, value in known if math.isfinite(value)]
+    heights = [value if math.isfinite(value) else math.nan for _, value in known]
+    axes.plot([layer for layer, _ in known], heights, "o-", markersize=2.5)
+    if finite and min(finite) > 0 and math.log10(max(finite) / min(finite)) > DECADES:
+        axes.set_yscale("log")
+    if lost := [layer for layer, value in known if not math.isfinite(value)]:
+        axes.plot(lost, [0.02] * len(lost), "x", color="#D55E00", transform=axes.get_xaxis_transform())
+        axes.set_xlabel("x: not finite", fontsize=8)
+    axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    axes.grid(axis="y", color="0.9")

@@ -131,20 +131,20 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pyt
     ("words", "message"),
     [
         ("missing", "there is no folder 'missing'."),
-        ("runs --rows num_layer", "unknown axis 'num_layer'. Did you mean 'model.num_layers'?"),
-        ("runs --rows norm --columns norm", "rows and columns are of different axes"),
-        ("runs --where norm", "--where takes AXIS=VALUE or AXIS=VALUE,VALUE, not 'norm'."),
-        ("runs --where norm=noen", "unknown value of 'norm' 'noen'. Did you mean 'none'?"),
+        ("runs --rows num_layer", "'model.num_layers'?"),
+        ("runs --rows norm --columns norm", "other axes than rows"),
+        ("runs --where norm", "not 'norm'"),
+        ("runs --where norm=noen", "'norm' 'noen'. Did you mean 'none'?"),
         ("runs --metric test_acc_at_best", f"Did you mean '{METRIC}'?"),
-        ("runs --baseline nnoe", "unknown baseline 'nnoe'. Did you mean 'none'?"),
-        ("runs --spread sdt", "--spread has no choice 'sdt'. Did you mean 'std'?"),
+        ("runs --baseline nnoe", "'nnoe'. Did you mean 'none'?"),
+        ("runs --spread sdt", "'sdt'. Did you mean 'std'?"),
         ("runs --published missing.yaml", "'missing.yaml' cannot be read"),
-        ("runs --output table.doc", "unknown suffix '.doc'. Available: .txt, .md, .tex, .csv, .parquet."),
+        ("runs --output table.doc", "'.doc'. Available: .txt, .md, .tex, .csv, .parquet."),
         ("runs --output no/table.md", "there is no folder 'no'"),
-        ("runs --output table.md --format latex", "do not agree: write to a file .tex."),
-        ("runs --format parquet", "name a file with --output FILE.parquet."),
-        ("runs --format csv --baseline none", "--baseline and --published are for the other formats."),
-        ("runs --colums norm", "unknown option '--colums'. Did you mean '--columns'?"),
+        ("runs --output table.md --format latex", ".tex"),
+        ("runs --format parquet", "--output FILE.parquet"),
+        ("runs --format csv --baseline none", "--baseline"),
+        ("runs --colums norm", "'--colums'. Did you mean '--columns'?"),
         ("", "FOLDER"),
     ],
 )
@@ -154,8 +154,8 @@ def test_what_does_not_exist_or_fit_is_answered(runs: str, refused: Callable, wo
 
 def test_mixed_runs_are_refused_with_the_words_that_help(runs: str, refused: Callable):
     answer = refused(runs, "--rows", "num_layers", "--columns", "status")
-    assert "cells mix norm lipschitz, none: give it an axis of its own" in answer
-    assert "or choose with --where norm=" in answer
+    assert "norm lipschitz, none" in answer
+    assert "--where norm=" in answer
 
 
 def test_where_takes_values_with_commas(runs: str, said: Callable[..., str]):

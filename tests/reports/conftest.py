@@ -1,22 +1,28 @@
-"""Folders of runs for the tests of reports."""
+"""Folders of runs for the tests of tables."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gnn_depth.reports.cells import Cell, Run
-
-METRIC = "test_acc_at_best_val"
+from gnn_depth.reports import load
+from gnn_depth.reports.table import Cell, Run, Table, tabulate
+from tests.reports.made import METRIC, make_run
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Path]:
+def runs(tmp_path: Path) -> Path:
+    """The folder that `run` writes to."""
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def run(runs: Path) -> Callable[..., Path]:
     """``run(0.8, seed=1, depth=2)`` writes the folder of a run of a sweep with these axes, and returns it.
 
-    What ``result`` holds is laid over ``result.json``; None as the value is a run without metrics.
+    No two runs have the same identity. ``result`` replaces keys of ``result.json``; a value of None is a run without
+    metrics.
     """
     count = 0
 
@@ -26,33 +32,16 @@ def run(tmp_path: Path) -> Callable[..., Path]:
         nonlocal count
         count += 1
         hparams = {f"model.{name}": axes[name] for name in axes if axes[name] is not None}
-        group = ",".join(f"{name}={text}" for name, text in axes.items()) or "all"
-        folder = tmp_path / "runs" / "grid" / group / f"seed_{seed}-{count:08x}"
-        folder.mkdir(parents=True)
-        content = {
-            "format": 1,
-            "status": status,
-            "name": "grid",
-            "seed": seed,
+        own = {
             "started": f"2026-11-21T08:{count // 60:02}:{count % 60:02}+00:00",
             "config_sha256": f"{count:064x}",
             "identity": f"{count:064x}",
-            "packages": {"gnn-depth": "0.1.0"},
-            "sweep": "grid",
-            "axes": axes,
-            "hparams": {"model.layer": "gat", "seed_everything": seed, **hparams},
             "metrics": {} if value is None else {METRIC: value, "val/loss": 1.0},
+            "hparams": {"model.layer": "gat", "seed_everything": seed, **hparams},
         }
-        (folder / "result.json").write_text(json.dumps(content | (result or {})))
-        return folder
+        return make_run(runs, axes, seed, value, status, result=own | (result or {}), suffix=f"{count:08x}")
 
     return write
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    """The folder that `run` writes to."""
-    return tmp_path / "runs"
 
 
 def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
@@ -60,3 +49,15 @@ def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
     return Cell(
         tuple(Run(seed, "finished", value, "folder") for seed, value in enumerate(values, start=first_seed)), settings
     )
+
+
+@pytest.fixture
+def table(run: Callable[..., Path], runs: Path) -> Table:
+    """Two depths and two norms with two seeds each, and in one cell a failed and a diverged run."""
+    for depth in (2, 10):
+        for norm in ("none", "a|b_c"):
+            for seed in range(2):
+                run(depth / 100 + seed / 10, seed, depth=depth, norm=norm)
+    run(None, 2, "failed", depth=2, norm="none")
+    run("nan", 3, "diverged", depth=2, norm="none")
+    return tabulate(load(runs), "depth", "norm")

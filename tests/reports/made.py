@@ -18,18 +18,23 @@ METRIC = "test_acc_at_best_val"
 def make_run(
     root: Path,
     axes: Mapping[str, Any],
-    seed: int = 0,
+    seed: int | None = 0,
     value: float | str | None = 0.5,
     status: str = "finished",
     curves: Mapping[str, Sequence[float]] | None = None,
     measures: Sequence[Measurement] = (),
+    result: Mapping[str, Any] | None = None,
+    suffix: str = "",
 ) -> Path:
-    """Write the folder of a run of a sweep and return it; a value of None is a run that reached no validation."""
+    """Write the folder of a run of a sweep and return it; a value of None is a run that reached no validation.
+
+    ``result`` replaces keys of ``result.json``, ``suffix`` the end of the folder's name.
+    """
     group = ",".join(f"{name}={text}" for name, text in axes.items()) or "all"
     identity = hashlib.sha256(f"{group} {seed}".encode()).hexdigest()
-    folder = root / "grid" / group / f"seed_{seed}-{identity[:8]}"
+    folder = root / "grid" / group / f"seed_{seed}-{suffix or identity[:8]}"
     folder.mkdir(parents=True)
-    result = {
+    content = {
         "format": 1,
         "status": status,
         "name": "grid",
@@ -44,7 +49,7 @@ def make_run(
         "axes": dict(axes),
         "identity": identity,
     }
-    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "result.json").write_text(json.dumps(content | dict(result or {})))
     if curves:
         with (folder / "metrics.csv").open("w", newline="") as file:
             writer = csv.writer(file)

@@ -4,11 +4,14 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from gnn_depth.reports import ReportError, ReportWarning, curves, load
+from gnn_depth.measurements import Measurement
+from gnn_depth.reports import ReportError, ReportWarning, curves, load, measures
 from gnn_depth.runs import COLUMNS
-from tests.reports.conftest import METRIC
+from tests.reports.made import METRIC, balance, make_run, similarity
 
 
 def test_a_row_holds_what_the_run_left_behind(run: Callable, runs: Path):
@@ -73,12 +76,12 @@ def test_results_of_the_first_version_are_read(tmp_path: Path):
         ('{"status": "finis', "truncated or damaged"),
         ("", "truncated or damaged"),
         ("\ud800", "truncated or damaged"),
-        ("[1, 2]", "no result of a run"),
-        ('{"name": "x"}', "no result of a run"),
-        ('{"status": "finished", "format": 2}', r"format 2, of another gnn-depth \(this one reads up to 1\)"),
+        ("[1, 2]", "not a result"),
+        ('{"name": "x"}', "not a result"),
+        ('{"status": "finished", "format": 2}', "format 2 .* up to 1"),
         ('{"status": "finished", "format": "new"}', "format 'new'"),
-        ('{"status": "finished", "metrics": [1]}', "metrics that are no table"),
-        ('{"status": "finished", "axes": {"status": 1}}', "axis 'status', which is the name of a column"),
+        ('{"status": "finished", "metrics": [1]}', "metrics .*mapping"),
+        ('{"status": "finished", "axes": {"status": 1}}', "axis 'status'"),
     ],
 )
 def test_a_result_that_cannot_be_read_is_skipped_with_a_warning_that_names_it(
@@ -95,7 +98,7 @@ def test_a_warning_names_few_files_and_counts_the_others(run: Callable, runs: Pa
     run()
     for seed in range(8):
         (run(seed=seed, depth=2) / "result.json").write_text("{")
-    with pytest.warns(ReportWarning, match="and 3 more") as caught:
+    with pytest.warns(ReportWarning, match=r"and 3 more") as caught:
         load(runs)
     assert str(caught[0].message).count("result.json") == 5
 
@@ -108,7 +111,7 @@ def test_a_folder_without_results_is_an_error_that_names_it(runs: Path, run: Cal
     with pytest.raises(ReportError, match=r"no result of a run below '.*runs'"):
         load(runs)
     (run() / "result.json").write_text("{")
-    with pytest.raises(ReportError, match=r"no file result.json that can be read"):
+    with pytest.raises(ReportError, match=r"no .*result.json"):
         load(runs)
 
 
@@ -119,7 +122,7 @@ def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run: 
     run(0.3, result=same | {"started": "2026-01-02"})
     run(0.4, status="failed", result=same | {"started": "2026-01-04"})
     other = run(0.5, seed=1)
-    with pytest.warns(ReportWarning, match="3 of 5 runs repeat others"):
+    with pytest.warns(ReportWarning, match=r"3 of 5 runs repeat others"):
         frame = load(runs)
     assert sorted(frame[METRIC]) == [0.2, 0.5]
     assert str(other) in set(frame["folder"])
@@ -128,7 +131,7 @@ def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run: 
 def test_single_fits_repeat_each_other_by_config_and_seed(run: Callable, runs: Path):
     for seed in (0, 0, 1):
         run(seed=seed, result={"identity": None, "config_sha256": "c"})
-    with pytest.warns(ReportWarning, match="1 of 3 runs"):
+    with pytest.warns(ReportWarning, match=r"1 of 3 runs"):
         assert sorted(load(runs)["seed"]) == [0, 1]
 
 
@@ -168,7 +171,7 @@ def test_damaged_curves_are_skipped_with_a_warning_that_names_them(run: Callable
 
 def test_a_metric_that_no_curve_has_is_answered_with_the_nearest(run: Callable, runs: Path):
     (run() / "metrics.csv").write_text("epoch,step,val/acc,val/loss\n0,0,0.5,1.0\n")
-    with pytest.raises(ReportError, match=r"unknown metric 'val/ac'. Did you mean 'val/acc'"):
+    with pytest.raises(ReportError, match=r"'val/ac'.*'val/acc'"):
         curves(load(runs), "val/ac")
 
 
@@ -177,3 +180,68 @@ def test_a_clean_folder_is_read_without_warnings(run: Callable, runs: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(runs)
+
+
+def test_every_value_has_its_run_step_and_layer(tmp_path):
+    made = {seed: similarity("mu", seed, steps=3 + seed) for seed in range(2)}
+    for seed, measure in made.items():
+        make_run(tmp_path, {"norm": "gat"}, seed, measures=[measure])
+    make_run(tmp_path, {"norm": "lip"}, 0)
+    frame = load(tmp_path)
+    table = measures(frame, "mu")
+    found = table.join(frame["seed"], on="run")
+    expected = [
+        (seed, step, layer, one.values[row, column])
+        for seed, one in made.items()
+        for row, step in enumerate(one.steps)
+        for column, layer in enumerate(one.layers)
+    ]
+    assert sorted(found[["seed", "step", "layer", "value"]].itertuples(index=False, name=None)) == sorted(expected)
+    assert table.attrs == {"unit": "mu", "log10": True}
+
+
+def test_neurons_have_a_column(tmp_path):
+    make_run(tmp_path, {"init": "xavier"}, measures=[balance()])
+    found = measures(load(tmp_path), "balance")
+    assert list(found.columns) == ["run", "step", "layer", "neuron", "value"]
+    for row in found.iloc[::17].itertuples():
+        assert row.value == balance().values[row.step, row.layer - 1, row.neuron]
+    assert len(found) == balance().values.size
+
+
+def test_what_is_not_finite_is_kept(tmp_path):
+    values = np.array([[-np.inf, np.nan, np.inf]])
+    make_run(tmp_path, {"depth": 3}, measures=[Measurement("mu", np.array([0]), values, log10=True)])
+    np.testing.assert_array_equal(measures(load(tmp_path), "mu")["value"], values[0])
+
+
+def test_a_training_that_measured_nothing_has_no_rows(tmp_path):
+    make_run(tmp_path, {"depth": 3}, measures=[Measurement("mu", np.empty(0, dtype=int), np.empty((0, 3)))])
+    assert measures(load(tmp_path), "mu").empty
+
+
+def test_a_table_survives_parquet(tmp_path):
+    make_run(tmp_path, {"norm": "gat"}, measures=[similarity("mu")])
+    found = measures(load(tmp_path), "mu")
+    found.to_parquet(tmp_path / "mu.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "mu.parquet"), found)
+
+
+def test_a_measure_that_no_run_has_is_answered_with_those_there_are(tmp_path):
+    make_run(tmp_path, {"norm": "gat"}, measures=[similarity("gradient_similarity")])
+    with pytest.raises(ReportError, match=r"'gradient_similrity'.*'gradient_similarity'"):
+        measures(load(tmp_path), "gradient_similrity")
+
+
+def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
+    make_run(tmp_path, {"norm": "gat"}, 0, measures=[similarity("mu")])
+    make_run(tmp_path, {"norm": "gat"}, 1, measures=[Measurement("mu", np.arange(2), np.ones((2, 5)), "mu")])
+    with pytest.raises(ReportError, match=r"'mu', 'mu' as log10"):
+        measures(load(tmp_path), "mu")
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    folder = make_run(tmp_path, {"norm": "gat"}, measures=[similarity("mu")])
+    (folder / "measures" / "mu.npz").write_bytes(b"PK")
+    with pytest.raises(ReportError, match=r"mu\.npz.*damaged"):
+        measures(load(tmp_path), "mu")

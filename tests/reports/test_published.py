@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, load
-from gnn_depth.reports.published import Number, parse, read
-from gnn_depth.reports.tabulate import tabulate
-from gnn_depth.reports.verdicts import against, verdict
+from gnn_depth.reports.published import Number, agreement_of, compare_published, parse, read
+from gnn_depth.reports.table import tabulate
 from tests.reports.conftest import cell
 
 ENTRY = {
@@ -41,16 +40,16 @@ def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_int
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sourc": "x"}, r"unknown key 'sourc'. Did you mean 'source'"),
-        ({"interval": "sdt"}, r"unknown interval 'sdt'. Did you mean 'std'"),
-        ({"unit": "percents"}, r"unknown unit 'percents'. Did you mean 'percent'"),
-        ({"values": {2: "about 80"}}, r"value of 2: a number, or a text such as '78.0 \+- 1.2', not 'about 80'"),
-        ({"values": {2: True}}, r"value of 2: .* not True"),
-        ({"values": {2: None}}, r"value of 2: .* not None"),
-        ({"values": [82.1]}, r"values is made of keys with values, not of \[82.1\]"),
-        ({"where": "Cora"}, r"where is made of keys"),
+        ({"sourc": "x"}, "'sourc'.*'source'"),
+        ({"interval": "sdt"}, "'sdt'.*'std'"),
+        ({"unit": "percents"}, "'percents'.*'percent'"),
+        ({"values": {2: "about 80"}}, "value of 2 .*not 'about 80'"),
+        ({"values": {2: True}}, "value of 2 .*not True"),
+        ({"values": {2: None}}, "value of 2 .*not None"),
+        ({"values": [82.1]}, r"'values' .*not \[82.1\]"),
+        ({"where": "Cora"}, "'where' .*'Cora'"),
         ({"over": None}, r"needs the key 'over'"),
-        ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' has a \+-, and interval: none does not say what it means"),
+        ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' .*std"),
     ],
 )
 def test_an_entry_that_is_not_understood_is_named(change: dict[str, Any], message: str):
@@ -60,7 +59,7 @@ def test_an_entry_that_is_not_understood_is_named(change: dict[str, Any], messag
 
 def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
     path = tmp_path / "numbers.yaml"
-    for content, message in [("a: [", "is no YAML"), ("a: 1", "a list of entries"), ("- 1", "entry 1 is made of keys")]:
+    for content, message in [("a: [", "YAML"), ("a: 1", "a list"), ("- 1", "entry 1 ")]:
         path.write_text(content)
         with pytest.raises(ReportError, match=f"numbers.yaml.*{message}"):
             read(path)
@@ -83,15 +82,15 @@ def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
         ([], Number(0.81, 0.01), "std", "no value"),
     ],
 )
-def test_the_verdict_on_a_cell(ours: list[float], number: Number, interval: Any, word: str):
-    assert verdict(cell(*ours), number, interval) == word
+def test_the_agreement_of_a_cell(ours: list[float], number: Number, interval: Any, word: str):
+    assert agreement_of(cell(*ours), number, interval) == word
 
 
 @given(st.lists(st.integers(0, 1000), min_size=2, max_size=5), st.integers(0, 1000), st.integers(0, 300))
-def test_a_verdict_never_gets_worse_when_the_published_interval_widens(ours: list[int], mean: int, half: int):
+def test_agreement_never_gets_worse_when_the_published_interval_widens(ours: list[int], mean: int, half: int):
     order = ["outside", "overlapping", "inside"]
     ranks = [
-        order.index(verdict(cell(*(value / 1000 for value in ours)), Number(mean / 1000, wide / 1000), "std"))
+        order.index(agreement_of(cell(*(value / 1000 for value in ours)), Number(mean / 1000, wide / 1000), "std"))
         for wide in (half, half + 50, 2000)
     ]
     assert ranks == sorted(ranks)
@@ -106,8 +105,8 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: 
                     run(value, seed, data=data, norm=norm, depth=depth)
     table = tabulate(load(runs), ["data", "depth"], "norm")
     other = ENTRY | {"source": "B", "where": {"norm": "lipschitz"}, "interval": "none", "values": {"10.0": 81}}
-    found = against(table, parse([ENTRY, other]))
-    assert [(verdict.row, verdict.column, verdict.published.source, verdict.word) for verdict in found] == [
+    found = compare_published(table, parse([ENTRY, other]))
+    assert [(one.row, one.column, one.published.source, one.level) for one in found] == [
         (("CiteSeer", "10"), ("lipschitz",), "B", "overlapping"),
         (("Cora", "2"), ("lipschitz",), ENTRY["source"], "overlapping"),
         (("Cora", "10"), ("lipschitz",), ENTRY["source"], "outside"),
@@ -121,15 +120,15 @@ def test_an_axis_that_the_table_does_not_show_is_known_from_the_runs(run: Callab
     run(0.8, data="Cora", depth=10)
     table = tabulate(load(runs), "depth")
     entry = {"source": "A", "over": "depth", "values": {2: 80}}
-    assert len(against(table, parse([entry | {"where": {"data": "Cora"}}]))) == 1
-    assert len(against(table, parse([entry | {"where": {"layer": "gat"}}]))) == 1
-    assert against(table, parse([entry | {"where": {"data": "PubMed"}}])) == []
-    with pytest.raises(ReportError, match=r"unknown axis 'dats'. Did you mean 'data'"):
-        against(table, parse([entry | {"where": {"dats": "Cora"}}]))
+    assert len(compare_published(table, parse([entry | {"where": {"data": "Cora"}}]))) == 1
+    assert len(compare_published(table, parse([entry | {"where": {"layer": "gat"}}]))) == 1
+    assert compare_published(table, parse([entry | {"where": {"data": "PubMed"}}])) == []
+    with pytest.raises(ReportError, match=r"'dats'.*'data'"):
+        compare_published(table, parse([entry | {"where": {"dats": "Cora"}}]))
 
 
 def test_a_cell_without_runs_is_shown_beside_its_published_number(run: Callable, runs: Path):
     run(0.8, data="Cora", norm="lipschitz", depth=2)
     run(0.8, data="Cora", norm="none", depth=10)
-    found = against(tabulate(load(runs), "depth", "norm"), parse([ENTRY]))
-    assert [(verdict.row, verdict.word) for verdict in found] == [(("2",), "outside"), (("10",), "no value")]
+    found = compare_published(tabulate(load(runs), "depth", "norm"), parse([ENTRY]))
+    assert [(one.row, one.level) for one in found] == [(("2",), "outside"), (("10",), "no value")]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, load
-from gnn_depth.reports.settings import called, choose, label, number, same
+from gnn_depth.reports.settings import choose, full_name, label, number, same
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,14 @@ def test_an_axis_is_called_by_its_name_or_its_last_word(run: Callable, runs: Pat
         }
     )
     frame = load(runs)
-    assert called(frame, "data") == "data"
-    assert called(frame, "num_layers") == "model.num_layers"
-    assert called(frame, "layer") == "model.layer"
-    assert called(frame, "seed") == "seed"
-    with pytest.raises(ReportError, match=r"several axes are called 'lr': a\.lr, b\.lr"):
-        called(frame, "lr")
-    with pytest.raises(
-        ReportError, match=r"unknown axis 'daat'. Did you mean 'data'\? Available: data, model.num_layers"
-    ):
-        called(frame, "daat")
+    assert full_name(frame, "data") == "data"
+    assert full_name(frame, "num_layers") == "model.num_layers"
+    assert full_name(frame, "layer") == "model.layer"
+    assert full_name(frame, "seed") == "seed"
+    with pytest.raises(ReportError, match=r"'lr': a\.lr, b\.lr"):
+        full_name(frame, "lr")
+    with pytest.raises(ReportError, match=r"'daat'.*'data'.*data, model.num_layers"):
+        full_name(frame, "daat")
 
 
 def test_chosen_runs_have_one_of_the_values_and_stand_in_their_order(run: Callable, runs: Path):
@@ -74,11 +72,9 @@ def test_what_no_run_has_is_answered(run: Callable, runs: Path):
     run(depth=2, norm="pair")
     run(depth=10, norm="none")
     frame = load(runs)
-    with pytest.raises(
-        ReportError, match=r"unknown value of 'norm' 'pari'. Did you mean 'pair'\? Available: none, pair"
-    ):
+    with pytest.raises(ReportError, match=r"'norm' 'pari'.*'pair'.*none, pair"):
         choose(frame, {"norm": ["pari"]})
-    with pytest.raises(ReportError, match="no run has depth=2 and norm=none"):
+    with pytest.raises(ReportError, match=r"depth=2 and norm=none"):
         choose(frame, {"depth": ["2"], "norm": ["none"]})
 
 
@@ -86,5 +82,5 @@ def test_a_frame_that_no_longer_knows_its_axes_says_how_to_mend_it(run: Callable
     run(depth=2)
     frame = load(runs)
     frame.attrs = {}
-    with pytest.raises(ReportError, match=r"set frame.attrs"):
-        called(frame, "depth")
+    with pytest.raises(ReportError, match=r"frame.attrs"):
+        full_name(frame, "depth")

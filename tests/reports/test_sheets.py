@@ -1,36 +1,48 @@
+"""Tables of text, and their formats."""
+
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gnn_depth.reports import load
-from gnn_depth.reports.cells import Cell, Run
-from gnn_depth.reports.compare import paired
-from gnn_depth.reports.published import parse
-from gnn_depth.reports.sheet import is_percent, say, say_cell
-from gnn_depth.reports.sheets import comparison_sheet, table_sheet, verdict_sheet
-from gnn_depth.reports.tabulate import tabulate
-from gnn_depth.reports.verdicts import against
-from tests.reports.conftest import METRIC, cell
+from gnn_depth.reports.formats import html_table, latex, latex_text, markdown, terminal
+from gnn_depth.reports.published import compare_published, parse
+from gnn_depth.reports.sheets import (
+    Sheet,
+    agreement_sheet,
+    comparison_sheet,
+    format_cell,
+    format_value,
+    is_percent,
+    table_sheet,
+)
+from gnn_depth.reports.table import Table, compare, tabulate
+from gnn_depth.reports.web import JOIN, layer_charts, paragraph, web_page
+from tests.reports.conftest import cell
+from tests.reports.made import METRIC
 
 
-@pytest.mark.parametrize("metric", ["test/acc", METRIC, "val_f1_at_best_val", "auroc", "train/acc"])
-def test_fractions_of_nodes_are_said_in_percent(metric: str):
-    assert is_percent(metric)
-    assert say(0.8125, metric) == "81.2"
-    assert say_cell(cell(0.5, 0.75), metric, "std") == "62.5 ± 17.7"
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        *((metric, 0.8125, "81.2") for metric in ("test/acc", METRIC, "val_f1_at_best_val", "auroc", "train/acc")),
+        *((metric, 1234.56, "1235") for metric in ("val/loss", "train/lr", "accelerate", "missing/fraction")),
+        ("val/loss", 0.000123456, "0.0001235"),
+    ],
+)
+def test_fractions_of_nodes_are_in_percent_and_other_metrics_have_four_digits(metric: str, value: float, text: str):
+    assert is_percent(metric) == (text == "81.2")
+    assert format_value(value, metric) == text
 
 
-@pytest.mark.parametrize("metric", ["val/loss", "train/lr", "accelerate", "missing/fraction"])
-def test_other_metrics_have_four_digits(metric: str):
-    assert not is_percent(metric)
-    assert say(1234.56, metric) == "1235"
-    assert say(0.000123456, metric) == "0.0001235"
-
-
-def test_one_value_has_no_spread_and_none_no_number():
-    assert say_cell(cell(0.5), "test/acc", "std") == "50.0"
-    assert say_cell(cell(), "test/acc", "std") == "-"
+def test_one_value_has_no_spread_and_an_empty_cell_no_number():
+    found = [format_cell(one, "test/acc", "std") for one in (cell(0.5, 0.75), cell(0.5), cell())]
+    assert found == ["62.5 ± 17.7", "50.0", "-"]
 
 
 @pytest.mark.parametrize(("metric", "best"), [(METRIC, {"pair", "layer"}), ("val/loss", {"none"})])
@@ -40,13 +52,13 @@ def test_the_best_of_a_row_is_the_larger_mean_and_of_losses_the_smaller(
     for norm, value in {"none": 0.5, "pair": 0.8001, "layer": 0.8002, "batch": "nan"}.items():
         run(norm=norm, depth=2, result={"metrics": {metric: value}})
     sheet = table_sheet(tabulate(load(runs), "depth", "norm", metric))
-    assert {name for name, entry in zip(sheet.head, sheet.lines[0]) if entry.best} == best
+    assert {sheet.head[column] for _, column in sheet.best} == best
 
 
 def test_a_row_with_one_mean_has_no_best(run: Callable, runs: Path):
     run(0.5, norm="none", depth=2)
     run(None, norm="pair", depth=2)
-    assert not any(entry.best for entry in table_sheet(tabulate(load(runs), "depth", "norm")).lines[0])
+    assert not table_sheet(tabulate(load(runs), "depth", "norm")).best
 
 
 def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run: Callable, runs: Path):
@@ -60,15 +72,11 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run: Call
     run(None, 4, "running", depth=30, data="Cora")
     run(None, 0, "failed", depth=40, data="Cora")
     sheet = table_sheet(tabulate(load(runs), "depth"))
-    notes = [line[1].note for line in sheet.lines]
+    notes = [line[1].partition("\n")[2] for line in sheet.lines]
     assert notes == ["", "4 of 5, 1 diverged", "4 diverged", "n = 3", "1 failed"]
-    assert sheet.lines[-1][1].text == "-"
-    assert sheet.notes == (
-        f"{METRIC} in %, mean ± standard deviation over 3 to 5 seeds.",
-        "Of all runs: data=Cora.",
-        "Diverged: 5, of which 4 count with what they had reached.",
-        "Left out: 2 failed, 1 running.",
-    )
+    assert sheet.lines[-1][1].startswith("-\n")
+    for note, words in zip(sheet.notes, ("% .*3 to 5 seeds", "data=Cora", "5; 4", "2 failed, 1 running"), strict=True):
+        assert re.search(words, note.replace(",", " ", 1) if "%" in words else note)
 
 
 def test_significant_differences_have_a_star_that_is_explained(run: Callable, runs: Path):
@@ -79,19 +87,22 @@ def test_significant_differences_have_a_star_that_is_explained(run: Callable, ru
         if seed < 3:
             run(0.6, seed, norm="batch", depth=2)
     table = tabulate(load(runs), "depth", "norm")
-    comparison = paired(table, "none")
+    comparison = compare(table, "none")
     sheet = table_sheet(table, comparison)
-    assert {name for name, entry in zip(sheet.head, sheet.lines[0]) if entry.mark == "*"} == {"pair"}
-    assert "* p < 0.05 against none, Wilcoxon's signed-rank test over shared seeds" in sheet.notes[1]
-    assert "1 cell has too few shared seeds for a p value: 6 are needed." in sheet.notes
+    assert {name for name, text in zip(sheet.head, sheet.lines[0]) if "*" in text} == {"pair"}
+    assert "p < 0.05 against none, Wilcoxon" in sheet.notes[1]
+    assert any("1 cell " in note and "6" in note for note in sheet.notes)
     against = comparison_sheet(table, comparison)
-    said = {name: (entry.text, entry.note) for name, entry in zip(against.head, against.lines[0])}
-    assert said["pair"] == ("+10.0, p = 0.031", "")
-    assert said["batch"] == ("+9.0", "3 seeds")
-    assert said["none"] == ("", "")
+    assert dict(zip(against.head, against.lines[0])) | {"layer": ""} == {
+        "depth": "2",
+        "none": "",
+        "pair": "+10.0, p = 0.031",
+        "layer": "",
+        "batch": "+9.0\n3 seeds",
+    }
 
 
-def test_verdicts_stand_in_lines_with_their_sources_below(run: Callable, runs: Path):
+def test_agreement_with_published_numbers_is_listed_with_the_sources_below(run: Callable, runs: Path):
     for seed, value in enumerate((0.80, 0.82)):
         run(value, seed, norm="lipschitz", depth=2)
     table = tabulate(load(runs), "depth", "norm")
@@ -99,25 +110,141 @@ def test_verdicts_stand_in_lines_with_their_sources_below(run: Callable, runs: P
         {"source": source, "interval": "std", "over": "depth", "values": {2: value}}
         for source, value in [("A", "82 +- 1"), ("B", 75)]
     ]
-    sheet = verdict_sheet(table, against(table, parse(entries)))
-    assert [[entry.text + entry.mark for entry in line] for line in sheet.lines] == [
-        ["2", "lipschitz", "81.0 ± 1.4", "82.0 ± 1.0 [1]", "-1.0", "inside"],
-        ["2", "lipschitz", "81.0 ± 1.4", "75.0 [2]", "+6.0", "outside"],
-    ]
-    assert sheet.notes == ("Verdicts: 1 inside, 1 outside.", "[1] A", "[2] B")
-    misspelt = parse([entries[0] | {"where": {"norm": "lipshitz"}}])
-    assert verdict_sheet(table, against(table, misspelt), misspelt).notes == (
-        "Verdicts: none.",
-        "[1] A: of no cell of this table",
+    sheet = agreement_sheet(table, compare_published(table, parse(entries)))
+    assert sheet.lines == (
+        ("2", "lipschitz", "81.0 ± 1.4", "82.0 ± 1.0 [1]", "-1.0", "inside"),
+        ("2", "lipschitz", "81.0 ± 1.4", "75.0 [2]", "+6.0", "outside"),
     )
+    assert "1 inside, 1 outside" in sheet.notes[0]
+    assert sheet.notes[1:] == ("[1] A", "[2] B")
+    misspelt = parse([entries[0] | {"where": {"norm": "lipshitz"}}])
+    notes = agreement_sheet(table, compare_published(table, misspelt), misspelt).notes
+    assert re.match(r"\[1\] A: .*no cell", notes[1])
 
 
-def test_axes_are_named_by_their_last_words_where_these_differ(run: Callable, runs: Path):
+def test_axes_are_named_by_their_last_parts_where_these_differ(run: Callable, runs: Path):
     run(result={"axes": {"model.layer": "gat", "a.lr": 1, "b.lr": 2}})
     table = tabulate(load(runs), ["model.layer", "a.lr"], "b.lr")
     assert table_sheet(table).head == ("layer", "a.lr", "2")
 
 
-def test_a_run_that_is_an_accident_never_counts_whatever_it_says():
-    runs = (Run(0, "failed", 0.9, "a"), Run(1, "finished", 0.5, "b"))
-    assert Cell(runs, {}).mean == 0.5
+def sheet(*columns: str, note: str = "") -> Sheet:
+    """Two rows of equal numbers, the first number of the first row in bold."""
+    number = f"79.3 ± 1.2\n{note}" if note else "79.3 ± 1.2"
+    lines = tuple((str(line), *[number] * len(columns)) for line in range(2))
+    return Sheet("A title", ("depth", *columns), 1, lines, ("a note",), frozenset({(0, 1)}))
+
+
+def read_markdown(text: str) -> list[list[str]]:
+    """The fields of a Markdown table, without their escapes and bold."""
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    fields = [[field.strip() for field in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    assert set("".join(fields.pop(1))) == {"-", ":"}
+    return [[re.sub(r"\\(.)", r"\1", field.replace("**", "")) for field in row] for row in fields]
+
+
+def test_markdown_reads_back_as_the_same_table(table: Table):
+    head, *lines = read_markdown(markdown([table_sheet(table)]))
+    assert head == ["depth", "a|b_c", "none"]
+    for row, (label, *fields) in zip(table.rows, lines):
+        assert (label,) == row
+        for column, field in zip(table.columns, fields):
+            cell = table.cell(row, column)
+            mean, half = map(float, re.match(r"([\d.]+) ± ([\d.]+)", field).groups())
+            assert mean == pytest.approx(100 * cell.mean, abs=0.05001)
+            assert half == pytest.approx(100 * cell.half_width("std"), abs=0.05001)
+    assert "(2 of 3, 1 diverged)" in lines[0][2]
+    text = markdown([sheet("none", "pair")]).splitlines()
+    assert (text[0], text[4], text[-1]) == ("**A title**", "| 0 | **79.3 ± 1.2** | 79.3 ± 1.2 |", "- a note")
+
+
+@given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\r\n\x0b\x0c\x1c\x1d\x1e")), min_size=1))
+def test_no_label_breaks_a_markdown_table(labels: list[str]):
+    head, line = read_markdown(markdown([Sheet("", ("x", *labels), 1, (("1", *labels),))]))
+    assert len(head) == len(line) == 1 + len(labels)
+
+
+def test_latex_is_a_booktabs_table_with_equally_many_fields_in_every_line_and_balanced_braces(table: Table):
+    text = latex([table_sheet(table), sheet("2", "2", note="4 of 5")])
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+    assert re.findall(r"\\(\w+rule)", text) == ["toprule", "midrule", "bottomrule"] * 2
+    assert r"0 & \textbf{79.3 $\pm$ 1.2} {\footnotesize(4 of 5)} & 79.3 $\pm$ 1.2" in text
+    bare = re.sub(r"\\[&%$#_{}]", "", text)
+    depth = 0
+    for letter in bare:
+        depth += (letter == "{") - (letter == "}")
+        assert depth >= 0
+    assert depth == 0
+    assert bare.count("$") % 2 == 0
+    assert "%" not in bare
+    assert "_" not in bare
+    for tabular in re.findall(r"\\begin\{tabular\}\{([lr]+)\}(.*?)\\end\{tabular\}", bare, re.DOTALL):
+        lines = [line for line in tabular[1].splitlines() if line.endswith(r"\\")]
+        assert len(lines) == 3
+        assert all(line.count("&") == len(tabular[0]) - 1 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model.num_layers", r"model.num\_layers"),
+        ("50% & {more}", r"50\% \& \{more\}"),
+        ("a\\b~^", r"a\textbackslash{}b\textasciitilde{}\textasciicircum{}"),
+        ("-1.0", "$-$1.0"),
+        ("[]", "{[}]"),
+        ("a|b", r"a\textbar{}b"),
+        ("2026-11-21", "2026-11-21"),
+        ("signed-rank", "signed-rank"),
+    ],
+)
+def test_latex_prints_every_character_as_it_is(text: str, expected: str):
+    assert latex_text(text) == expected
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("columns", [1, 4, 12])
+def test_a_terminal_shows_every_number_whole_whatever_its_width(width: int, columns: int):
+    names = [f"norm {place}" for place in range(columns)]
+    text = terminal([sheet(*names, note="4 of 5, 1 diverged")], width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("79.3 ± 1.2") == text.count("4 of 5, 1 diverged") == 2 * columns
+    assert all(text.count(f" {name} ") + text.count(f" {name}\n") == 1 for name in names)
+
+
+def test_a_field_that_is_wider_than_the_terminal_is_folded_and_not_cut():
+    text = terminal([Sheet("", ("a", "b"), 1, (("x" * 30, "y" * 30),))], 24)
+    assert (text.count("x"), text.count("y")) == (30, 30)
+
+
+def test_only_a_styled_terminal_has_codes_and_square_brackets_are_not_markup():
+    assert "\x1b" not in terminal([sheet("none")], 80)
+    assert "\x1b[1m79.3 ± 1.2" in terminal([sheet("none")], 80, styled=True)
+    assert terminal([Sheet("[red]", ("[red]",), 1, (("[red]",),), ("[red]",))], 80).count("[red]") == 4
+
+
+def test_numbers_are_aligned_whether_a_star_follows_or_not():
+    lines = terminal([Sheet("", ("a", "b"), 1, (("1", "2.0*\nn = 3"), ("2", "3.0")))], 80).splitlines()
+    assert lines[2].index("2.0") == lines[4].index("3.0")
+
+
+def test_text_on_a_page_is_text_whatever_it_contains():
+    body = paragraph("1 < 2") + html_table(Sheet("", ("a<b",), 1, (("<script>\nlong " + "x" * 99,),), ("x & y",)))
+    text = web_page("<i>", body)
+    assert "<script>" not in text
+    for part in ("<h1>&lt;i&gt;</h1>", "1 &lt; 2", "&lt;script&gt;<br>long " + "x" * 99, "x &amp; y"):
+        assert part in text
+
+
+def test_options_on_a_page_stay_together_and_are_copied_with_plain_spaces():
+    text = paragraph(f"1: --model.norm{JOIN}pair, --model.skip{JOIN}gated")
+    assert "<code>--model.norm pair</code>, <code>--model.skip gated</code>" in text
+
+
+def test_charts_of_layers_have_a_title_for_each_quantity_that_has_a_value():
+    lost = [1e-20, 1.0, math.nan, math.inf, None]
+    svg = layer_charts([1, 2, 3, 4, 5], {"||X|| $": lost, "mu(X)": [2.0] * 5, "nothing": [None] * 5})
+    assert svg.startswith("<svg")
+    assert ("||X|| $" in svg, "mu(X)" in svg, "nothing" in svg) == (True, True, False)
+    assert svg.count("x: not finite") >= 1
+    assert "<svg" in layer_charts([7], {"one": [0.0], "lost": [math.nan]})
+    assert layer_charts([1, 2], {"nothing": [None, None]}) == ""

@@ -31,7 +31,7 @@ def main() -> None:
         write(Path(name), template)
         start = time.perf_counter()
         from gnn_depth.reports import load
-        from gnn_depth.reports.tabulate import tabulate
+        from gnn_depth.reports.table import tabulate
 
         imported = time.perf_counter()
         frame = load(name)

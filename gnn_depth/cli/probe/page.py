@@ -11,9 +11,9 @@ from gnn_depth.cli.probe.trial import Trial, shown
 from gnn_depth.diagnostics.reading import Reading
 from gnn_depth.diagnostics.signs import Finding, product, say
 from gnn_depth.nn.parts import FAILURE_MODES
-from gnn_depth.reports.sheet import Entry, Sheet
-from gnn_depth.reports.terminal import terminal
-from gnn_depth.reports.web import JOIN, chart, paragraph, table, web_page
+from gnn_depth.reports.formats import html_table, terminal
+from gnn_depth.reports.sheets import Sheet
+from gnn_depth.reports.web import JOIN, layer_charts, paragraph, web_page
 
 MOST_ROWS = 14  # that a terminal's page has room for
 COLUMNS: dict[str, Callable[[Reading], float | None]] = {
@@ -80,11 +80,11 @@ def in_terminal(report: Report, every: bool, styled: bool) -> str:
 def in_browser(report: Report) -> str:
     """One page of HTML that needs no other file: what will go wrong, charts, and every layer's numbers."""
     layers = [reading.number for reading in report.readings]
-    charts = [chart(head, layers, [of(r) for r in report.readings]) for head, of in COLUMNS.items()]
+    charts = layer_charts(layers, {head: [of(r) for r in report.readings] for head, of in COLUMNS.items()})
     sheet = _readings(report, every=True)
-    trials = [table(_trials(report.trials))] if report.trials else []
+    trials = [html_table(_trials(report.trials))] if report.trials else []
     said = [paragraph(line) for line in _sayings(report)]
-    body = [*said, *trials, f'<div class="charts">{"".join(charts)}</div>', table(sheet)]
+    body = [*said, *trials, charts, html_table(sheet)]
     return web_page(report.title, "\n".join(body))
 
 
@@ -129,7 +129,7 @@ def _readings(report: Report, every: bool) -> Sheet:
     columns = {**COLUMNS, **_scaled(report.readings)}
     has = {head: of for head, of in columns.items() if any(of(r) is not None for r in report.readings)}
     shown_rows = report.readings if every else _thinned(report.readings, report.findings)
-    lines = [(Entry(str(r.number)), *(Entry(say(of(r))) for of in has.values())) for r in shown_rows]
+    lines = [(str(r.number), *(say(of(r)) for of in has.values())) for r in shown_rows]
     notes = [*LEGEND, *([OF_BALANCE] if "|c|" in has else [])]
     notes.append(
         f"product of all layers: constants {product([r.stretch for r in report.readings])}, "
@@ -165,12 +165,10 @@ def _trials(trials: Sequence[Trial]) -> Sheet:
     lines = []
     for trial in trials:
         values = [(sign, sign.worst_value(trial.readings)) for sign in signs]
-        entries = [
-            Entry(say(value), "*" if value is not None and sign.is_beyond(value) else "") for sign, value in values
-        ]
-        best = len(trial.findings) == fewest
-        lines.append((Entry(trial.words or "as it is"), Entry(str(len(trial.findings)), best=best), *entries))
+        fields = [say(value) + "*" * (value is not None and sign.is_beyond(value)) for sign, value in values]
+        lines.append((trial.words or "as it is", str(len(trial.findings)), *fields))
+    best = frozenset((at, 1) for at, trial in enumerate(trials) if len(trial.findings) == fewest)
     ratios = "||X|| as a multiple of the first layer's, ||G|| and mu(G) of the last layer's."
     head = ("with", "wrong", *(f"{sign.symbol}{' <' if sign.below else ' >'} {sign.limit:g}" for sign in signs))
     notes = (f"Tried at initialisation, one pass each. Of the layer that is worst off: {ratios}", "* beyond the limit.")
-    return Sheet("", head, 1, tuple(lines), notes)
+    return Sheet("", head, 1, tuple(lines), notes, best)

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Chart
 from gnn_depth.reports.figures.convergence import convergence
 from gnn_depth.reports.figures.depth import depth
@@ -16,6 +15,7 @@ from gnn_depth.reports.figures.heat import heatmap
 from gnn_depth.reports.figures.histories import history
 from gnn_depth.reports.figures.layers import layers
 from gnn_depth.reports.figures.scatter import scatter
+from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Published
 
 __all__ = [

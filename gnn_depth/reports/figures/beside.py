@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from gnn_depth.reports.cells import Labels
 from gnn_depth.reports.figures.charts import Band, Line, LinePanel
 from gnn_depth.reports.figures.groups import Names
 from gnn_depth.reports.figures.style import COLOURS
-from gnn_depth.reports.verdicts import Verdict
+from gnn_depth.reports.published import Agreement
+from gnn_depth.reports.table import Labels
 
 
 def beside(
-    panels: Sequence[LinePanel], verdicts: Sequence[Verdict], by: Names, places: Mapping[Labels, float], scale: float
+    panels: Sequence[LinePanel], verdicts: Sequence[Agreement], by: Names, places: Mapping[Labels, float], scale: float
 ) -> tuple[LinePanel, ...]:
     """The panels with the published numbers that their lines have, a line without strokes for each source.
 
@@ -26,7 +26,7 @@ def beside(
     """
     # The colour of the line and a marker of the source.
     sources = list(dict.fromkeys(verdict.published.source for verdict in verdicts))
-    found: dict[tuple[str, str, str], list[Verdict]] = {}
+    found: dict[tuple[str, str, str], list[Agreement]] = {}
     for verdict in verdicts:
         panel, line = verdict.column[: len(by.panel)], verdict.column[len(by.panel) :]
         found.setdefault((by.panel_title(panel), ", ".join(line), verdict.published.source), []).append(verdict)
@@ -38,7 +38,7 @@ def beside(
 
 
 def _line(
-    ours: Line, source: str, numbers: Sequence[Verdict], places: Mapping[Labels, float], scale: float, place: int
+    ours: Line, source: str, numbers: Sequence[Agreement], places: Mapping[Labels, float], scale: float, place: int
 ) -> Line:
     numbers = sorted(numbers, key=lambda verdict: places[verdict.row])
     x = np.array([places[verdict.row] for verdict in numbers])

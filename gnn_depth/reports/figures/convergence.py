@@ -6,15 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from gnn_depth.reports.cells import SPREADS, t_half_width
-from gnn_depth.reports.curves import curves
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Band, Line, Lines, positive_range
 from gnn_depth.reports.figures.depth import Around, check_spread
 from gnn_depth.reports.figures.groups import Group, groups, into_panels, names, with_result
 from gnn_depth.reports.figures.measured import quiet
 from gnn_depth.reports.figures.words import count_of, listed, metric_axis, scale, sentences, tally
-from gnn_depth.reports.sheet import is_percent
+from gnn_depth.reports.load import ReportError, curves
+from gnn_depth.reports.sheets import is_percent
+from gnn_depth.reports.table import SPREADS, t_half_width
 
 DECADES = 2  # positive values over more than these get a logarithmic axis
 

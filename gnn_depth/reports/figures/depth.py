@@ -8,16 +8,14 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.cells import SPREADS, Cell, Labels
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.beside import beside
 from gnn_depth.reports.figures.charts import Axis, Band, Line, LinePanel, Lines
 from gnn_depth.reports.figures.groups import Names, check_size, last_word, names, placed, with_result
 from gnn_depth.reports.figures.words import count_of, counted, listed, metric_axis, scale, sentences, tally
-from gnn_depth.reports.published import Published
-from gnn_depth.reports.settings import called, settings
-from gnn_depth.reports.tabulate import METRIC, tabulate
-from gnn_depth.reports.verdicts import against
+from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.published import Published, compare_published
+from gnn_depth.reports.settings import full_name, settings
+from gnn_depth.reports.table import METRIC, SPREADS, Cell, Labels, tabulate
 
 Around: TypeAlias = Literal["std", "ci", "none"]
 AROUND = (*SPREADS, "none")
@@ -50,13 +48,15 @@ def depth(
     """
     check_spread(spread)
     with_result(frame)
-    across = called(frame, x or _depth(frame))
+    across = full_name(frame, x or _depth(frame))
     by = names(frame, panel, line, [across])
     table = tabulate(frame, [across], [*by.panel, *by.line], metric)
     axis, places = placed(across, [row[0] for row in table.rows])
     cells = {column: [row[at] for row in table.cells] for at, column in enumerate(table.columns)}
     panels = _panels(by, axis, np.array(places, dtype=float), cells, metric, spread)
-    panels = beside(panels, against(table, published), by, dict(zip(table.rows, places, strict=True)), scale(metric))
+    panels = beside(
+        panels, compare_published(table, published), by, dict(zip(table.rows, places, strict=True)), scale(metric)
+    )
     nothing = _nothing(cells, axis, [row[0] for row in table.rows])
     caption = sentences(_what(spread, cells), tally(frame), nothing)
     return Lines(axis, metric_axis(metric), panels, by.legend, caption)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from gnn_depth.reports.cells import Labels
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Line, LinePanel
 from gnn_depth.reports.figures.words import counted
-from gnn_depth.reports.mixing import check_one_experiment
-from gnn_depth.reports.settings import axes, called, number, varying
-from gnn_depth.reports.tabulate import in_order, labels_of
+from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.settings import axes, check_one_experiment, full_name, in_order, labels_of, number, varying
+from gnn_depth.reports.table import Labels
 from gnn_depth.runs import RESULTS
 
 MAX_PANELS = 24
@@ -60,7 +58,7 @@ def names(
     Raises:
         ReportError: There is no such axis, or one is used twice.
     """
-    said = [called(frame, word) for word in (*(panel or ()), *(line or ()))]
+    said = [full_name(frame, word) for word in (*(panel or ()), *(line or ()))]
     if twice := [name for name, count in Counter([*used, *said]).items() if count > 1]:
         raise ReportError(f"axis {twice[0]!r} is used twice: an axis is of the x axis, of the panels or of the lines.")
     rest = tuple(name for name in varying(frame, axes(frame)) if name not in {*used, *said})

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Band, Line, Lines
 from gnn_depth.reports.figures.groups import Group, groups, into_panels, names, with_result
 from gnn_depth.reports.figures.measured import Measured, choose, quiet, read
 from gnn_depth.reports.figures.words import listed, sentences, span, tally
+from gnn_depth.reports.load import ReportError
 
 MAX_LAYERS = 6
 

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Band, Line, Lines
 from gnn_depth.reports.figures.groups import Group, groups, into_panels, names, with_result
 from gnn_depth.reports.figures.measured import Measured, choose, quiet, read
 from gnn_depth.reports.figures.words import count_of, listed, sentences, tally
+from gnn_depth.reports.load import ReportError
 
 When: TypeAlias = Literal["both", "start", "end"]
 WHEN: tuple[When, ...] = get_args(When)

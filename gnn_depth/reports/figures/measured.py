@@ -13,9 +13,9 @@ import pandas as pd
 from gnn_depth import measurements
 from gnn_depth.measurements import Measurement
 from gnn_depth.registry import unknown
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.groups import Group
 from gnn_depth.reports.figures.words import plural, sentences
+from gnn_depth.reports.load import ReportError
 
 
 @dataclass(frozen=True, eq=False)

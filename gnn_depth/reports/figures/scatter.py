@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.errors import ReportError
 from gnn_depth.reports.figures.charts import Axis, Cloud, CloudPanel, Clouds
 from gnn_depth.reports.figures.groups import Group, groups, last_word, names, with_result
 from gnn_depth.reports.figures.measured import Measured, choose, measured, quiet
 from gnn_depth.reports.figures.measured import names as measures_of
 from gnn_depth.reports.figures.words import metric_axis, metric_label, plural, scale, sentences, tally
+from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import axes, label, metrics, varying
-from gnn_depth.reports.tabulate import METRIC
+from gnn_depth.reports.table import METRIC
 
 PLACES = ("first", "last", "mean")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from gnn_depth.reports.figures.charts import Axis
-from gnn_depth.reports.sheet import is_percent
+from gnn_depth.reports.sheets import is_percent
 from gnn_depth.runs import RESULTS
 
 WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "lr": "learning rate"}

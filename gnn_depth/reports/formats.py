@@ -1,0 +1,152 @@
+"""Sheets for the terminal, in Markdown, LaTeX and HTML."""
+
+import html
+import io
+import re
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gnn_depth.reports.sheets import Sheet
+
+SPACE = "\N{BRAILLE PATTERN BLANK}"  # becomes a space in the end: rich removes those at the end of a field
+UNBOUNDED = 10_000  # wider than any table
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "*": r"$^{*}$",
+    "|": r"\textbar{}",  # a dash in LaTeX's own fonts
+    "[": "{[}",  # at the start of a line it would be an option of the line break before
+} | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = False) -> str:
+    """Sheets as plain text; a table wider than the terminal continues below, with its labels repeated.
+
+    Args:
+        sheets: Tables of text.
+        width: Characters in a line; those of the terminal by default.
+        styled: Use the terminal's codes for bold and dim.
+    """
+    console = Console(file=io.StringIO(), width=width, highlight=False, color_system="standard" if styled else None)
+    with console.capture() as captured:
+        for place, sheet in enumerate(sheets):
+            console.print(Text("\n" * (place > 0) + sheet.title), end="\n\n" if sheet.title else "")
+            for columns in _blocks(sheet, console):
+                console.print(_rich_table(sheet, columns))
+                console.print()
+            for note in sheet.notes:
+                console.print(Text(note))
+    return "\n".join(line.replace(SPACE, " ").rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def _blocks(sheet: Sheet, console: Console) -> list[list[int]]:
+    """The columns of numbers, in as few blocks as fit into the width."""
+    blocks: list[list[int]] = [[]]
+    for column in range(sheet.labels, len(sheet.head)):
+        wider = [*blocks[-1], column]
+        # Measured without a limit: within its own width rich would break the numbers.
+        needed = console.measure(_rich_table(sheet, wider), options=console.options.update(max_width=UNBOUNDED)).maximum
+        if blocks[-1] and needed > console.width:
+            blocks.append([column])
+        else:
+            blocks[-1] = wider
+    return blocks
+
+
+def _rich_table(sheet: Sheet, columns: Sequence[int]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = [*range(sheet.labels), *columns]
+    for column in shown:
+        justify = "left" if column < sheet.labels else "right"
+        table.add_column(Text(sheet.head[column]), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    starred = {column for column in shown if any("*" in line[column] for line in sheet.lines)}
+    for at, line in enumerate(sheet.lines):
+        fields = []
+        for column in shown:
+            text, _, note = line[column].partition("\n")
+            # Numbers are aligned, whether a star follows or not.
+            space = SPACE * (column in starred)
+            field = Text(text + space * (not text.endswith("*")), style="bold" if (at, column) in sheet.best else "")
+            fields.append(field.append(f"\n{note}{space}", style="dim not bold") if note else field)
+        table.add_row(*fields)
+    return table
+
+
+def markdown(sheets: Sequence[Sheet]) -> str:
+    """Sheets as tables of GitHub's Markdown: the best of a row in bold, notes as a list."""
+    return "\n\n".join(_markdown(sheet) for sheet in sheets) + "\n"
+
+
+def _markdown(sheet: Sheet) -> str:
+    def field(text: str, bold: bool) -> str:
+        number, _, note = _escape(text).partition("\n")
+        return (f"**{number}**" if bold else number) + (f" ({note})" if note else "")
+
+    rule = ["---" if column < sheet.labels else "---:" for column in range(len(sheet.head))]
+    rows = [[_escape(name) for name in sheet.head], rule, *_fields(sheet, field)]
+    parts = [f"**{_escape(sheet.title)}**"] if sheet.title else []
+    parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    if sheet.notes:
+        parts.append("\n".join(f"- {_escape(note)}" for note in sheet.notes))
+    return "\n\n".join(parts)
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([\\|*<`])", r"\\\1", text)
+
+
+def _fields(sheet: Sheet, field: Callable[[str, bool], str]) -> list[list[str]]:
+    """All fields of a sheet in some format."""
+    return [
+        [field(text, (at, column) in sheet.best) for column, text in enumerate(line)]
+        for at, line in enumerate(sheet.lines)
+    ]
+
+
+def latex(sheets: Sequence[Sheet]) -> str:
+    """Sheets as ``table`` environments for the package booktabs, notes in the caption."""
+    return "\n".join(_latex(sheet) for sheet in sheets)
+
+
+def _latex(sheet: Sheet) -> str:
+    def field(text: str, bold: bool) -> str:
+        number, _, note = latex_text(text).partition("\n")
+        return (rf"\textbf{{{number}}}" if bold else number) + (rf" {{\footnotesize({note})}}" if note else "")
+
+    frame = pd.DataFrame(_fields(sheet, field), columns=[latex_text(name) for name in sheet.head])
+    caption = " ".join([f"{sheet.title}."] * bool(sheet.title) + [note.rstrip(".") + "." for note in sheet.notes])
+    return frame.style.hide(axis="index").to_latex(
+        column_format="l" * sheet.labels + "r" * (len(sheet.head) - sheet.labels),
+        position_float="centering",
+        hrules=True,
+        caption=latex_text(caption),
+    )
+
+
+def latex_text(text: str) -> str:
+    """Text in which LaTeX prints every character as it is, and a minus before a number as a minus."""
+    escaped = "".join(LATEX.get(letter, letter) for letter in text)
+    return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
+
+
+def html_table(sheet: Sheet) -> str:
+    """A sheet as an HTML table, with its notes below but without its title."""
+
+    def field(text: str, bold: bool) -> str:
+        escaped = html.escape(text).replace("\n", "<br>")
+        return f"<b>{escaped}</b>" if bold else escaped
+
+    frame = pd.DataFrame(_fields(sheet, field), columns=[html.escape(name) for name in sheet.head])
+    notes = f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>" if sheet.notes else ""
+    with pd.option_context("display.max_colwidth", None):
+        table = frame.to_html(index=False, border=0, escape=False)
+    return f'<div class="scroll">{table}</div>\n{notes}'

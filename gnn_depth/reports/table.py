@@ -1,0 +1,392 @@
+"""A metric averaged over seeds in the cells of a table, and paired tests between cells."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from gnn_depth.registry import unknown
+from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.settings import (
+    ABSENT,
+    axes,
+    check_one_experiment,
+    full_name,
+    in_order,
+    label,
+    labels_of,
+    metrics,
+    number,
+    settings,
+    varying,
+)
+from gnn_depth.runs import RESULTS
+
+METRIC = "test_acc_at_best_val"
+Spread: TypeAlias = Literal["std", "ci"]
+SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
+Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
+
+Test: TypeAlias = Literal["wilcoxon", "t"]
+TESTS = {"wilcoxon": "Wilcoxon's signed-rank test", "t": "the paired t test"}
+# With five pairs Wilcoxon's p is at least 2 / 2^5: nothing could be significant.
+SEEDS_NEEDED = {"wilcoxon": 6, "t": 2}
+SIGNIFICANT = 0.05
+ROUNDING = 1e-6  # relative: metrics are float32, and equal differences of accuracies must count as ties
+EXACT = 13  # number of pairs up to which every assignment of signs is tried
+
+
+def t_half_width(deviation: Any, n: Any) -> Any:
+    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for numbers or arrays.
+
+    Args:
+        deviation: s, the sample standard deviation.
+        n: Number of values, at least 2.
+    """
+    from scipy.special import stdtrit
+
+    return stdtrit(n - 1, 0.975) * deviation / n**0.5
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a cell.
+
+    Attributes:
+        seed: Its seed, if it had one.
+        status: finished, diverged, failed, interrupted or running.
+        value: The metric; NaN where the run has none.
+        folder: The run's folder.
+    """
+
+    seed: int | None
+    status: str
+    value: float
+    folder: str
+
+    @property
+    def counts(self) -> bool:
+        """True if the value enters the mean: diverged runs count with their last value, unfinished ones never."""
+        return self.status in RESULTS and math.isfinite(self.value)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        runs: All of them, whatever their status.
+        settings: Axes and hyperparameters that they share -> value as text.
+    """
+
+    runs: tuple[Run, ...]
+    settings: Mapping[str, str]
+
+    @property
+    def values(self) -> list[float]:
+        """The metric of every run that counts."""
+        return [run.value for run in self.runs if run.counts]
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """Seed -> metric of the runs that count and have a seed."""
+        return {run.seed: run.value for run in self.runs if run.counts and run.seed is not None}
+
+    @property
+    def n(self) -> int:
+        """Number of runs that count."""
+        return len(self.values)
+
+    @property
+    def results(self) -> int:
+        """Number of runs that finished or diverged, with a value or without."""
+        return sum(run.status in RESULTS for run in self.runs)
+
+    @property
+    def diverged(self) -> int:
+        """Number of runs that diverged, whether they count or not."""
+        return sum(run.status == "diverged" for run in self.runs)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Status -> number of the runs that neither finished nor diverged."""
+        return dict(Counter(run.status for run in self.runs if run.status not in RESULTS))
+
+    @property
+    def mean(self) -> float:
+        """Mean over the runs that count; NaN without any."""
+        return statistics.fmean(self.values) if self.values else math.nan
+
+    def half_width(self, spread: Spread) -> float | None:
+        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`; None for fewer than two runs.
+
+        Args:
+            spread: ``std``, the sample standard deviation s, or ``ci``, the half width of the 95% t interval.
+        """
+        if self.n < 2:
+            return None
+        deviation = statistics.stdev(self.values)
+        return deviation if spread == "std" else float(t_half_width(deviation, self.n))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A cell for every pair of a row and a column.
+
+    Attributes:
+        metric: The metric that was averaged.
+        spread: What stands after ±.
+        row_names, column_names: Names of the axes.
+        rows, columns: Their values, as text.
+        cells: A tuple of cells for each row.
+        axes: Names of the axes of the runs' sweeps.
+    """
+
+    metric: str
+    spread: Spread
+    row_names: Labels
+    column_names: Labels
+    rows: tuple[Labels, ...]
+    columns: tuple[Labels, ...]
+    cells: tuple[tuple[Cell, ...], ...]
+    axes: Labels
+
+    def cell(self, row: Labels, column: Labels) -> Cell:
+        """The cell of a row and a column."""
+        return self.cells[self.rows.index(row)][self.columns.index(column)]
+
+    def labels(self, row: Labels, column: Labels) -> dict[str, str]:
+        """Axis -> label for a row and a column."""
+        return dict(zip((*self.row_names, *self.column_names), (*row, *column), strict=True))
+
+    def each(self) -> Iterator[tuple[Labels, Labels, Cell]]:
+        """Every row, column and cell, row by row."""
+        for row, line in zip(self.rows, self.cells, strict=True):
+            for column, cell in zip(self.columns, line, strict=True):
+                yield row, column, cell
+
+
+def tabulate(
+    frame: pd.DataFrame,
+    rows: str | Sequence[str],
+    columns: str | Sequence[str] = (),
+    metric: str = METRIC,
+    spread: Spread = "std",
+) -> Table:
+    """Average a metric over seeds in every cell of a table.
+
+    Rows and columns are in the order of their first appearance in the frame, numbers by size.
+
+    Args:
+        frame: Runs, as `load` returns them.
+        rows: One or several axes for the rows, by their names or last parts.
+        columns: One or several axes for the columns; without any the table has one column.
+        metric: The metric to average.
+        spread: What stands after ±: ``std``, the sample standard deviation, or ``ci``, the 95% t interval.
+
+    Raises:
+        ReportError: An axis, the metric or the spread does not exist, or the runs of a cell differ in more than the
+            seed.
+    """
+    row_names, column_names = (
+        tuple(full_name(frame, name) for name in ([names] if isinstance(names, str) else names))
+        for names in (rows, columns)
+    )
+    names = (*row_names, *column_names)
+    if not row_names or len(set(names)) < len(names):
+        raise ReportError(f"rows need at least one axis, and columns other axes than rows: not {rows} and {columns}.")
+    if not metrics(frame):
+        counts = ", ".join(f"{count} {status}" for status, count in frame["status"].value_counts().items())
+        raise ReportError(f"no run has a metric yet: {counts}.")
+    for what, value, choices in (("metric", metric, metrics(frame)), ("spread", spread, SPREADS)):
+        if value not in choices:
+            raise ReportError(unknown(what, value, choices))
+    row_of, column_of = labels_of(frame, row_names), labels_of(frame, column_names)
+    groups: dict[tuple[Labels, Labels], list[int]] = {}
+    for run, place in enumerate(zip(row_of, column_of, strict=True)):
+        groups.setdefault(place, []).append(run)
+    check_one_experiment(frame, groups.values(), names)
+    cells = dict(zip(groups, _cells(frame, groups.values(), metric), strict=True))
+    row_labels, column_labels = in_order(row_of), in_order(column_of)
+    grid = tuple(tuple(cells.get((row, column), Cell((), {})) for column in column_labels) for row in row_labels)
+    return Table(metric, spread, row_names, column_names, row_labels, column_labels, grid, tuple(axes(frame)))
+
+
+def arrange(
+    frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str] | None
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Complete the choice of rows and columns: the last varying axis for the columns, the others for the rows.
+
+    Args:
+        frame: Runs, as `load` returns them.
+        rows: Axes of the rows, if they are chosen.
+        columns: Axes of the columns, if they are chosen.
+
+    Raises:
+        ReportError: The runs belong to no sweep, so that there are no axes to choose from.
+    """
+    named = [full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
+    free = [name for name in varying(frame, axes(frame)) or axes(frame) if name not in named]
+    if rows is None and not free:
+        varied = ["name", *varying(frame, settings(frame))]
+        raise ReportError(f"--rows is needed: these runs have no further axes. Available: {', '.join(varied)}.")
+    if columns is None:
+        keep = 1 if rows is None else 0  # rows need an axis, columns do not
+        columns = free[keep:][-1:]
+    return (rows if rows is not None else [name for name in free if name not in columns]), columns
+
+
+def _cells(frame: pd.DataFrame, groups: Collection[Sequence[int]], metric: str) -> Iterator[Cell]:
+    columns = (frame[name].tolist() for name in ("seed", "status", metric, "folder"))
+    runs = [
+        Run(None if math.isnan(seed) else int(seed), status, value, folder)
+        for seed, status, value, folder in zip(*columns, strict=True)
+    ]
+    first = frame.iloc[[group[0] for group in groups]]
+    texts = {name: first[name].map(label).tolist() for name in settings(frame)}
+    for place, group in enumerate(groups):
+        shared = {name: values[place] for name, values in texts.items() if values[place] != ABSENT}
+        yield Cell(tuple(runs[run] for run in group), shared)
+
+
+def each_run(table: Table) -> pd.DataFrame:
+    """The runs behind a table: axes, seed, status, value and folder of each, also of those that do not count."""
+    own = ("seed", "status", "folder")
+    names = [name for name in (*table.axes, *table.row_names, *table.column_names) if name not in own]
+    names = list(dict.fromkeys(names))
+    lines = []
+    for row, column, cell in table.each():
+        shared = dict(cell.settings) | table.labels(row, column)
+        values = [shared.get(name) for name in names]
+        lines += [(*values, run.seed, run.status, run.value, run.folder) for run in cell.runs]
+    frame = pd.DataFrame(lines, columns=[*names, "seed", "status", table.metric, "folder"])
+    for name in names:
+        numbers = [None if text is None else number(text) for text in frame[name]]
+        if None not in numbers:
+            frame[name] = pd.Series(numbers).convert_dtypes()
+    return frame.astype({"seed": "Int64"})
+
+
+def to_csv(table: Table) -> str:
+    """The runs behind a table as CSV; missing values are empty."""
+    return str(each_run(table).to_csv(index=False, lineterminator="\n"))
+
+
+def write_parquet(table: Table, path: Path) -> None:
+    """Write the runs behind a table to a Parquet file.
+
+    Raises:
+        ReportError: pyarrow is not installed.
+    """
+    try:
+        each_run(table).to_parquet(path, engine="pyarrow", index=False)
+    except ImportError as error:
+        raise ReportError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.") from error
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A cell compared with the baseline's.
+
+    Attributes:
+        difference: Mean over the shared seeds of the cell's value minus the baseline's; NaN without any.
+        shared: Number of seeds that both have.
+        p: Two-sided p value; None where there are too few shared seeds for one.
+    """
+
+    difference: float
+    shared: int
+    p: float | None
+
+    @property
+    def significant(self) -> bool:
+        """True if p is below 0.05."""
+        return self.p is not None and self.p < SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every cell of a table compared with the baseline's cell of its row, or of its column.
+
+    Attributes:
+        baseline: Label of the baseline.
+        test: The test that gave the p values.
+        pairs: One for each cell of the table; None for the baseline itself.
+    """
+
+    baseline: Labels
+    test: Test
+    pairs: tuple[tuple[Pair | None, ...], ...]
+
+
+def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
+    """Compare every cell with a baseline over the seeds that both have.
+
+    Args:
+        table: Means over seeds.
+        baseline: Label of a column or of a row; labels of several axes are separated by commas.
+        test: ``wilcoxon``, the signed-rank test, or ``t``, the paired t test.
+
+    Raises:
+        ReportError: No column or row has this label, or one of each, or there is no such test.
+    """
+    if test not in TESTS:
+        raise ReportError(unknown("test", test, TESTS))
+    wanted = tuple(word.strip() for word in baseline.split(","))
+    in_columns, in_rows = wanted in table.columns, wanted in table.rows
+    if not in_columns and not in_rows:
+        labels = [", ".join(labels) for labels in (*table.columns, *table.rows) if labels]
+        raise ReportError(unknown("baseline", baseline, labels))
+    if in_columns and in_rows:
+        raise ReportError(f"the baseline {baseline!r} is a row and a column: choose rows and columns that differ.")
+    lines = []
+    for row, line in zip(table.rows, table.cells, strict=True):
+        pairs = []
+        for column, cell in zip(table.columns, line, strict=True):
+            base = table.cell(row, wanted) if in_columns else table.cell(wanted, column)
+            pairs.append(None if base is cell else pair(cell, base, test))
+        lines.append(tuple(pairs))
+    return Comparison(wanted, test, tuple(lines))
+
+
+def pair(cell: Cell, base: Cell, test: Test) -> Pair:
+    """Compare two cells over the seeds that both have."""
+    shared = sorted(cell.by_seed.keys() & base.by_seed.keys())
+    if not shared:
+        return Pair(math.nan, 0, None)
+    ours, theirs = (np.array([side.by_seed[seed] for seed in shared]) for side in (cell, base))
+    tolerance = ROUNDING * max(np.abs(ours).max(), np.abs(theirs).max())
+    enough = len(shared) >= SEEDS_NEEDED[test]
+    p = p_value(ours - theirs, test, tolerance) if enough else None
+    return Pair(float((ours - theirs).mean()), len(shared), p)
+
+
+def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
+    """Two-sided p value for paired differences being centred at zero; 1 where all of them are zero.
+
+    Args:
+        differences: One for each pair.
+        test: ``wilcoxon`` or ``t``.
+        tolerance: Differences whose sizes are this close are tied, and those this small are zero.
+    """
+    from scipy import stats
+
+    if np.abs(differences).max() <= tolerance:
+        return 1.0
+    if test == "t":
+        return 0.0 if np.ptp(differences) <= tolerance else float(stats.ttest_1samp(differences, 0).pvalue)
+    # Signed integers in the order of the sizes, equal for ties and 0 for zero, so that rounding breaks no tie.
+    order = np.argsort(np.abs(differences))
+    levels = np.empty(len(order), dtype=int)
+    levels[order] = np.cumsum(np.diff(np.abs(differences)[order], prepend=0.0) > tolerance)
+    levels = (np.sign(differences).astype(int) * levels)[levels != 0]
+    if len(levels) == 1:
+        return 1.0
+    method = stats.PermutationMethod(n_resamples=2**EXACT) if len(levels) <= EXACT else "auto"
+    return float(stats.wilcoxon(levels, method=method).pvalue)
