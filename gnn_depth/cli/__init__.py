@@ -46,6 +46,10 @@ def main(args: list[str] | None = None) -> int:
         The exit code: 0 done, 1 diverged, 2 wrong usage, 128 + N stopped by signal N: 130 for Ctrl-C, 143 for SIGTERM.
         Errors that are not the user's are raised.
     """
+    if "_ARGCOMPLETE" in os.environ and args is None:  # the TAB key
+        from gnn_depth.cli.completion import answer
+
+        answer()
     words = list(sys.argv[1:] if args is None else args)
     try:
         with signals.heard():
@@ -82,12 +86,11 @@ def _dispatch(words: list[str]) -> int:
     if command not in COMMANDS:
         raise UsageError(_no_command(words))
 
-    if command in REPORTS or command in ("new", "completion"):
-        return import_module(f"gnn_depth.cli.{command}").main(rest)
-    from gnn_depth.cli import words as command_line
+    if command not in RUNS:
+        return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(rest)
+    from gnn_depth.cli.words import split
 
-    line = command_line.split(rest)
-    return _list(line) if command == "list" else _run(command, line)
+    return _run(command, split(rest))
 
 
 def _no_command(words: list[str]) -> str:
@@ -112,13 +115,6 @@ def _run(command: str, line: "CommandLine") -> int:
     from gnn_depth.cli.run import run
 
     return run(command, line)
-
-
-def _list(line: "CommandLine") -> int:
-    from gnn_depth.cli.listing import listing
-
-    print(listing(line.words, line.plugins))
-    return 0
 
 
 def usage() -> str:

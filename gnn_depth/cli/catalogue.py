@@ -1,239 +1,222 @@
-"""Every registered part with its options, read from the sources; imported only where those do not say it plainly."""
+"""Every registered part and its options as plain text, cached on disk so that `list` and completion need no torch."""
 
-import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+import contextlib
+import hashlib
+import importlib.util
+import inspect
+import json
+import os
+import platform
+import sys
+import sysconfig
+import tempfile
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+import gnn_depth
 from gnn_depth import registry
-from gnn_depth.cli.parts import Option, Part, part_of
-from gnn_depth.cli.sources import Source, Unreadable, find, locate, read_file, read_module, statements
-from gnn_depth.short_names import GIVEN_BY_STACK
+from gnn_depth.short_names import options
 
-HOMES = ("gnn_depth.nn", "gnn_depth.data")  # of the built-in parts
-# Bases without options, whose sources need not be read, and decorators that change no signature.
-ROOTS = ("torch.nn.Module", "abc.ABC", "typing.Protocol", "typing.Generic", "object")
-PLAIN_DECORATORS = ("register", "final", "runtime_checkable")
+PACKAGE = Path(gnn_depth.__file__).parent
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Catalogue:
-    """All parts by kind and name, and what there is to say of plugins that cannot be read."""
+class Option:
+    """An option of a part.
 
-    parts: list[Part]
-    notes: list[str]
+    Attributes:
+        name: What configs call it.
+        type: Its type as text, None where it has none.
+        default: Its default as text, None where it has none.
+        choices: The values that its type names: ``paper | released``.
+    """
 
-    def of(self, kind: str) -> dict[str, Part]:
-        return {part.name: part for part in self.parts if part.kind == kind}
+    name: str
+    type: str | None
+    default: str | None
+    choices: list[str]
+
+    def __str__(self) -> str:
+        typed = f": {self.type}" if self.type is not None else ""
+        return self.name + typed + (f" = {self.default}" if self.default is not None else "")
 
 
-def catalogue(plugins: list[str]) -> Catalogue:
-    """All parts: built in, of installed packages and of these plugins.
+@dataclass(frozen=True)
+class Part:
+    """A registered class.
+
+    Attributes:
+        kind: ``layer``, ``norm`` and so on.
+        name: Its registered name.
+        path: Its import path.
+        doc: Its docstring.
+        options: What a config may set.
+    """
+
+    kind: str
+    name: str
+    path: str
+    doc: str
+    options: list[Option]
+
+    @property
+    def class_name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def summary(self) -> str:
+        return self.doc.partition("\n")[0]
+
+
+def catalogue(plugins: Collection[str]) -> dict[str, dict[str, Part]]:
+    """All parts by kind and name: built in, of installed packages and of these plugins.
 
     Raises:
-        UsageError: A plugin that had to be imported does not load; it is named.
+        UsageError: A plugin does not load.
     """
-    try:
-        return read(plugins)
-    except Unreadable:
-        return imported(plugins)
+    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
+        parts = _import_parts(plugins)
+    else:
+        parts = cached("parts", plugins, lambda: _import_parts(plugins), _parts_of_json)
+    return {kind: {part.name: part for part in parts if part.kind == kind} for kind in registry.KINDS}
 
 
-def imported(plugins: list[str]) -> Catalogue:
-    """The same from the registry, after importing everything.
-
-    Raises:
-        UsageError: A plugin does not load; it is named.
-    """
-    import gnn_depth.data
-    import gnn_depth.nn  # noqa: F401  (importing the two registers every built-in part)
+def _import_parts(plugins: Collection[str]) -> list[Part]:
     from gnn_depth.cli.words import load_plugins
 
-    load_plugins(plugins)
-    parts = [part_of(kind, name, cls) for kind in registry.KINDS for name, cls in registry.registered(kind).items()]
-    return Catalogue(parts, [])
+    load_plugins(list(plugins))
+    return [describe(kind, name, cls) for kind in registry.KINDS for name, cls in registry.registered(kind).items()]
 
 
-def read(plugins: list[str]) -> Catalogue:
-    """The same from the sources alone.
+def _parts_of_json(content: Any) -> list[Part]:
+    return [Part(**part | {"options": [Option(**option) for option in part["options"]]}) for part in content]
 
-    Raises:
-        Unreadable: They do not say all of it.
+
+def describe(kind: str, name: str, cls: type) -> Part:
+    """A class as text."""
+    found = [
+        Option(
+            name,
+            None if parameter.annotation is parameter.empty else type_name(parameter.annotation),
+            None if parameter.default is parameter.empty else _text(parameter.default),
+            list(choices(parameter.annotation)),
+        )
+        for name, parameter in options(kind, cls).items()
+    ]
+    return Part(kind, name, registry.import_path(cls), inspect.getdoc(cls) or "", found)
+
+
+def _text(default: Any) -> str:
+    return default.__name__ if isinstance(default, type) else str(default)
+
+
+def type_name(annotation: Any) -> str:
+    """A type as text, without modules, and literals by their values: ``float | None``."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(type_name, arguments))
+    if annotation in (None, type(None)):
+        return "None"
+    if isinstance(annotation, list):  # the arguments of a Callable
+        return f"[{', '.join(map(type_name, annotation))}]"
+    if origin is None:
+        return annotation.__name__ if isinstance(annotation, type) else str(annotation).rpartition(".")[2]
+    return f"{getattr(origin, '__name__', origin)}[{', '.join(map(type_name, arguments))}]"
+
+
+def choices(annotation: Any) -> Iterator[str]:
+    """The values that a type names."""
+    if annotation is bool:
+        yield from ("true", "false")
+    elif get_origin(annotation) is Literal:
+        yield from map(str, get_args(annotation))
+    elif get_origin(annotation) in (Union, types.UnionType, list):
+        for argument in get_args(annotation):
+            yield from choices(argument)
+
+
+def cached(name: str, plugins: Collection[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
+    """Build something from the imported package once, and read it from disk as long as no source has changed.
+
+    An entry holds time and size of every source file that it was built from. One that is damaged or outdated is built
+    anew; a cache that cannot be written does no harm.
+
+    Args:
+        name: Name of the entry.
+        plugins: Plugins to import beside the package.
+        build: Imports the package and the plugins, and returns lists, dicts, dataclasses and text.
+        read: Restores that from JSON.
     """
-    parts, notes = list(built_in()), []
-    for entry in registry.entry_points(group=registry.ENTRY_POINT_GROUP):  # type: ignore[attr-defined]
-        source = read_module(entry.module)
-        if source is None:
-            owner = f" of {entry.dist.name}" if entry.dist else ""
-            why = "cannot be read" if locate(entry.module) else "does not exist"
-            notes.append(f"plugin {entry.name!r}{owner} ({entry.value}) is left out: its source {why}.")
-        else:
-            parts += _parts_of_plugin(source)
-    for plugin in plugins:
-        parts += _parts_of_plugin(_plugin(plugin))
-    known: dict[tuple[str, str], Part] = {}
-    for part in parts:
-        if known.setdefault((part.kind, part.name), part).path != part.path:
-            raise Unreadable(part.name)  # importing says what is wrong with two of one name
-    order = sorted(known.values(), key=lambda part: (registry.KINDS.index(part.kind), part.name))
-    return Catalogue(order, notes)
+    key = _key(plugins)
+    place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
+    path = _folder() / f"{name}-{place}.json"
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or damaged
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        if entry["key"] == key and all(_stamp(file) == stamp for file, stamp in entry["sources"].items()):
+            return read(entry["content"])
+    content = build()
+    if not registry.not_loaded():  # a broken plugin may be mended without a change of its own files
+        sources = {file: _stamp(file) for file in _sources(plugins)}
+        _write(path, json.dumps({"key": key, "sources": sources, "content": content}, default=asdict))
+    return content
 
 
-@lru_cache(maxsize=1)
-def built_in() -> tuple[Part, ...]:
-    """The parts of this package."""
-    return tuple(
-        part
-        for home in HOMES
-        for path in sorted(_folder(home).rglob("*.py"))
-        if "\n@register(" in path.read_text(encoding="utf-8")
-        for part in _parts(read_file(path, _module(home, path)))
-    )
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gnn_depth" / "catalogue"
 
 
-def _folder(package: str) -> Path:
-    spec = locate(package)
-    assert spec is not None
-    return Path(str(spec.origin)).parent
+def _key(plugins: Iterable[str]) -> dict[str, Any]:
+    """Everything but the sources themselves that an entry depends on."""
+    return {
+        "versions": [gnn_depth.__version__, version("torch"), platform.python_version(), sys.prefix],
+        "installed": sorted([entry.name, entry.value, _origin(entry.module)] for entry in _installed()),
+        "plugins": [[plugin, None if plugin.endswith(".py") else _origin(plugin)] for plugin in plugins],
+    }
 
 
-def _module(home: str, path: Path) -> str:
-    return ".".join([home, *path.relative_to(_folder(home)).with_suffix("").parts])
+def _installed() -> Iterable[Any]:
+    return registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
 
 
-def _plugin(name: str) -> Source:
+def _origin(module: str) -> str | None:
+    """The file from which the top package of a module would be imported; None if there is none."""
     try:
-        source = read_file(Path(name), Path(name).stem) if name.endswith(".py") else read_module(name)
-    except (OSError, SyntaxError, ValueError):
-        source = None
-    if source is None:
-        raise Unreadable(name)
-    return source
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
 
 
-def _parts_of_plugin(source: Source) -> list[Part]:
-    """The parts of a plugin's module and of the modules of its package that it imports."""
-    seen, waiting = {source.name: source}, [source]
-    while waiting:
-        homes = {path for module, name in waiting.pop().imported.values() for path in (module, f"{module}.{name}")}
-        for home in sorted(homes - set(seen)):
-            if home.partition(".")[0] == source.name.partition(".")[0] and (found := read_module(home)):
-                seen[home] = found
-                waiting.append(found)
-    parts = [part for found in seen.values() for part in _parts(found)]
-    if not parts:
-        raise Unreadable(source.name)  # it may register by other means
-    return parts
+def _sources(plugins: Iterable[str]) -> set[str]:
+    """Files and folders of the imported packages that an entry depends on; all other packages have versions."""
+    tops = {name.partition(".")[0] for name in ("gnn_depth", *(entry.module for entry in _installed()), *plugins)}
+    libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and name.partition(".")[0] in tops:
+            found |= {file, *getattr(module, "__path__", ())}
+        elif file and not file.startswith(libraries):
+            found.add(file)
+    return {file for file in found if Path(file).is_absolute() and Path(file).exists()}  # torch invents some
 
 
-def _parts(source: Source) -> Iterator[Part]:
-    decorators = {id(node) for cls in source.classes.values() for node in cls.decorator_list}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and _called(node) == "register" and id(node) not in decorators:
-            raise Unreadable(source.name)  # in a loop, say
-    for cls in (node for node in statements(source.tree.body) if isinstance(node, ast.ClassDef)):
-        for call in cls.decorator_list:
-            if isinstance(call, ast.Call) and _called(call) == "register":
-                yield _part(source, cls, call)
+def _stamp(file: str) -> list[int]:
+    status = Path(file).stat()
+    return [status.st_mtime_ns, status.st_size]
 
 
-def _called(node: ast.expr) -> str:
-    return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
-
-
-def _part(source: Source, cls: ast.ClassDef, call: ast.Call) -> Part:
-    try:
-        kind, name = (ast.literal_eval(argument) for argument in call.args)
-    except (ValueError, TypeError):
-        raise Unreadable(cls.name) from None
-    if kind not in registry.KINDS:
-        raise Unreadable(kind)  # importing says so
-    told = tuple(_options(source, cls))[GIVEN_BY_STACK[kind] :]
-    return Part(kind, name, f"{source.name}.{cls.name}", _doc(source, cls), told)
-
-
-def _lineage(source: Source, cls: ast.ClassDef) -> Iterator[tuple[Source, ast.ClassDef]]:
-    """A class and its bases, depth first, but for those that have no options."""
-    if {_called(node) for node in cls.decorator_list} - set(PLAIN_DECORATORS):
-        raise Unreadable(cls.name)  # a dataclass has a constructor that nobody wrote
-    yield source, cls
-    for base in cls.bases:
-        base = base.value if isinstance(base, ast.Subscript) else base
-        if source.dotted(base) in ROOTS or (isinstance(base, ast.Name) and base.id in ROOTS):
-            continue
-        found = source.meaning(base)
-        if found is None or not isinstance(found[1], ast.ClassDef):
-            raise Unreadable(cls.name)
-        yield from _lineage(found[0], found[1])
-
-
-def _doc(source: Source, cls: ast.ClassDef) -> str:
-    docs = (ast.get_docstring(base) for _, base in _lineage(source, cls))
-    return next(filter(None, docs), "")
-
-
-def _options(source: Source, cls: ast.ClassDef) -> Iterator[Option]:
-    for home, argument, default in _arguments(source, cls):
-        yield Option(argument.arg, _typed(home, argument), None if default is None else _default_text(home, default))
-
-
-def types_of(path: str) -> dict[str, str | None]:
-    """The arguments of any class's constructor and their types as text.
-
-    Raises:
-        Unreadable: Its source does not say.
-    """
-    found = find(path)
-    if found is None or not isinstance(found[1], ast.ClassDef):
-        raise Unreadable(path)
-    return {argument.arg: _typed(home, argument) for home, argument, _ in _arguments(found[0], found[1])}
-
-
-def _arguments(source: Source, cls: ast.ClassDef) -> Iterator[tuple[Source, ast.arg, ast.expr | None]]:
-    """The arguments of a class's constructor, or of its next base that has one: where it stands, name, default."""
-    for home, base in _lineage(source, cls):
-        for node in base.body:
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-                said = node.args
-                named = [*said.posonlyargs, *said.args]
-                defaults = [*[None] * (len(named) - len(said.defaults)), *said.defaults, *said.kw_defaults]
-                for argument, default in list(zip([*named, *said.kwonlyargs], defaults, strict=True))[1:]:
-                    yield home, argument, default
-                return
-
-
-def _typed(home: Source, argument: ast.arg) -> str | None:
-    return None if argument.annotation is None else _type_text(home, argument.annotation)
-
-
-def _default_text(home: Source, node: ast.expr) -> str:
-    found = home.meaning(node)
-    if found and isinstance(found[1], ast.ClassDef):
-        return found[1].name
-    try:
-        return str(ast.literal_eval(found[1] if found else node))
-    except ValueError:
-        raise Unreadable(ast.unparse(node)) from None
-
-
-def _type_text(home: Source, node: ast.expr) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _type_text(home, ast.parse(node.value, mode="eval").body)
-    if isinstance(node, ast.BinOp):
-        return f"{_type_text(home, node.left)} | {_type_text(home, node.right)}"
-    if isinstance(node, ast.Subscript):
-        head = _called(node.value)
-        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if head == "Literal":
-            return " | ".join(str(ast.literal_eval(value)) for value in inner)
-        texts = [_type_text(home, value) for value in inner]
-        if head in ("Union", "Optional"):
-            return " | ".join([*texts, *(["None"] if head == "Optional" else [])])
-        return f"{head}[{', '.join(texts)}]"
-    if isinstance(node, ast.List):
-        return f"[{', '.join(_type_text(home, value) for value in node.elts)}]"
-    found = home.meaning(node)
-    if found and not isinstance(found[1], ast.ClassDef):
-        return _type_text(found[0], found[1])
-    return ast.unparse(node).rpartition(".")[2]
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole or, where that is not possible, not at all."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        Path(file.name).replace(path)

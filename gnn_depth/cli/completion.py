@@ -1,63 +1,162 @@
-"""``gnn-depth completion``: the TAB key, for bash and zsh."""
+"""``gnn-depth completion``: the TAB key in bash and zsh, by argcomplete.
 
+argcomplete asks an argparse parser which words may stand at the cursor. The parser of a run takes seconds to import, so
+a plain one is built from the catalogue and from a cached list of the run's options.
+"""
+
+import argparse
 import os
+import warnings
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from gnn_depth.cli.completions import answers
+import argcomplete
+from argcomplete.completers import ChoicesCompleter, FilesCompleter
+
+from gnn_depth import registry
+from gnn_depth.cli import COMMANDS, RUNS, items
+from gnn_depth.cli.catalogue import cached, catalogue, choices, type_name
+from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
+from gnn_depth.cli.sections import LIBRARIES, SECTIONS
 
-# Both ask the program for the words that may stand there; where it knows none, the shell completes names of files.
-SCRIPTS = {
-    "bash": """\
-_gnn_depth() {
-    local IFS=$'\\n'
-    COMPREPLY=($("${COMP_WORDS[0]}" completion answer "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-}
-complete -o default -F _gnn_depth gnn-depth
-""",
-    "zsh": """\
-_gnn_depth() {
-    local -a answers
-    answers=("${(@f)$("${words[1]}" completion answer "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "${answers[1]}" ]]; then
-        compadd -- "${answers[@]}"
-    else
-        _files
-    fi
-}
-compdef _gnn_depth gnn-depth
-""",
-}
+POSITIONAL = {"list": lambda: registry.KINDS, "reproduce": items.names}  # values that argparse does not know
+
+
+class Flag(NamedTuple):
+    """An option of a run: its spellings, its number of values, and these; None for names of files."""
+
+    names: list[str]
+    nargs: Any
+    values: list[str] | None
 
 
 def main(words: list[str]) -> int:
-    """Print the script of a shell, or, to that script, the words that may stand at the cursor.
+    """Print the script for a shell.
+
+    Args:
+        words: Command-line arguments after ``gnn-depth completion``.
 
     Raises:
         UsageError: There is no such shell.
     """
-    if words[:1] == ["answer"]:
-        print("\n".join(_quietly(words[1:])))
-        return 0
-    print(SCRIPTS[_parser().parse_args(words).shell], end="")
+    shell = parser().parse_args(words).shell
+    print(argcomplete.shellcode(["gnn-depth"], shell=shell))  # type: ignore[no-untyped-call]
     return 0
 
 
-def _parser() -> Options:
+def parser() -> Options:
+    """The options of the command."""
     options = Options(
         "completion",
         "Print a script that completes words at the TAB key. In ~/.bashrc or ~/.zshrc: "
         'eval "$(gnn-depth completion bash)", or zsh.',
         "bash | zsh",
     )
-    options.add_argument("shell", choices=tuple(SCRIPTS), help="which shell")
+    options.add_argument("shell", choices=("bash", "zsh"), help="which shell")
     return options
 
 
-def _quietly(words: list[str]) -> list[str]:
-    """Whatever is wrong with a line, the TAB key is no place to say it."""
+def answer(**how: Any) -> None:
+    """Write the words that may stand at the cursor of ``$COMP_LINE``, and end the process: the script asks for them.
+
+    Args:
+        how: Options of argcomplete, for tests.
+    """
+    words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split()[1:]
+    command = words[0] if words else ""
+    argcomplete.autocomplete(_complete_parser(command, words), always_complete_options=command in RUNS, **how)
+
+
+def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
+    """A parser of all commands, with the options of one."""
+    top = argparse.ArgumentParser()
+    top.add_argument("--version", action="store_true")
+    commands = top.add_subparsers()
+    for name in COMMANDS:
+        if name != command:
+            commands.add_parser(name)
+        elif name in RUNS:
+            _add_flags(commands.add_parser(name, add_help=False), _flags_of_run(name, words))
+        else:
+            options = import_module(f"gnn_depth.cli.{'listing' if name == 'list' else name}").parser()
+            for action in options._actions:
+                if name in POSITIONAL and not action.option_strings:
+                    action.completer = ChoicesCompleter(POSITIONAL[name]())
+            commands.add_parser(name, parents=[options], add_help=False)
+    return top
+
+
+def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
+    for flag in flags:
+        if flag.nargs == 0:
+            parser.add_argument(*flag.names, action="store_true")
+        else:
+            action: Any = parser.add_argument(*flag.names, nargs=flag.nargs)
+            action.completer = FilesCompleter() if flag.values is None else ChoicesCompleter(flag.values)
+
+
+def _flags_of_run(command: str, words: list[str]) -> Iterator[Flag]:
+    """The options of a run, and those of the parts that a line names."""
+    separate = [piece for word in words for piece in (word.split("=", 1) if word.startswith("--") else [word])]
+    given = dict(pairwise(separate))
+    plugins = [value for flag, value in pairwise(separate[:-1]) if flag == "--plugins"]
     try:
-        return answers(words)
-    except Exception:
-        if os.environ.get("GNN_DEPTH_TRACEBACK"):
-            raise
-        return []
+        parts = catalogue(plugins)
+    except UsageError:  # one does not load
+        parts = catalogue([])
+    for names, nargs, values in cached("options", (), _import_flags, lambda content: content)[command]:
+        kind = SECTIONS.get(names[0].removeprefix("--").removesuffix(".help"))
+        if kind:
+            values = [part.class_name if kind == "data" else part.name for part in parts[kind].values()]
+        yield Flag(names, nargs, values)
+    for key, kind in SECTIONS.items():
+        named = [part for part in parts[kind].values() if given.get(f"--{key}") in (part.name, part.class_name)]
+        if named or any(word.startswith(f"--{key}.") for word in words):
+            options = {option.name: option for part in named or parts[kind].values() for option in part.options}
+            yield from (Flag([f"--{key}.{name}"], None, option.choices) for name, option in options.items())
+
+
+def _import_flags() -> dict[str, list[Flag]]:
+    """The options of every run, from their parsers, which takes an import of everything."""
+    from gnn_depth.cli.assemble import CommandLineInterface
+    from gnn_depth.cli.words import split
+
+    class Unparsed(CommandLineInterface):
+        def parse_arguments(self, parser: Any, args: Any) -> None:
+            self.config = {"seed_everything": False}
+
+    found = {}
+    for command in RUNS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Lightning calls jsonargparse in ways that are deprecated
+            actions = Unparsed(command, split([]), build=False).parser._actions
+        found[command] = [_flag(action) for action in actions if any(n.startswith("--") for n in action.option_strings)]
+        found[command].append(Flag(["--trusted-only"], "?", ["true", "false"]))  # read before everything else
+    return found
+
+
+def _flag(action: argparse.Action) -> Flag:
+    names = [name for name in action.option_strings if name.startswith("--")]
+    typed = getattr(action, "_typehint", None)
+    if typed is None:
+        return Flag(names, action.nargs, None)
+    section, _, option = names[0].removeprefix("--").removesuffix(".help").partition(".")
+    if section == "model" and option in LIBRARIES:
+        return Flag(names, action.nargs, sorted(_library(option)))
+    values = list(choices(typed))
+    return Flag(names, action.nargs, None if not values and "str" in type_name(typed) else values)
+
+
+def _library(option: str) -> Iterator[str]:
+    """The names of torch's optimizers or schedules."""
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
+
+    base = {"optimizer": Optimizer, "scheduler": LRScheduler}[option]
+    for module in LIBRARIES[option]:
+        for name, cls in vars(import_module(module)).items():
+            if isinstance(cls, type) and issubclass(cls, base) and cls is not base and not name.startswith("_"):
+                yield name

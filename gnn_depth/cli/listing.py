@@ -1,51 +1,69 @@
-"""``gnn-depth list`` and the help of single parts, told from the catalogue."""
+"""``gnn-depth list``, and the help of a single part: ``--model.norm.help pair``."""
 
-import sys
+from collections.abc import Iterable
 
 import docstring_parser
 
 from gnn_depth import registry
-from gnn_depth.cli.catalogue import Catalogue, catalogue, imported
+from gnn_depth.cli.catalogue import Part, catalogue, describe
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.parts import Part, part_of
+from gnn_depth.cli.options import Options
 from gnn_depth.cli.plain import plain
 from gnn_depth.cli.sections import SECTIONS
+from gnn_depth.cli.words import load_plugins, split
 from gnn_depth.short_names import class_path, load_class, short_name
 
-USAGE = f"""usage: gnn-depth list [KIND]... [--plugins FILE]...
 
-Show the registered parts of these kinds, or of all: name, options with types and defaults, what each is.
-Kinds are {", ".join(registry.KINDS)}.
-gnn-depth fit --model.KIND.help NAME, or --data.help NAME, tells more of one part."""
+def main(words: list[str]) -> int:
+    """Print the parts of some kinds, or of all.
 
-
-def listing(kinds: list[str], plugins: list[str]) -> str:
-    """Every part of these kinds, or of all kinds: name, options with types and defaults, what it is.
+    Args:
+        words: Command-line arguments after ``gnn-depth list``.
 
     Raises:
         UsageError: There is no such kind, or a plugin does not load.
     """
-    if {"-h", "--help"} & set(kinds):
-        return USAGE
-    for kind in kinds:
-        if kind not in registry.KINDS:
-            raise UsageError(registry.unknown("kind", kind, registry.KINDS))
+    line = split(words)
+    kinds = [_kind(word) for word in parser().parse_args(line.words).kinds]
+    print(listing(kinds or registry.KINDS, line.plugins))
+    return 0
+
+
+def parser() -> Options:
+    """The options of the command."""
+    options = Options(
+        "list",
+        "Show the registered parts of these kinds, or of all: name, options with types and defaults, and a sentence. "
+        "`gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one part.",
+        "[KIND]... [--plugins FILE]...",
+    )
+    options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(registry.KINDS))
+    # `split` takes it out of the arguments; it stands here for the help and for completion.
+    options.add_argument("--plugins", metavar="FILE", help="Python file or module that registers parts")
+    return options
+
+
+def _kind(word: str) -> str:
+    """A kind, in the singular or the plural."""
+    for kind in registry.KINDS:
+        if word in (kind, f"{kind}s"):
+            return kind
+    raise UsageError(registry.unknown("kind", word, registry.KINDS))
+
+
+def listing(kinds: Iterable[str], plugins: list[str]) -> str:
+    """Every part of these kinds: name, options with types and defaults, and the first line of its docstring."""
     known = catalogue(plugins)
-    for note in known.notes:
-        print(note, file=sys.stderr)
-    return "\n\n".join(_section(known, kind) for kind in kinds or registry.KINDS)
+    return "\n\n".join("\n".join([kind, *map(_row, known[kind].values())]) for kind in kinds)
 
 
-def _section(known: Catalogue, kind: str) -> str:
-    rows = [kind]
-    for name, part in known.of(kind).items():
-        shown = part.class_name if kind == "data" else name
-        rows += [f"  {shown}({', '.join(map(str, part.options))})", f"      {plain(part.summary)}"]
-    return "\n".join(rows)
+def _row(part: Part) -> str:
+    name = part.class_name if part.kind == "data" else part.name
+    return f"  {name}({', '.join(map(str, part.options))})\n      {plain(part.summary)}"
 
 
 def help_of(key: str, name: str | None, plugins: list[str]) -> str:
-    """What ``--model.norm.help pair`` shows: the part, and its options with type, default and meaning.
+    """The answer to ``--model.norm.help pair``: the docstring, and the options with type, default and meaning.
 
     Raises:
         UsageError: There is no such part, or a plugin does not load.
@@ -53,7 +71,7 @@ def help_of(key: str, name: str | None, plugins: list[str]) -> str:
     kind = SECTIONS[key]
     if name is None:
         return listing([kind], plugins)
-    part = _part(kind, name, plugins)
+    part = _find(kind, name, plugins)
     about, _, _ = plain(part.doc).partition("\nArgs:")
     meaning = {
         parameter.arg_name: plain(parameter.description or "") for parameter in docstring_parser.parse(part.doc).params
@@ -62,17 +80,17 @@ def help_of(key: str, name: str | None, plugins: list[str]) -> str:
     return "\n".join([f"{kind} {part.name} ({part.path})", "", about.strip(), "", *rows]).rstrip()
 
 
-def _part(kind: str, name: str, plugins: list[str]) -> Part:
-    known = catalogue(plugins).of(kind)
-    by_class = {part.class_name: part for part in known.values()}
-    by_path = {part.path: part for part in known.values()}
-    if part := known.get(name) or by_class.get(name) or by_path.get(name):
-        return part
+def _find(kind: str, name: str, plugins: list[str]) -> Part:
+    """A part by its name, class name or import path."""
+    known = catalogue(plugins)[kind]
+    for part in known.values():
+        if name in (part.name, part.class_name, part.path):
+            return part
     if "." not in name:
-        raise UsageError(registry.unknown(kind, name, known, also=by_class))
-    imported(plugins)  # it may be a class of theirs that is not registered
+        raise UsageError(registry.unknown(kind, name, known, also=[part.class_name for part in known.values()]))
+    load_plugins(plugins)  # a class that is not registered
     try:
         cls = load_class(class_path(kind, name))
     except registry.RegistryError as error:
         raise UsageError(str(error)) from None
-    return part_of(kind, short_name(cls), cls)
+    return describe(kind, short_name(cls), cls)

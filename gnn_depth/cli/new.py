@@ -6,7 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
-from gnn_depth.cli import catalogue, templates
+from gnn_depth.cli import templates
+from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 
@@ -22,7 +23,7 @@ def main(words: list[str]) -> int:
     Raises:
         UsageError: The name is none, or something is there already.
     """
-    options = _options().parse_args(words)
+    options = parser().parse_args(words)
     if options.kind_of is not None and options.kind != "norm":
         raise UsageError(f"--kind-of {options.kind_of} says where a norm acts, and a {options.kind} is none.")
     what = f"{options.kind_of or 'feature'} norm" if options.kind == "norm" else options.kind
@@ -52,9 +53,8 @@ def names_of(word: str) -> tuple[str, str]:
 
 def _check_free(kind: str, *files: Path) -> None:
     stem = files[0].stem
-    for built_in in catalogue.built_in():
-        if (built_in.kind, built_in.name) == (kind, stem):
-            raise UsageError(f"{kind} {stem!r} is a part of gnn_depth, {built_in.path}: take another name.")
+    if part := catalogue([])[kind].get(stem):
+        raise UsageError(f"{kind} {stem!r} exists: {part.path}. Choose another name.")
     for file in files:
         if file.exists():
             raise UsageError(f"{file} is there already, and stays as it is: take another name, or another --output.")
@@ -85,7 +85,7 @@ def _next_steps(kind: str, what: str, part: Path, tests: Path, stem: str) -> str
     )
 
 
-def _options() -> Options:
+def parser() -> Options:
     options = Options(
         "new",
         "Write the file of a part of your own, which works from the start, and the file of its tests.",

@@ -57,7 +57,7 @@ def main(words: list[str]) -> int:
     Raises:
         UsageError: What was asked for does not exist or does not fit.
     """
-    options = _options().parse_args(words)
+    options = parser().parse_args(words)
     output = check_output(options.output, figures.FORMATS)
     chosen = {name: getattr(options, name) for name in CHOICES if name in options}
     try:
@@ -73,7 +73,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _options() -> Options:
+def parser() -> Options:
     options = Options(
         "plot",
         "Figures of runs: " + "; ".join(f"{kind}: {what}" for kind, what in FIGURES.items()) + ".",

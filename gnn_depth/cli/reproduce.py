@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     trusted, _ = trust.take(overrides)
     if trusted is None:  # a paper's configs need no class of anybody's
         trusted, overrides = True, [*overrides, f"{trust.FLAG}=true"]
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     if options.list:
         return _list(overrides, options, trusted)
     if not options.item:
@@ -66,7 +66,7 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
     return code
 
 
-def _parser() -> Options:
+def parser() -> Options:
     parser = Options(
         "reproduce",
         "Run what is missing of a table or figure of a paper, and show ours beside it.",

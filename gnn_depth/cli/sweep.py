@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
         UsageError: Something that was asked for does not exist or does not fit.
     """
     overrides, words = split_overrides(words)
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     grid, folder = part(load_grid(options.file, trust.take(overrides)[0]), options), Path(options.file).parent
     if options.dry_run:
         from gnn_depth.cli.plans import make_plan
@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         return carry_out(plan, engine, options.retries)
 
 
-def _parser() -> Options:
+def parser() -> Options:
     parser = Options(
         "sweep",
         "Run what is missing of a grid of runs. Any option of fit, such as --trainer.max_epochs 3, is for all of them.",

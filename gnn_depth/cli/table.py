@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     Raises:
         UsageError: What was asked for does not exist or does not fit.
     """
-    options = _options().parse_args(words)
+    options = parser().parse_args(words)
     output = None if options.output is None else check_output(options.output, list(FORMATS.values()))
     form = _format(options, output)
     try:
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _options() -> Options:
+def parser() -> Options:
     options = Options(
         "table",
         "Mean and spread over seeds, for any axes of runs.",

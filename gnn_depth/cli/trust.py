@@ -1,9 +1,9 @@
 """``--trusted-only``: configs that name nothing but registered parts and known classes.
 
-A config is code: a class path in it is imported, and importing a module runs it. Nothing here imports what it judges.
+A config is code: a class path in it is imported, and importing a module runs it. What is not known is not imported.
 """
 
-import ast
+import importlib.util
 import re
 import sys
 from collections.abc import Container, Iterator, Sequence
@@ -16,8 +16,7 @@ from yaml import YAMLError
 from gnn_depth import registry
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.files import Config, load, parse
-from gnn_depth.cli.sources import find, locate
-from gnn_depth.short_names import Where
+from gnn_depth.short_names import Where, load_class
 
 FLAG = "--trusted-only"
 # Packages whose classes are accepted, or single classes: they do what their names say.
@@ -149,8 +148,8 @@ def _is_known(path: str) -> bool:
     """Whether a path leads to a class that a known package itself defines: modules have names of others in them."""
     if not _is_of_known(path):
         return False
-    found = find(path)
-    return found is not None and isinstance(found[1], ast.ClassDef) and _is_of_known(f"{found[0].name}.{found[1].name}")
+    found = load_class(path)
+    return isinstance(found, type) and _is_of_known(registry.import_path(found))
 
 
 def _is_of_known(path: str) -> bool:
@@ -158,7 +157,12 @@ def _is_of_known(path: str) -> bool:
 
 
 def _is_importable(module: str) -> bool:
-    return module in sys.modules or locate(module) is not None
+    if module in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ValueError:  # not a name
+        return False
 
 
 def _check_local(config: Config, where: Where, text: str) -> None:

@@ -1,4 +1,4 @@
-"""``gnn-depth list``: the sources are read, and say what importing them would."""
+"""``gnn-depth list``, the help of single parts, and the cached catalogue that both read."""
 
 import json
 import os
@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
 from gnn_depth import registry
 from gnn_depth.cli import catalogue
-from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.sources import Unreadable
+from gnn_depth.cli.catalogue import choices, describe, type_name
 
-BASE = '''
-from typing import Literal, Optional
+PLUGIN = '''
+from typing import Literal
 
-from gnn_depth import FeatureNorm
+from gnn_depth import FeatureNorm, register
 
 Form = Literal["paper", "released"]
-HALF = 0.5
 
 
 class Shrinking(FeatureNorm):
@@ -33,29 +32,16 @@ class Shrinking(FeatureNorm):
         by: Divisor.
     """
 
-    def __init__(self, channels: int, by: float = HALF, form: Form = "paper", *, eps: "float | None" = 1e-5) -> None:
+    def __init__(self, channels: int, by: float = 0.5, form: Form = "paper", *, eps: "float | None" = 1e-5) -> None:
         super().__init__(channels)
 
     def forward(self, x, batch):
         return x
-'''
-PLUGIN = '''
-import gnn_depth
-from gnn_depth import register
-from listed_parts.base import Form, Shrinking
 
 
 @register("norm", "shrink")
 class Shrink(Shrinking):
     pass
-
-
-@gnn_depth.register("norm", "grow")
-class Grow(Shrinking):
-    """Multiply the features."""
-
-    def __init__(self, channels: int, times: int | None = None, forms: list[Form] | None = None, way: type = Shrink):
-        super().__init__(channels)
 '''
 
 
@@ -69,112 +55,142 @@ def _forget(own_registry: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package whose first module imports the one that registers parts."""
-    package = tmp_path / "listed_parts"
-    package.mkdir()
-    (package / "__init__.py").write_text("from listed_parts import norms\n")
-    (package / "base.py").write_text(BASE)
-    (package / "norms.py").write_text(PLUGIN)
-    monkeypatch.syspath_prepend(tmp_path)
-    return "listed_parts"
+def plugin(tmp_path: Path) -> str:
+    (tmp_path / "listed_parts.py").write_text(PLUGIN)
+    return str(tmp_path / "listed_parts.py")
 
 
-def test_the_sources_of_all_built_in_parts_say_what_importing_them_says():
-    read, imported = catalogue.read([]), catalogue.imported([])
-    assert len(imported.parts) > 40
-    assert read == imported
-
-
-def test_the_sources_of_a_plugin_say_what_importing_it_says(plugin: str):
-    read = catalogue.read([plugin])
-    shrink = read.of("norm")["shrink"]
-    assert list(map(str, shrink.options)) == [
-        "by: float = 0.5",
-        "form: paper | released = paper",
-        "eps: float | None = 1e-05",
-    ]
-    assert shrink.summary == "Divide the features."
-    assert "listed_parts" not in sys.modules
-    assert read == catalogue.imported([plugin])
-
-
-def test_parts_of_installed_packages_are_found_without_importing_them(
-    gnn_depth: Callable, plugin: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("parts", plugin, group)])
-    assert "grow(times: int | None = None" in gnn_depth("list", "norm").out
-    assert "listed_parts" not in sys.modules
+def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(gnn_depth: Callable, plugin: str):
+    row = (
+        "shrink(by: float = 0.5, form: paper | released = paper, eps: float | None = 1e-05)\n      Divide the features."
+    )
+    for kinds in (["norm"], ["norms"], ["layers", "norm"], []):
+        assert row in gnn_depth("list", *kinds, "--plugins", plugin).out
+    assert "shrink" not in gnn_depth("list", "layer").out
+    assert gnn_depth("list", "--help").out.startswith("usage: gnn-depth list [KIND]")
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("annotation", "text", "values"),
     [
-        BASE + 'from gnn_depth import register\nfor name in ("a", "b"):\n    register("norm", name)(Shrinking)\n',
-        BASE + 'from gnn_depth import register\nregister("norm", "a")(Shrinking)\n',
-        BASE + 'import gnn_depth\nNAME = "a"\n@gnn_depth.register("norm", NAME)\nclass A(Shrinking): ...\n',
-        BASE + 'import gnn_depth as g\n@g.register("norm", "a")\nclass A(Shrinking.__mro__[0]): ...\n',
+        (int | None, "int | None", []),
+        (Literal["a", "b"] | None, "a | b | None", ["a", "b"]),
+        (list[Literal["a", "b"]], "list[a | b]", ["a", "b"]),
+        (bool, "bool", ["true", "false"]),
+        (Callable[[int], registry.RegistryError], "Callable[[int], RegistryError]", []),
+        ("torch.Tensor", "Tensor", []),
     ],
 )
-def test_a_plugin_that_does_not_say_it_plainly_is_imported(gnn_depth: Callable, tmp_path: Path, source: str):
-    (tmp_path / "listed_loop.py").write_text(source)
-    with pytest.raises(Unreadable):
-        catalogue.read(["listed_loop.py"])
-    assert "a(by: float = 0.5" in gnn_depth("list", "norm", "--plugins", "listed_loop.py").out
+def test_types_are_shown_without_modules_and_literals_by_their_values(annotation: Any, text: str, values: list[str]):
+    assert type_name(annotation) == text
+    assert list(choices(annotation)) == values
 
 
-def test_an_installed_plugin_whose_source_is_not_there_is_named_and_the_others_are_listed(
-    gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "listed_broken.py").write_text("def broken(\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    gone = EntryPoint("gone", "no_such_module_here", registry.ENTRY_POINT_GROUP)._for(
-        SimpleNamespace(name="lost-parts")
-    )
-    broken = EntryPoint("broken", "listed_broken", registry.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [gone, broken])
-    answer = gnn_depth("list", "norm")
-    assert answer.code == 0
-    assert "\n  pair(" in answer.out
-    assert answer.err.splitlines() == [
-        "plugin 'gone' of lost-parts (no_such_module_here) is left out: its source does not exist.",
-        "plugin 'broken' (listed_broken) is left out: its source cannot be read.",
-    ]
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["list", "nrm"], "'nrm'. Did you mean 'norm'?"),
+        (["list", "--plugin", "x"], "Did you mean '--plugins'?"),
+        (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(refused: Callable, words: list[str], nearest: str):
+    assert nearest in refused(*words)
 
 
-def test_two_parts_of_one_name_are_an_error_that_names_both(refused: Callable, tmp_path: Path):
-    source = BASE + 'from gnn_depth import register\n@register("norm", "pair")\nclass Own(Shrinking): ...\n'
-    (tmp_path / "listed_twice.py").write_text(source)
-    answer = refused("list", "--plugins", "listed_twice.py")
-    assert "norm 'pair' is already gnn_depth.nn.norms.pair.PairNorm; listed_twice.Own needs another name." in answer
-
-
-def test_a_kind_that_does_not_exist_is_answered_with_the_nearest(refused: Callable):
-    assert refused("list", "nrm").startswith("unknown kind 'nrm'. Did you mean 'norm'?")
-
-
-def test_help_of_a_class_that_nobody_registered_is_told_from_the_class(gnn_depth: Callable, plugin: str):
-    answer = gnn_depth("fit", "--plugins", plugin, "--model.norm.help", "listed_parts.base.Shrinking")
-    assert "norm Shrinking (listed_parts.base.Shrinking)" in answer.out
-    assert "--model.norm.by: float = 0.5\n      Divisor." in answer.out
-
-
-def test_list_explains_itself(gnn_depth: Callable):
-    assert "usage: gnn-depth list [KIND]... [--plugins FILE]..." in gnn_depth("list", "--help").out
-
-
-def test_help_of_a_part_is_plain_text(gnn_depth: Callable):
+def test_help_of_a_part_is_plain_text_with_its_options(gnn_depth: Callable, plugin: str):
     told = gnn_depth("fit", "--model.norm.help", "pair").out
     assert "\n    x̃_i = s x^c_i / sqrt(" in told
     assert ".. math::" not in told
+    told = gnn_depth("fit", "--plugins", plugin, "--model.norm.help", "listed_parts.Shrinking").out
+    assert "norm Shrinking (listed_parts.Shrinking)" in told, "a class that is not registered"
+    assert "--model.norm.by: float = 0.5\n      Divisor." in told
 
 
-def test_help_of_a_part_that_does_not_exist_names_the_nearest(refused: Callable):
-    assert refused("fit", "--model.norm.help", "pari").startswith("unknown norm 'pari'. Did you mean 'pair'?")
+def test_an_installed_plugin_that_does_not_load_is_named_and_the_others_are_listed(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    gone = EntryPoint("gone", "no_such_module_here", registry.ENTRY_POINT_GROUP)._for(
+        SimpleNamespace(name="lost-parts")
+    )
+    monkeypatch.setattr(registry, "entry_points", lambda group: [gone])
+    answer = gnn_depth("list", "norm")
+    assert (answer.code, "\n  pair(" in answer.out) == (0, True)
+    assert "plugin 'gone' of lost-parts (no_such_module_here) does not load" in answer.err
+
+
+def test_two_parts_of_one_name_are_an_error_that_names_both(refused: Callable, plugin: str):
+    Path(plugin).write_text(PLUGIN.replace('"shrink"', '"pair"'))
+    answer = refused("list", "--plugins", plugin)
+    assert "norm 'pair'" in answer
+    assert "gnn_depth.nn.norms.pair.PairNorm" in answer
+    assert "listed_parts.Shrink" in answer
+
+
+def test_a_part_is_the_same_after_a_way_through_the_cache():
+    part = describe("norm", "pair", registry.get("norm", "pair"))
+    (again,) = catalogue._parts_of_json(json.loads(json.dumps([part], default=catalogue.asdict)))
+    assert again == part
+
+
+class TestCache:
+    """The cache on disk; nothing is imported here, `build` only counts how often it would be."""
+
+    @pytest.fixture(autouse=True)
+    def _own_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        self.built = 0
+
+    def ask(self, plugins: tuple[str, ...] = ()) -> Any:
+        def build() -> list[str]:
+            self.built += 1
+            return ["content"]
+
+        assert catalogue.cached("test", plugins, build, list) == ["content"]
+        return self.built
+
+    def entry(self, tmp_path: Path) -> Path:
+        (path,) = (tmp_path / "cache" / "gnn_depth" / "catalogue").iterdir()
+        return path
+
+    def test_it_is_built_once(self):
+        assert [self.ask(), self.ask()] == [1, 1]
+
+    def test_it_is_built_again_when_a_plugin_changes(self, plugin: str):
+        registry.load_plugin(plugin)
+        assert [self.ask((plugin,)), self.ask((plugin,)), self.ask()] == [1, 1, 2]
+        Path(plugin).write_text(PLUGIN + "\n")
+        assert self.ask((plugin,)) == 3
+
+    def test_it_is_built_again_when_a_source_of_the_package_or_a_version_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        self.ask()
+        entry = json.loads(self.entry(tmp_path).read_text())
+        assert any(file.endswith("norms/pair.py") for file in entry["sources"])
+        entry["sources"][next(iter(entry["sources"]))][0] += 1
+        self.entry(tmp_path).write_text(json.dumps(entry))
+        assert [self.ask(), self.ask()] == [2, 2]
+        monkeypatch.setattr(catalogue, "version", lambda package: "9.9")
+        assert self.ask() == 3
+
+    @pytest.mark.parametrize("damage", ["", "{", "null", "[]", '{"key": 1}', "\x00\xff"])
+    def test_a_damaged_entry_is_replaced(self, damage: str, tmp_path: Path):
+        self.ask()
+        self.entry(tmp_path).write_text(damage)
+        assert [self.ask(), self.ask()] == [2, 2]
+
+    def test_a_cache_that_cannot_be_written_does_no_harm(self, tmp_path: Path):
+        (tmp_path / "cache").write_text("a file where the folder should be")
+        assert [self.ask(), self.ask()] == [1, 2]
+
+    def test_nothing_is_kept_while_an_installed_plugin_does_not_load(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(registry, "_BROKEN", {"plugin": "plugin does not load"})
+        assert [self.ask(), self.ask()] == [1, 2]
 
 
 LIGHT = """
-import json, resource, sys
+import json, os, resource, sys
 from gnn_depth.cli import main
 codes = [main(line.split()) for line in sys.argv[1:]]
 used = resource.getrusage(resource.RUSAGE_SELF)
@@ -183,26 +199,31 @@ print(json.dumps({"codes": codes, "heavy": heavy, "seconds": used.ru_utime + use
 """
 
 
-def test_what_needs_no_torch_does_not_import_it_and_is_there_at_once():
-    lines = ["--version", "--help", "list", "list norm", "fit --model.norm.help pair", "fitt", "fit --config none.yaml"]
-    lines += ["sweep none.yaml", "sweep --help", "completion bash", "completion answer fit --model.norm pa"]
-    done = subprocess.run([sys.executable, "-c", LIGHT, *lines], capture_output=True, text=True, check=True)
+def test_commands_that_need_no_torch_do_not_import_it_and_answer_at_once(tmp_path: Path):
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-m", "gnn_depth", "list"], env=environment, check=True, capture_output=True)
+    lines = [
+        "--version",
+        "--help",
+        "list",
+        "list norms",
+        "fit --model.norm.help pair",
+        "fitt",
+        "fit --config none.yaml",
+    ]
+    lines += ["sweep none.yaml", "sweep --help", "completion bash", "new norm MyOwn"]
+    command = [sys.executable, "-c", LIGHT, *lines]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["codes"] == [0, 0, 0, 0, 0, 2, 2, 2, 0, 0, 0]
     assert result["heavy"] == []
-    assert result["seconds"] < 2, "eleven commands in one process: half a second where nothing else runs"
+    assert result["seconds"] < 2, "eleven commands in one process take half a second on a quiet machine"
 
 
-def test_a_plugin_that_does_not_load_is_named(tmp_path: Path):
-    (tmp_path / "listed_faulty.py").write_text("def broken(\n")
-    with pytest.raises(UsageError, match=r"listed_faulty.py:1: '\(' was never closed"):
-        catalogue.catalogue([str(tmp_path / "listed_faulty.py")])
-
-
-def test_a_reader_who_has_seen_enough_is_left_alone():
+def test_a_closed_pipe_ends_the_output_without_a_message():
     reader, writer = os.pipe()
     os.close(reader)  # as head does when it has its lines
-    command = [sys.executable, "-m", "gnn_depth", "list"]
+    command = [sys.executable, "-m", "gnn_depth", "--help"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.stderr, done.returncode) == ("", 141)

@@ -59,7 +59,7 @@ def test_a_file_that_is_there_stays_as_it_is(there: str, refused: Callable):
         (["nrom", "MyOwn"], "KIND has no choice 'nrom'. Did you mean 'norm'?"),
         (["norm", "My-Own"], "'My-Own' is no name of a class: take letters, digits and underscores, as in MyNorm."),
         (["norm", "Class"], "'Class' is no name of a class"),
-        (["norm", "Pair"], "norm 'pair' is a part of gnn_depth, gnn_depth.nn.norms.pair.PairNorm: take another name."),
+        (["norm", "Pair"], "norm 'pair' exists: gnn_depth.nn.norms.pair.PairNorm."),
         (["norm", "Json"], "json.py would hide the installed module 'json': take another name."),
         (["layer", "MyOwn", "--kind-of", "score"], "--kind-of score says where a norm acts, and a layer is none."),
         (["norm"], "the following arguments are required: NAME."),
