@@ -1,6 +1,5 @@
 """``gnn-depth new``: files that work from the start. That their tests pass is in tests/testing/built_in.py."""
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,9 +87,3 @@ def test_a_folder_that_is_none_or_cannot_be_written_to_is_named(refused: Callabl
 )
 def test_a_class_and_its_part_are_named_alike(word: str, names: tuple[str, str]):
     assert names_of(word) == names
-
-
-def test_nothing_heavy_is_imported_to_write_a_file(tmp_path: Path):
-    code = "import sys; from gnn_depth.cli import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
-    command = [sys.executable, "-c", code, "new", "norm", "MyOwn"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
