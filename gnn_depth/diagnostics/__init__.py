@@ -1,12 +1,14 @@
-"""What a training is watched by: callbacks for any LightningModule, which name its submodules by a pattern."""
+"""Diagnostics of deep networks: callbacks that measure every layer of any LightningModule during training."""
 
-from gnn_depth.diagnostics.balancedness import Balancedness
+from gnn_depth.diagnostics.balance import Balancedness
+from gnn_depth.diagnostics.callbacks import (
+    GradientExpansion,
+    GradientNorms,
+    GradientSimilarity,
+    RepresentationSimilarity,
+)
 from gnn_depth.diagnostics.first_failure import FirstFailure
-from gnn_depth.diagnostics.gradient_expansion import GradientExpansion
-from gnn_depth.diagnostics.gradient_norms import GradientNorms
-from gnn_depth.diagnostics.gradient_similarity import GradientSimilarity
-from gnn_depth.diagnostics.lipschitz_constants import LipschitzConstants
-from gnn_depth.diagnostics.representation_similarity import RepresentationSimilarity
+from gnn_depth.diagnostics.lipschitz import LipschitzConstants
 
 __all__ = [
     "Balancedness",

@@ -4,59 +4,54 @@ r"""How far neurons are from balance, and how well the conservation law of their
     \delta_i = \sum_{W \in in} \langle W_{i:}, \nabla W_{i:} \rangle - \sum_a a_i \nabla a_i
     - \sum_{W \in out} \langle W_{:i}, \nabla W_{:i} \rangle
 
-where biases count as columns of the matrix that comes in. The gradient is that of the loss itself: read it after the
+where biases count as columns of the incoming matrices. The gradient is that of the loss itself: read it after the
 backward pass, divided by the factor of a scaled loss, before clipping. Then :math:`\delta = 0`, and c is constant under
 gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import lightning as L
+import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from gnn_depth.diagnostics.callbacks import Due, Schedule, check_attachment, loss_scale, save_despite
+from gnn_depth.diagnostics.hooks import select
+from gnn_depth.diagnostics.log import MeasureLog, NeuronLog, Quantity, save_measurements
+from gnn_depth.measurements import Measurement
+from gnn_depth.nn.parts import Link, Share
 
-class Share(Protocol):
-    """A parameter, and the axis along which its neurons lie; None where every entry belongs to another neuron."""
-
-    @property
-    def parameter(self) -> Tensor: ...
-
-    @property
-    def axis(self) -> int | None: ...
-
-
-class Link(Protocol):
-    """Neurons, and the shares that parameters have in what comes into them, attends to them and leaves them.
-
-    Its states are the features that they are: 0 enters the first layer, l leaves the l-th.
-    """
-
-    @property
-    def states(self) -> Sequence[int]: ...
-
-    @property
-    def incoming(self) -> Sequence[Share]: ...
-
-    @property
-    def attention(self) -> Sequence[Share]: ...
-
-    @property
-    def outgoing(self) -> Sequence[Share]: ...
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
+KINDS = ("weights", "attention")
+LAWS = tuple(
+    Quantity(f"balance_{law}_{statistic}", f"balance/{law}_{statistic}", f"{statistic} of {law}", log10=False)
+    for law in ("c", "delta")
+    for statistic in STATISTICS
+)
+NORMS = (
+    Quantity("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
+    Quantity("balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"),
+)
 
 
 def imbalance(link: Link) -> Float[Tensor, "neurons"]:
-    """The c of every neuron."""
+    """The imbalance c of every neuron."""
     return _incoming_minus_outgoing(link, torch.square)
 
 
 def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Tensor, "neurons"]:
-    """The delta of every neuron.
+    """The defect delta of every neuron.
 
     Args:
         link: The neurons.
-        gradient: That of the loss by a parameter; None counts as zero.
+        gradient: Gives the gradient of the loss with respect to a parameter; None counts as zero.
     """
 
     def product(parameter: Tensor) -> Tensor:
@@ -67,7 +62,7 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 
 
 def size(link: Link) -> Float[Tensor, "neurons"]:
-    """The sum of the squares around every neuron: what an imbalance is large or small against."""
+    """The sum of all squares around every neuron, with which its imbalance is compared."""
     everything = (*link.incoming, *link.attention, *link.outgoing)
     return _of_neurons(everything, torch.square)
 
@@ -77,7 +72,388 @@ def _incoming_minus_outgoing(link: Link, of: Callable[[Tensor], Tensor]) -> Tens
 
 
 def _of_neurons(shares: Sequence[Share], of: Callable[[Tensor], Tensor]) -> Tensor:
-    """A value of every entry of the parameters, summed by neuron."""
+    """Apply a function to every entry of the parameters, and sum by neuron."""
     with torch.no_grad():
         values = [(of(share.parameter), share.axis) for share in shares]
         return torch.stack([v.flatten() if axis is None else v.sum(1 - axis) for v, axis in values]).sum(0)
+
+
+class Read(NamedTuple):
+    """The balance of all neurons at one step.
+
+    Attributes:
+        laws: The c and the delta of every neuron; NaN where a link has fewer neurons than another.
+        norms: The norms of the parameters of each set, and of their gradients; NaN where a set is empty.
+    """
+
+    laws: Float[Tensor, "2 links neurons"]
+    norms: Float[Tensor, "2 sets"]
+
+
+class _EqualShapes(NamedTuple):
+    """Parameters of equal shape, and the axes along which neurons lie in any of them."""
+
+    parameters: list[Tensor]
+    axes: list[int | None]
+
+
+class BalanceReader:
+    """Reads the :func:`imbalance` and :func:`defect` of many links at once, and the norms of sets of parameters.
+
+    The number of operations does not grow with depth: parameters of equal shape are stacked, and multiplied by
+    themselves and by their gradients together. The sums of these products over rows and columns make one long vector,
+    and an index computed once says which of its entries belong to each neuron.
+
+    Args:
+        links: The neurons, any number in each link.
+        sets: Parameters whose norm is wanted together, such as the matrices of a layer.
+    """
+
+    def __init__(self, links: Sequence[Link], sets: Sequence[Sequence[Tensor]]) -> None:
+        shares = [share for link in links for share in (*link.incoming, *link.attention, *link.outgoing)]
+        axes = dict.fromkeys((id(share.parameter), share.axis) for share in shares)
+        every = {id(p): p for p in (*(share.parameter for share in shares), *(p for one in sets for p in one))}
+        by_shape: dict[torch.Size, list[Tensor]] = {}
+        for parameter in every.values():
+            by_shape.setdefault(parameter.shape, []).append(parameter)
+        self._groups = [
+            _EqualShapes(alike, [axis for axis in (None, 0, 1) if any((id(p), axis) in axes for p in alike)])
+            for alike in by_shape.values()
+        ]
+        self._device = next(iter(every.values()), torch.empty(0)).device
+        self._index_laws(links)
+        self._index_sets(sets)
+
+    @torch.no_grad()
+    def read(self, gradient: Callable[[Tensor], Tensor | None]) -> Read:
+        """Read the balance now.
+
+        Args:
+            gradient: Gives the gradient of the loss with respect to a parameter; None counts as zero.
+        """
+        sums, norms = [], []
+        for alike, axes in self._groups:
+            stacked = torch.stack([*alike, *(_dense(gradient(p), p) for p in alike)])
+            both = stacked.to(torch.promote_types(stacked.dtype, torch.float32)).view(2, len(alike), *alike[0].shape)
+            # In float64, as squares of gradients below 1e-19 vanish in float32.
+            norms.append(torch.linalg.vector_norm(both.flatten(2), dim=2, dtype=torch.float64))
+            products = both * both[0] if axes else both
+            sums += [(products if axis is None else products.sum(3 - axis)).flatten(1) for axis in axes]
+        laws = (_and_zero(sums)[:, self._index] * self._sign).sum(1) if sums else self._sign.new_zeros(2, 0, 0)
+        squares = _and_zero(norms).square()[:, self._members].sum(1)
+        return Read(laws.masked_fill(self._absent, torch.nan), squares.sqrt().masked_fill(self._empty, torch.nan))
+
+    def distribution(self, laws: Float[Tensor, "2 links neurons"]) -> Float[Tensor, "2 statistics links"]:
+        """Mean, minimum, quartiles and maximum over the neurons of each link; NaN where one of them is NaN."""
+        mean = laws.masked_fill(self._absent, 0).sum(2) / self._counts
+        ordered = laws.sort(dim=2).values  # NaN is sorted last
+        low, high = (ordered.gather(2, at.expand(2, -1, -1)) for at in (self._low, self._high))
+        quantiles = torch.lerp(low, high, self._between.to(low.dtype))
+        found = torch.cat([mean[:, :, None], quantiles], 2)
+        unknown = (laws.isnan() & ~self._absent).any(2, keepdim=True)
+        return found.masked_fill(unknown, torch.nan).transpose(1, 2)
+
+    def _index_laws(self, links: Sequence[Link]) -> None:
+        """Find the place of every neuron's terms among all sums; neurons with fewer terms get a zero."""
+        places, offset = dict[tuple[int, int | None], Int[Tensor, "neurons"]](), 0
+        for alike, axes in self._groups:
+            for axis in axes:
+                count = alike[0].numel() if axis is None else alike[0].shape[axis]
+                for parameter in alike:
+                    places[id(parameter), axis] = torch.arange(offset, offset + count)
+                    offset += count
+        signed = [
+            [*((1, s) for s in link.incoming), *((-1, s) for s in (*link.attention, *link.outgoing))] for link in links
+        ]
+        counts = [len(places[id(terms[0][1].parameter), terms[0][1].axis]) for terms in signed]
+        shape = max(map(len, signed), default=0), len(signed), max(counts, default=0)
+        index, sign = torch.full(shape, offset), torch.zeros(shape[0], shape[1], 1)
+        for number, terms in enumerate(signed):
+            for term, (one, share) in enumerate(terms):
+                index[term, number, : counts[number]] = places[id(share.parameter), share.axis]
+                sign[term, number] = one
+        number_of = torch.tensor(counts, dtype=torch.long)
+        self._index, self._sign = index.to(self._device), sign.to(self._device)
+        self._absent: Bool[Tensor, "links neurons"] = (torch.arange(shape[2]) >= number_of[:, None]).to(self._device)
+        self._counts = number_of.to(self._device)
+        at = torch.tensor(QUANTILES, dtype=torch.float64) * (number_of[:, None] - 1)
+        self._low = at.floor().long().to(self._device)
+        self._high = at.ceil().long().to(self._device)
+        self._between = at.frac().to(self._device)
+
+    def _index_sets(self, sets: Sequence[Sequence[Tensor]]) -> None:
+        order = {id(p): place for place, p in enumerate(p for group in self._groups for p in group.parameters)}
+        members = torch.full((max(map(len, sets), default=0), len(sets)), len(order))
+        for number, one in enumerate(sets):
+            members[: len(one), number] = torch.tensor([order[id(p)] for p in one], dtype=torch.long)
+        self._members = members.to(self._device)
+        self._empty = torch.tensor([not one for one in sets], dtype=torch.bool, device=self._device)
+
+
+def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
+    if gradient is None:
+        return torch.zeros_like(parameter)
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def _and_zero(parts: Sequence[Float[Tensor, "2 _"]]) -> Float[Tensor, "2 _"]:
+    """Join all parts, and append a zero."""
+    return torch.cat([*parts, torch.zeros_like(parts[0][:, :1])], 1)
+
+
+class ParameterChange:
+    """Counts the parameters that a training has changed.
+
+    The initial parameters are kept beside the current ones, on the same device, and in checkpoints, so that a resumed
+    training counts from where the first one began.
+    """
+
+    def __init__(self) -> None:
+        self.open()
+
+    def open(self) -> None:
+        """Forget the initial parameters."""
+        self._sets: list[Sequence[Tensor]] = []
+        self._before: list[Tensor] | None = None
+
+    def start(self, sets: Sequence[Sequence[Tensor]]) -> None:
+        """Keep the parameters as they are now, unless an earlier part of the training has.
+
+        Args:
+            sets: Parameters that are counted together.
+        """
+        self._sets = list(sets)
+        parameters = self._parameters()
+        if self._before is None:
+            self._before = [parameter.detach().clone() for parameter in parameters]
+        self._before = [old.to(new.device) for old, new in zip(self._before, parameters, strict=True)]
+
+    def fractions(self, epsilon: float) -> list[float | None]:
+        r"""The fraction of each set with :math:`|\theta - \theta_0| > \epsilon |\theta_0|`; None where a set is empty.
+
+        Args:
+            epsilon: The least relative change that counts. For parameters that were zero any change counts.
+        """
+        if self._before is None:
+            return []
+        before = dict(zip(map(id, self._parameters()), self._before, strict=True))
+        with torch.no_grad():
+            # "Not within" also counts parameters that became NaN.
+            moved = {p: ~((p - before[id(p)]).abs() <= epsilon * before[id(p)].abs()) for p in self._parameters()}
+        counts = [(sum(int(moved[p].sum()) for p in one), sum(p.numel() for p in one)) for one in self._sets]
+        return [count / total if total else None for count, total in counts]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The initial parameters."""
+        return {"before": self._before}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Count from where an earlier part of the training began."""
+        self._before = state["before"]
+
+    def _parameters(self) -> list[Tensor]:
+        return list({id(p): p for one in self._sets for p in one}.values())
+
+
+class Stack(Protocol):
+    """Layers with a method ``weight_chain()``, and the neurons between them."""
+
+    layers: Sequence[Any]
+
+    def links(self) -> Sequence[Link]: ...
+
+    def why_no_law(self) -> str | None: ...
+
+
+class Balancedness(L.Callback):
+    r"""The imbalance c and defect delta of every neuron, relative gradient norms, and the share of changed parameters.
+
+    .. math:: c_i = \|W^l_{i:}\|^2 - (a^l_i)^2 - \|W^{l+1}_{:i}\|^2, \quad
+        \delta_i = \langle W^l_{i:}, \nabla W^l_{i:} \rangle - a^l_i \nabla a^l_i
+        - \langle W^{l+1}_{:i}, \nabla W^{l+1}_{:i} \rangle, \quad
+        \|\nabla W^l\|_F / \|W^l\|_F, \quad \|\nabla a^l\| / \|a^l\|
+
+    and in general as in :mod:`gnn_depth.diagnostics.balance`. The matrices of a layer are taken together, and so are
+    its attention parameters. Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023: delta is zero,
+    gradient descent with small steps conserves c, and deep networks train if all c are zero. If the law does not hold
+    for a stack, one warning says why.
+
+    The values are those of the parameters before a step, and of the gradient of the loss over all accumulated batches
+    and all processes, before clipping, without the scaling of mixed precision and without the optimizer's weight decay.
+    A missing gradient counts as zero. Relative norms are infinite if a is zero and its gradient is not, zero if the
+    gradient is zero, and NaN if a layer has no such parameters.
+
+    Layer l has the neurons that leave the l-th layer, and that layer's gradients; layer 0 has those that enter the
+    first. Neurons that skip connections or shared layers tie together count in the first of their layers. Loggers show
+    the mean, minimum, quartiles and maximum of c as ``balance/c_mean/layer_007``, ``.../c_min``, ``c_q1``,
+    ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the logarithms of the relative gradient norms as
+    ``balance/gradient_weights_log10`` and ``.../gradient_attention_log10``. ``measures/balance_c_mean.npz`` and so on
+    have all of them; ``balance_changed_weights.npz`` and ``..._attention.npz`` the fractions of parameters with
+
+    .. math:: |\theta_T - \theta_0| > \epsilon |\theta_0|
+
+    at the end of the training, which are in ``result.json`` too. Parameters that began at zero count if they moved.
+
+    Args:
+        stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and ``why_no_law()``.
+        every_n_steps: Steps from one measurement to the next.
+        every_n_epochs: Epochs from one to the next, instead; with neither, every step. The first and the last step of a
+            training are always measured.
+        neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and ``balance_delta.npz``, which are
+            written when the training ends.
+        changed: Epsilon, the least relative change that counts.
+
+    Raises:
+        ValueError: A number of steps or epochs is not positive, both are given, or epsilon is negative.
+        MisconfigurationException: There is no such stack, it does not know its neurons, the strategy splits layers over
+            processes, or the training has another Balancedness.
+    """
+
+    def __init__(
+        self,
+        stack: str = "stack",
+        every_n_steps: int | None = None,
+        every_n_epochs: int | None = None,
+        neurons: bool = False,
+        changed: float = 0.05,
+    ) -> None:
+        if not changed >= 0:
+            raise ValueError(f"changed of Balancedness must be a relative change of 0 or more, not {changed}.")
+        self.stack = stack
+        self.neurons = neurons
+        self.changed = changed
+        self.schedule = Schedule(every_n_steps, every_n_epochs)
+        self.measure_log = MeasureLog((*LAWS, *NORMS))
+        self.neuron_log = NeuronLog(("c", "delta"))
+        self.change = ParameterChange()
+        self._links: list[Link] = []
+        self._sets: list[Sequence[Tensor]] = []
+        self._step, self._due = -1, Due.NO
+
+    @property
+    def state_key(self) -> str:
+        return self._generate_state_key(stack=self.stack)
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage != "fit":
+            return
+        check_attachment(trainer, self)
+        stack = find(pl_module, self.stack)
+        try:
+            self._links = list(stack.links())
+        except ValueError as error:
+            raise MisconfigurationException(f"Balancedness: {error}") from error
+        chains = [layer.weight_chain() for layer in stack.layers]
+        self._sets = [*(chain.incoming for chain in chains), *(chain.attention for chain in chains)]
+        self._check_law(stack)
+        layers = [link.states[0] for link in self._links]
+        self.measure_log.open(range(min([1, *layers]), len(chains) + 1))
+        self.neuron_log.open(layers)
+        self.change.open()
+        self._step, self._due = -1, Due.NO
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.schedule.start(trainer)
+        self._reader = BalanceReader(self._links, self._sets)  # now that the parameters are on their device
+        self.change.start(self._sets)
+        places = [link.states[0] - int(self.measure_log.layers[0]) for link in self._links]
+        self._places = torch.tensor(places, dtype=torch.long, device=pl_module.device)
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step != self._step:  # the first batch of a step
+            self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
+
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
+        if self._due is Due.NO:
+            return
+        if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
+            # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
+            scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
+            self._measure(trainer, scaled, keep=self._due is Due.YES)
+        self._due = Due.NO  # optimizers with a line search come here several times in a step
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._write(trainer)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        save_despite(self, lambda: self._write(trainer))
+
+    def findings(self) -> dict[str, Any]:
+        """For ``result.json``: the fraction of each layer's parameters that changed; None where it has none."""
+        fractions = self.change.fractions(self.changed)
+        kinds = dict(zip(KINDS, np.array(fractions, dtype=object).reshape(2, -1).tolist(), strict=True))
+        return {"changed": {"by_more_than": self.changed, **kinds}} if fractions else {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log", "change")}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for name, state in state_dict.items():
+            getattr(self, name).load_state_dict(state)
+
+    def _check_law(self, stack: Stack) -> None:
+        """Refuse matrices that are computed from others, and warn if the law does not hold for this stack.
+
+        Raises:
+            MisconfigurationException: A matrix is computed from other parameters.
+        """
+        shares = [share for link in self._links for share in (*link.incoming, *link.attention, *link.outgoing)]
+        parameters = [*(share.parameter for share in shares), *(p for one in self._sets for p in one)]
+        reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
+        if not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
+            raise MisconfigurationException(
+                f"Balancedness: no conservation law holds for {self.stack!r}: {reason}. Use it without a weight norm."
+            )
+        if reason:
+            rank_zero_warn(f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: {reason}.")
+
+    def _measure(self, trainer: L.Trainer, scaled: bool, keep: bool) -> None:
+        laws, norms = self._reader.read(lambda parameter: parameter.grad)
+        if scaled:
+            scale = loss_scale(trainer, norms[1, 0])
+            laws, norms = (torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms))
+        values = norms.new_full((len(self.measure_log.quantities), len(self.measure_log.layers)), torch.nan)
+        if self._links:
+            of_laws = self._reader.distribution(laws).flatten(0, 1).to(values.dtype)
+            values[: len(LAWS)].index_copy_(1, self._places, of_laws)
+        values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = _relative(*norms).view(len(KINDS), -1)
+        self.measure_log.add(trainer, self._step, values, keep)
+        if self.neurons and keep:
+            self.neuron_log.add(self._step, laws)
+
+    def _write(self, trainer: L.Trainer) -> None:
+        self.measure_log.close(trainer)
+        self.neuron_log.write(trainer)
+        fractions = np.array(self.change.fractions(self.changed), dtype=float).reshape(2, 1, -1)
+        if fractions.size:
+            steps, unit = np.array([trainer.global_step]), "fraction of {} changed by more than {:g}"
+            save_measurements(
+                trainer,
+                [
+                    Measurement(f"balance_changed_{kind}", steps, values, unit.format(kind, self.changed))
+                    for kind, values in zip(KINDS, fractions, strict=True)
+                ],
+            )
+
+
+def find(module: nn.Module, name: str) -> Stack:
+    """The stack with a name.
+
+    Raises:
+        MisconfigurationException: There is none, or it does not know its neurons.
+    """
+    if "*" in name:
+        raise MisconfigurationException(f"Balancedness measures one stack, and {name!r} may match several: name one.")
+    (found,) = select(module, name).values()
+    if missing := [part for part in ("layers", "links", "why_no_law") if not hasattr(found, part)]:
+        raise MisconfigurationException(
+            f"Balancedness: {name!r} is a {type(found).__name__}, which has no {missing[0]!r}: name a module that has "
+            "layers, links() and why_no_law(), as DeepGNN."
+        )
+    return found  # type: ignore[return-value]
+
+
+def _relative(norms: Float[Tensor, "sets"], gradients: Float[Tensor, "sets"]) -> Float[Tensor, "sets"]:
+    return torch.where(gradients == 0, gradients, gradients / norms)

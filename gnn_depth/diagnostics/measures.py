@@ -11,47 +11,47 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gnn_depth.diagnostics.spread import Spread
+from gnn_depth.diagnostics.moments import RowMoments
 
 CHUNK = 1 << 16  # numbers of edges x channels at once, half a MiB: a cache has room for them
 
 
-def similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+def similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
     r"""How far the rows are from being equal; zero where they are, and for one row or none.
 
     .. math:: \mu(X) = \Big\| X - \tfrac1N 1 1^T X \Big\|_F
 
     Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024.
     """
-    return spread.scale * spread.centred.sqrt()
+    return moments.scale * moments.centred.sqrt()
 
 
-def log10_similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+def log10_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
     """The logarithm of :func:`similarity`, also where float64 has no room for it; -inf of zero."""
-    return spread.scale.log10() + spread.centred.log10() / 2
+    return moments.scale.log10() + moments.centred.log10() / 2
 
 
-def norm(spread: Spread) -> Float[Tensor, "*layers"]:
+def norm(moments: RowMoments) -> Float[Tensor, "*layers"]:
     r"""The Frobenius norm :math:`\|X\|_F`."""
-    return spread.scale * spread.square.sqrt()
+    return moments.scale * moments.square.sqrt()
 
 
-def log10_norm(spread: Spread) -> Float[Tensor, "*layers"]:
+def log10_norm(moments: RowMoments) -> Float[Tensor, "*layers"]:
     """The logarithm of :func:`norm`, also where float64 has no room for it; -inf of zero."""
-    return spread.scale.log10() + spread.square.log10() / 2
+    return moments.scale.log10() + moments.square.log10() / 2
 
 
-def relative_similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+def relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
     r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal rows to 1.
 
     Smoothing lowers it, and vanishing alone does not: no factor of the matrix changes it. NaN where all is zero.
     """
-    return (spread.centred / spread.square).sqrt()
+    return (moments.centred / moments.square).sqrt()
 
 
-def log10_relative_similarity(spread: Spread) -> Float[Tensor, "*layers"]:
+def log10_relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
     """The logarithm of :func:`relative_similarity`; -inf of equal rows."""
-    return relative_similarity(spread).log10()
+    return relative_similarity(moments).log10()
 
 
 def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:

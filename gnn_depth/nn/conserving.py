@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gnn_depth.nn.neurons import Link
+    from gnn_depth.nn.parts import Link
 
 
 class Conserving:

@@ -31,52 +31,21 @@ scaled losses do not. :func:`why_no_law` says what else stands against it.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.embedding import Embedding
 from gnn_depth.nn.norms import NoNorm
-from gnn_depth.nn.parts import HasWeightChain, Skip, WeightChain
+from gnn_depth.nn.parts import HasWeightChain, Link, Share, Skip, WeightChain
 from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, NoSkip, Residual, ReZero
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import name_of
 
 #: Skips that add a state of an earlier layer, or a linear map of it, to some multiple of the update.
 ADDING = (Residual, InitialResidual, Gated, ReZero, LayerScale)
-
-
-class Share(NamedTuple):
-    """What a parameter contributes to neurons.
-
-    Attributes:
-        parameter: The parameter.
-        axis: The one along which its neurons lie; None where every entry belongs to another neuron.
-    """
-
-    parameter: Tensor
-    axis: Literal[0, 1] | None
-
-
-@dataclass(frozen=True)
-class Link:
-    """Neurons, and the weights that a rescaling of one of them moves.
-
-    Attributes:
-        states: The features that they are: 0 enters the first layer, l leaves the l-th.
-        incoming: Matrices and biases that lead into them.
-        attention: Parameters that attend to them.
-        outgoing: Matrices that leave them. One that leads from some of the neurons to others is in ``incoming`` too.
-    """
-
-    states: tuple[int, ...]
-    incoming: tuple[Share, ...]
-    attention: tuple[Share, ...]
-    outgoing: tuple[Share, ...]
 
 
 def links(stack: DeepGNN) -> list[Link]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -294,3 +294,33 @@ class HasWeightChain(Protocol):
     """A layer that says which weights lead into and out of its neurons, so that inits and diagnostics can serve it."""
 
     def weight_chain(self) -> WeightChain: ...
+
+
+class Share(NamedTuple):
+    """The weights that a parameter contributes to neurons.
+
+    Attributes:
+        parameter: The parameter.
+        axis: The axis along which its neurons lie; None if every entry belongs to another neuron.
+    """
+
+    parameter: Tensor
+    axis: Literal[0, 1] | None
+
+
+@dataclass(frozen=True)
+class Link:
+    """Neurons, and the weights around them that change if one of them is rescaled.
+
+    Attributes:
+        states: The hidden states whose entries they are: 0 enters the first layer, l leaves the l-th.
+        incoming: Matrices and biases that lead into them.
+        attention: Attention parameters on them.
+        outgoing: Matrices that lead out of them. One that leads from some of the neurons to others is in ``incoming``
+            too.
+    """
+
+    states: tuple[int, ...]
+    incoming: tuple[Share, ...]
+    attention: tuple[Share, ...]
+    outgoing: tuple[Share, ...]

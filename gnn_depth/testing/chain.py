@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.balance import defect
-from gnn_depth.nn.neurons import Link, links, why_no_law
-from gnn_depth.nn.parts import HasWeightChain
+from gnn_depth.nn.neurons import links, why_no_law
+from gnn_depth.nn.parts import HasWeightChain, Link
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.graphs import mixed
 from gnn_depth.testing.subject import Subject, seeded

@@ -61,7 +61,7 @@ def chain(**options):
 
 def values(callback):
     """Steps and both quantities, hidden norms and parameter norms for example, not as logarithms."""
-    first, second = callback.sink.measurements()
+    first, second = callback.measure_log.measurements()
     return first.steps, 10**first.values, 10**second.values
 
 

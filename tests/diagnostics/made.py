@@ -4,14 +4,14 @@ import lightning as L
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gnn_depth.diagnostics.sink import Quantity, Sink
+from gnn_depth.diagnostics.log import MeasureLog, Quantity
 
 
 class Made(L.Callback):
     """Values that are made up, a row for each step."""
 
     def __init__(self, made, *quantities):
-        self.made, self.kept = torch.as_tensor(made, dtype=torch.float64), Sink(quantities)
+        self.made, self.kept = torch.as_tensor(made, dtype=torch.float64), MeasureLog(quantities)
 
     def setup(self, trainer, pl_module, stage):
         self.kept.open(range(1, self.made.shape[-1] + 1))

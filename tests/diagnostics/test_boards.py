@@ -8,8 +8,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar import metadata
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
-from gnn_depth.diagnostics import GradientNorms, boards, sink
-from gnn_depth.diagnostics.sink import Quantity
+from gnn_depth.diagnostics import GradientNorms, boards, log
+from gnn_depth.diagnostics.log import Quantity
 from tests.diagnostics.made import MIXED, SIGNED, Made, scalars
 
 
@@ -45,10 +45,10 @@ def test_every_measure_has_a_heat_map_at_its_last_step(measure, board, tmp_path)
 
 def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, board, monkeypatch):
     drawn = []
-    monkeypatch.setattr(sink, "SECONDS", -1)
-    monkeypatch.setattr(sink, "SAVE_SECONDS", -1)
-    monkeypatch.setattr(sink, "SAVE_SHARE", 1e9)
-    monkeypatch.setattr(sink, "save", lambda folder, measurement: None)
+    monkeypatch.setattr(log, "SECONDS", -1)
+    monkeypatch.setattr(log, "SAVE_SECONDS", -1)
+    monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
+    monkeypatch.setattr(log, "save", lambda folder, measurement: None)
     monkeypatch.setattr(boards, "heat_map", lambda one: drawn.append(len(one.steps)) or np.zeros((1, 1, 3), np.uint8))
     measure(logger=board, max_epochs=18)
     assert drawn[::2] == drawn[1::2] == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
@@ -57,7 +57,7 @@ def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, 
 def test_the_time_for_drawing_counts_when_it_is_drawn_next(measure, board, monkeypatch):
     monkeypatch.setattr(boards, "heat_map", lambda one: time.sleep(0.35) or np.zeros((1, 1, 3), np.uint8))
     callback = measure(logger=board)
-    assert callback.sink._wait >= 0.7 / sink.SAVE_SHARE
+    assert callback.measure_log._wait >= 0.7 / log.SAVE_SHARE
 
 
 def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):

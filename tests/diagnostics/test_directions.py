@@ -3,9 +3,8 @@
 import torch
 from torch import nn
 
-from gnn_depth.diagnostics.calls import Call
-from gnn_depth.diagnostics.directions import Guesses
-from gnn_depth.diagnostics.lipschitz import local_lipschitz
+from gnn_depth.diagnostics.hooks import Call
+from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.graph import Graph
 from gnn_depth.nn.layers import GCN
 

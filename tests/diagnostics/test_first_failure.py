@@ -6,7 +6,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from gnn_depth.diagnostics import FirstFailure, GradientSimilarity
-from gnn_depth.diagnostics.first_failure import Failures, signs
+from gnn_depth.diagnostics.first_failure import FailureLog, failures
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import RunRecorder
@@ -17,7 +17,7 @@ GOOD = np.array([[[9.0] * 4, [1.0] * 4, [2.0] * 4]])
 
 
 def found_in(*steps, smoothed=1e-6, expanded=1e3, layers=(1, 2, 3, 4)):
-    failures = Failures(smoothed, expanded)
+    failures = FailureLog(smoothed, expanded)
     failures.open(layers)
     for number, step in enumerate(steps):
         failures.add(None, number, torch.from_numpy(step))
@@ -56,7 +56,7 @@ def test_what_is_not_there_has_not_failed():
 def test_growth_is_from_the_last_layer_that_differs():
     step = changed(1, 3, 0)
     step[1, 0] = 2e3
-    _, there = signs(step[None], 1e-6, 1e3)["expanded"]
+    _, there = failures(step[None], 1e-6, 1e3)["expanded"]
     assert there.tolist() == [[True, False, False, False]]
     assert found_in(step, smoothed=1e-12) == {"smoothed": (4, 0), "expanded": (1, 0)}
 
@@ -82,7 +82,7 @@ def test_a_real_training_is_told_once_and_with_the_values_that_are_measured(meas
 def test_the_host_looks_once_a_block(measure, monkeypatch):
     looks = []
     monkeypatch.setattr("gnn_depth.diagnostics.first_failure.SECONDS", 1e9)
-    monkeypatch.setattr(Failures, "look", lambda self: looks.append(len(self._new)) or self._new.clear())
+    monkeypatch.setattr(FailureLog, "look", lambda self: looks.append(len(self._new)) or self._new.clear())
     measure(kind=FirstFailure, max_epochs=120)
     assert looks == [51, 51, 18]
 
@@ -145,12 +145,12 @@ def test_a_result_is_written_when_a_finding_cannot_be(tmp_path, make_trainer):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"smoothed": 0}, "smoothed of FirstFailure is a share of the norm, between 0 and 1, not 0"),
+        ({"smoothed": 0}, "smoothed of FirstFailure .*not 0"),
         ({"smoothed": 1.5}, "not 1.5"),
         ({"smoothed": float("nan")}, "not nan"),
-        ({"expanded": 1}, "expanded of FirstFailure is a factor above 1, and finite, not 1"),
+        ({"expanded": 1}, "expanded of FirstFailure .*not 1"),
         ({"expanded": float("inf")}, "not inf"),
-        ({"every_n_steps": 0}, "every_n_steps must be at least 1, not 0"),
+        ({"every_n_steps": 0}, "every_n_steps .*not 0"),
     ],
 )
 def test_options_have_ranges(options, match):

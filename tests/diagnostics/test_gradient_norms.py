@@ -125,7 +125,7 @@ def test_what_is_not_there_is_nan_and_what_is_not_needed_is_zero(measure):
     module = chain(call=call)
     module.rounds[0].requires_grad_(False)
     callback = measure(module)
-    hidden, parameters = callback.sink.measurements()
+    hidden, parameters = callback.measure_log.measurements()
     assert torch.tensor(hidden.values[0]).isfinite().tolist() == [True, False, False, False]
     assert torch.tensor(hidden.values[0]).isnan().tolist() == [False, True, True, False]
     assert hidden.values[0, 3] == -torch.inf
@@ -135,7 +135,7 @@ def test_what_is_not_there_is_nan_and_what_is_not_needed_is_zero(measure):
 
 def test_gradients_that_are_not_finite_are_said_to_be_so(measure):
     callback = measure(chain(factor=float("inf")))
-    hidden, _ = callback.sink.measurements()
+    hidden, _ = callback.measure_log.measurements()
     assert not torch.tensor(hidden.values).isfinite().any()
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from gnn_depth import measurements
 from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.diagnostics import LipschitzConstants
-from gnn_depth.diagnostics.calls import evaluating, recorded_calls
+from gnn_depth.diagnostics.hooks import evaluating, recorded_calls
 from gnn_depth.nn.functional import sparse_features
 from gnn_depth.nn.layers import GAT, SAGE
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
@@ -48,7 +48,7 @@ def test_first_every_so_often_and_last_with_the_trained_model(make_trainer, data
     model, callback = classifier(), LipschitzConstants(every_n_epochs=2, tolerance=1e-6)
     first = [layer.lipschitz_bound(data.batch.graph) for layer in model.stack.layers]
     make_trainer([callback], max_epochs=5, logger=TensorBoardLogger(tmp_path)).fit(model, data)
-    measured, bounds = callback.sink.measurements()
+    measured, bounds = callback.measure_log.measurements()
     assert measured.steps.tolist() == [0, 2, 4, 5]
     assert (measured.values <= bounds.values).all()
     assert 10 ** bounds.values[0] == pytest.approx(first)
@@ -90,7 +90,7 @@ def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, da
 def test_layers_without_a_bound_have_none_and_are_measured(make_trainer, data, tmp_path):
     callback, logger = LipschitzConstants(), TensorBoardLogger(tmp_path)
     make_trainer([callback], logger=logger).fit(classifier((), layer=SAGE), data)
-    measured, bounds = callback.sink.measurements()
+    measured, bounds = callback.measure_log.measurements()
     assert torch.tensor(bounds.values).isnan().all()
     assert torch.tensor(measured.values).isfinite().all()
     assert not [tag for tag in curves(logger.log_dir) if "bound" in tag]
@@ -101,13 +101,13 @@ def test_layers_of_any_module_are_measured_by_name(make_trainer):
     model.forward = lambda batch: list(model.states(batch[0]))
     expected = [torch.linalg.matrix_norm(layer.weight, 2).item() for layer in model.rounds]
     make_trainer([callback]).fit(model, loader(rows(), 20))
-    assert 10 ** callback.sink.measurements()[0].values[0] == pytest.approx(expected, rel=1e-8)
+    assert 10 ** callback.measure_log.measurements()[0].values[0] == pytest.approx(expected, rel=1e-8)
 
 
 def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, data):
     model, callback = classifier(share_layers=True, dropout=0.0), LipschitzConstants(tolerance=1e-6)
     make_trainer([callback]).fit(model, data)
-    first = 10 ** callback.sink.measurements()[0].values[0]
+    first = 10 ** callback.measure_log.measurements()[0].values[0]
     assert len(set(first.tolist())) == 3
     graph, state = data.batch.graph, classifier(share_layers=True).eval()
     with torch.no_grad():
@@ -123,7 +123,7 @@ def test_batches_of_different_sizes_are_measured(make_trainer):
     assert sorted(len(batch.y) for batch in trees.train_dataloader()) == [26, 50]
     callback = LipschitzConstants(every_n_epochs=1)
     make_trainer([callback]).fit(model, trees)
-    measured, _ = callback.sink.measurements()
+    measured, _ = callback.measure_log.measurements()
     assert measured.steps.tolist() == [0, 2]
     assert np.isfinite(measured.values).all()
 
@@ -136,7 +136,11 @@ def test_a_resumed_training_measures_no_step_twice(make_trainer, data, tmp_path)
     whole = LipschitzConstants(every_n_epochs=2)
     make_trainer([resumed], max_epochs=4).fit(classifier(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=False)
     make_trainer([whole], max_epochs=4).fit(classifier(), data)
-    assert resumed.sink.measurements()[0].steps.tolist() == whole.sink.measurements()[0].steps.tolist() == [0, 2, 4]
+    assert (
+        resumed.measure_log.measurements()[0].steps.tolist()
+        == whole.measure_log.measurements()[0].steps.tolist()
+        == [0, 2, 4]
+    )
 
 
 def test_sparse_features_are_measured_as_what_they_are():
@@ -154,7 +158,7 @@ def test_a_diverged_layer_is_not_a_number_and_stops_nothing(make_trainer):
     model.forward = lambda batch: list(model.states(batch[0]))
     model.rounds[1].weight.data[0, 0] = math.inf
     make_trainer([callback]).fit(model, loader(rows(), 20))
-    values = callback.sink.measurements()[0].values[0]
+    values = callback.measure_log.measurements()[0].values[0]
     assert not math.isnan(values[0])
     assert math.isnan(values[1])
 
@@ -208,6 +212,6 @@ def test_bounds_are_asked_for_with_all_other_arguments(make_trainer):
     callback = LipschitzConstants("rounds.*", tolerance=1e-8)
     expected = 2 * torch.linalg.matrix_norm(model.rounds[0].weight, 2).item()
     make_trainer([callback]).fit(model, loader(rows(), 20))
-    measured, bounds = callback.sink.measurements()
+    measured, bounds = callback.measure_log.measurements()
     assert 10 ** measured.values[0, 0] == pytest.approx(expected, rel=1e-8)
     assert 10 ** bounds.values[0, 0] == pytest.approx(14)

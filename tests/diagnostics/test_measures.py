@@ -20,7 +20,7 @@ from gnn_depth.diagnostics.measures import (
     relative_similarity,
     similarity,
 )
-from gnn_depth.diagnostics.spread import Spread
+from gnn_depth.diagnostics.moments import RowMoments
 
 OF_ROWS = [similarity, norm, relative_similarity, log10_similarity, log10_norm, log10_relative_similarity]
 OF_EDGES = [dirichlet_energy, normalised_dirichlet_energy, mean_average_distance]
@@ -39,8 +39,8 @@ def both_ways(edges):
 
 
 def every_measure(x, source, target):
-    spread = Spread.of(x)
-    yield from ((measure, measure(spread)) for measure in OF_ROWS)
+    moments = RowMoments.of(x)
+    yield from ((measure, measure(moments)) for measure in OF_ROWS)
     yield from ((measure, measure(x, source, target)) for measure in OF_EDGES)
     yield from ((measure, measure(x)) for measure in OF_A_MATRIX)
 
@@ -60,45 +60,45 @@ def test_similarity_and_norm_are_those_of_a_loop(dtype):
     rows = x.tolist()
     mean = [math.fsum(column) / len(rows) for column in zip(*rows)]
     mu, size = math.sqrt(sum(squared(row, mean) for row in rows)), math.sqrt(sum(squared(row, [0] * 4) for row in rows))
-    spread = Spread.of(x)
+    moments = RowMoments.of(x)
     for measure, log10, expected in [
         (similarity, log10_similarity, mu),
         (norm, log10_norm, size),
         (relative_similarity, log10_relative_similarity, mu / size),
     ]:
-        assert measure(spread).item() == pytest.approx(expected, rel=1e-12)
-        assert log10(spread).item() == pytest.approx(math.log10(expected), abs=1e-12)
+        assert measure(moments).item() == pytest.approx(expected, rel=1e-12)
+        assert log10(moments).item() == pytest.approx(math.log10(expected), abs=1e-12)
 
 
 def test_the_square_of_mu_is_the_mean_of_squared_distances_of_all_pairs():
     x = features()
     rows = x.tolist()
     pairs = sum(squared(a, b) for number, a in enumerate(rows) for b in rows[:number])
-    assert similarity(Spread.of(x)).item() ** 2 == pytest.approx(pairs / len(rows), rel=1e-12)
+    assert similarity(RowMoments.of(x)).item() ** 2 == pytest.approx(pairs / len(rows), rel=1e-12)
 
 
 def test_mu_does_not_see_a_shift_of_all_rows_their_order_or_a_rotation_and_grows_with_a_factor():
     x = features()
-    mu = similarity(Spread.of(x))
+    mu = similarity(RowMoments.of(x))
     rotation = torch.linalg.qr(features(4, 4)).Q
     for same in (x + features(1), x[torch.randperm(9)], x @ rotation, x @ -rotation):
-        torch.testing.assert_close(similarity(Spread.of(same)), mu, rtol=1e-12, atol=0)
-    torch.testing.assert_close(similarity(Spread.of(-3 * x)), 3 * mu, rtol=1e-12, atol=0)
-    torch.testing.assert_close(relative_similarity(Spread.of(-3 * x)), relative_similarity(Spread.of(x)))
+        torch.testing.assert_close(similarity(RowMoments.of(same)), mu, rtol=1e-12, atol=0)
+    torch.testing.assert_close(similarity(RowMoments.of(-3 * x)), 3 * mu, rtol=1e-12, atol=0)
+    torch.testing.assert_close(relative_similarity(RowMoments.of(-3 * x)), relative_similarity(RowMoments.of(x)))
 
 
 def test_relative_similarity_is_one_for_centred_rows_and_zero_for_equal_ones():
     x = features()
-    assert relative_similarity(Spread.of(x - x.mean(0))).item() == pytest.approx(1, rel=1e-12)
-    assert relative_similarity(Spread.of(x[:1].expand(7, 4))) == 0
-    assert log10_relative_similarity(Spread.of(x[:1].expand(7, 4))) == -math.inf
+    assert relative_similarity(RowMoments.of(x - x.mean(0))).item() == pytest.approx(1, rel=1e-12)
+    assert relative_similarity(RowMoments.of(x[:1].expand(7, 4))) == 0
+    assert log10_relative_similarity(RowMoments.of(x[:1].expand(7, 4))) == -math.inf
 
 
 def test_mu_of_rows_equal_to_a_millionth_in_float32_has_at_least_three_digits():
     x = torch.randn(1, 16) * (1 + 1e-6 * torch.randn(1000, 16))
     exact = x.numpy().astype(np.longdouble)
     expected = float(np.sqrt(((exact - exact.mean(0)) ** 2).sum()))
-    assert similarity(Spread.of(x)).item() == pytest.approx(expected, rel=1e-9)
+    assert similarity(RowMoments.of(x)).item() == pytest.approx(expected, rel=1e-9)
     as_difference = (x.square().sum() - len(x) * x.mean(0).square().sum()).clamp_min(0).sqrt()
     assert as_difference.item() != pytest.approx(expected, rel=1e-3), "otherwise nothing was to be feared"
 
@@ -109,25 +109,27 @@ def test_gradients_of_any_size_are_measured_and_their_logarithms_too(dtype, expo
     x = features()
     small = (x * 10.0**exponent).to(dtype)
     rel = 1e-5 if dtype == torch.float32 else 1e-12
-    spread, unit = Spread.of(small), Spread.of(x)
+    moments, unit = RowMoments.of(small), RowMoments.of(x)
     for measure, log10 in [(similarity, log10_similarity), (norm, log10_norm)]:
-        assert measure(spread).item() == pytest.approx(measure(unit).item() * 10.0**exponent, rel=rel)
-        assert log10(spread).item() == pytest.approx(log10(unit).item() + exponent, abs=rel)
-    assert relative_similarity(spread).item() == pytest.approx(relative_similarity(unit).item(), rel=rel)
+        assert measure(moments).item() == pytest.approx(measure(unit).item() * 10.0**exponent, rel=rel)
+        assert log10(moments).item() == pytest.approx(log10(unit).item() + exponent, abs=rel)
+    assert relative_similarity(moments).item() == pytest.approx(relative_similarity(unit).item(), rel=rel)
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 2.0**-149), (torch.float64, 2.0**-1074)])
 def test_the_smallest_numbers_there_are_are_measured(dtype, least):
     x = torch.tensor([[least], [-least]], dtype=dtype)
-    assert similarity(Spread.of(x)).item() == pytest.approx(least * math.sqrt(2), abs=least)
-    assert log10_similarity(Spread.of(x)).item() == pytest.approx(math.log10(least) + math.log10(2) / 2, rel=1e-12)
+    assert similarity(RowMoments.of(x)).item() == pytest.approx(least * math.sqrt(2), abs=least)
+    assert log10_similarity(RowMoments.of(x)).item() == pytest.approx(math.log10(least) + math.log10(2) / 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e300])
 def test_sizes_whose_squares_float64_has_no_room_for_are_measured(size):
     x = features()
     for measure in (similarity, norm):
-        assert measure(Spread.of(size * x)).item() == pytest.approx(size * measure(Spread.of(x)).item(), rel=1e-12)
+        assert measure(RowMoments.of(size * x)).item() == pytest.approx(
+            size * measure(RowMoments.of(x)).item(), rel=1e-12
+        )
     for measure in (mean_average_distance_of_all_pairs, effective_rank):
         assert measure(size * x).item() == pytest.approx(measure(x).item(), rel=1e-12)
     torch.testing.assert_close(mean_average_distance(size * x, *STAR), mean_average_distance(x, *STAR))
@@ -135,19 +137,19 @@ def test_sizes_whose_squares_float64_has_no_room_for_are_measured(size):
 
 def test_logarithms_go_on_where_float64_ends():
     x = features()
-    spread = Spread.of(1e-300 * x).times(1e-7)
-    expected = log10_similarity(Spread.of(x)) - 307
-    torch.testing.assert_close(log10_similarity(spread), expected, rtol=1e-12, atol=0)
-    huge = Spread.of(torch.full((100, 1), 1e308, dtype=torch.float64))
+    moments = RowMoments.of(1e-300 * x).times(1e-7)
+    expected = log10_similarity(RowMoments.of(x)) - 307
+    torch.testing.assert_close(log10_similarity(moments), expected, rtol=1e-12, atol=0)
+    huge = RowMoments.of(torch.full((100, 1), 1e308, dtype=torch.float64))
     assert norm(huge) == math.inf
     assert log10_norm(huge).item() == pytest.approx(309, rel=1e-12)
 
 
 def test_layers_that_are_stacked_are_measured_at_once():
     layers = [features(channels=width) for width in (3, 4, 4)]
-    stacked = Spread.stack([Spread.of(layer) for layer in layers])
+    stacked = RowMoments.stack([RowMoments.of(layer) for layer in layers])
     for measure in OF_ROWS:
-        expected = torch.stack([measure(Spread.of(layer)) for layer in layers])
+        expected = torch.stack([measure(RowMoments.of(layer)) for layer in layers])
         torch.testing.assert_close(measure(stacked), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -231,8 +233,8 @@ def test_rows_without_channels_are_rows_of_zeros():
 
 def test_one_row_is_equal_to_itself():
     x = features(1)
-    assert similarity(Spread.of(x)) == relative_similarity(Spread.of(x)) == 0
-    torch.testing.assert_close(norm(Spread.of(x)), x.norm())
+    assert similarity(RowMoments.of(x)) == relative_similarity(RowMoments.of(x)) == 0
+    torch.testing.assert_close(norm(RowMoments.of(x)), x.norm())
     assert effective_rank(x).item() == pytest.approx(1, rel=1e-12)
 
 

@@ -2,7 +2,7 @@ import lightning as L
 import pytest
 from lightning.pytorch.callbacks import EarlyStopping
 
-from gnn_depth.diagnostics.schedule import Schedule
+from gnn_depth.diagnostics.callbacks import Schedule
 from tests.diagnostics.conftest import chain, values
 
 

@@ -18,8 +18,8 @@ from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, rows, values
+from tests.diagnostics.test_log import scalars
 from tests.diagnostics.test_own_stacks import TinyDouble
-from tests.diagnostics.test_sink import scalars
 from tests.training.conftest import Tiny
 
 SIMILARITIES = [GradientSimilarity, RepresentationSimilarity]
@@ -139,13 +139,13 @@ def partly():
 
 
 def test_what_is_not_there_is_nan_and_what_is_not_needed_is_zero(measure):
-    mus, shares = (q.values[0] for q in measure(partly(), kind=GradientSimilarity).sink.measurements())
+    mus, shares = (q.values[0] for q in measure(partly(), kind=GradientSimilarity).measure_log.measurements())
     assert np.isnan(mus).tolist() == [False, True, True, False]
     assert mus[3] == -np.inf
     assert np.isnan(shares).tolist() == [False, True, True, True]
-    states, _ = (q.values[0] for q in measure(partly(), kind=RepresentationSimilarity).sink.measurements())
+    states, _ = (q.values[0] for q in measure(partly(), kind=RepresentationSimilarity).measure_log.measurements())
     assert np.isnan(states).tolist() == [False, True, False, False]
-    growth, total = (q.values[0] for q in measure(partly(), kind=GradientExpansion).sink.measurements())
+    growth, total = (q.values[0] for q in measure(partly(), kind=GradientExpansion).measure_log.measurements())
     assert np.isnan(growth).tolist() == [True, True, True]
     assert total[0] == np.inf
 
@@ -154,13 +154,13 @@ def test_what_is_not_there_is_nan_and_what_is_not_needed_is_zero(measure):
 def test_what_is_not_finite_is_said_to_be_so(measure, kind):
     x = rows()
     x[3, 1] = torch.nan
-    first, second = measure(x=x, kind=kind).sink.measurements()
+    first, second = measure(x=x, kind=kind).measure_log.measurements()
     assert np.isnan(first.values).all()
     assert np.isnan(second.values).all()
 
 
 def test_one_row_has_no_differences(measure):
-    mus, _ = measure(x=rows(1), kind=GradientSimilarity).sink.measurements()
+    mus, _ = measure(x=rows(1), kind=GradientSimilarity).measure_log.measurements()
     assert np.isneginf(mus.values).all()
 
 
@@ -173,7 +173,7 @@ def test_the_product_of_growth_is_a_curve(measure, tmp_path):
 
 
 def test_growth_of_one_layer_is_refused(make_trainer):
-    with pytest.raises(MisconfigurationException, match=r"only one is called 'enter': take a pattern of several"):
+    with pytest.raises(MisconfigurationException, match=r"'enter'.*GradientSimilarity"):
         make_trainer([GradientExpansion("enter")]).fit(chain(), [[rows()]])
 
 
@@ -239,7 +239,7 @@ def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):
         model = NodeClassifier(4, 2, num_layers=3, hidden_channels=5, compile=compiling)
         callbacks = [kind() for kind in ALL]
         make_trainer(callbacks, max_epochs=3, limit_val_batches=0).fit(model, datamodule=Tiny())
-        found.append([q.values for callback in callbacks for q in callback.sink.measurements()])
+        found.append([q.values for callback in callbacks for q in callback.measure_log.measurements()])
         assert (model.stack._compiled is not None) == (compiling == "on")
     for compiled, plain in zip(*found, strict=True):
         assert np.array_equal(compiled, plain)

@@ -14,7 +14,6 @@ from gnn_depth.cli.probe.remedies import Prescription, Remedies, misspelt
 from gnn_depth.cli.probe.trial import tried
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import DataError
-from gnn_depth.diagnostics.lipschitz_constants import bound_of
 from gnn_depth.diagnostics.prognosis import prognosis
 from gnn_depth.nn.bounds import why_no_bound
 from gnn_depth.training.checkpoints import read_checkpoint
@@ -88,7 +87,7 @@ def _no_bounds(layers: Any) -> list[str]:
     """Why there is no bound, for each reason once."""
     reasons: dict[str, list[int]] = {}
     for layer in layers:
-        if layer.call is not None and bound_of(layer.call) is None:
+        if layer.call is not None and layer.call.bound is None:
             reasons.setdefault(why_no_bound(layer.call.module), []).append(layer.number)
     return [
         f"no bound of layer{f's {own[0]} to {own[-1]}' if len(own) > 1 else f' {own[0]}'}: {reason}."

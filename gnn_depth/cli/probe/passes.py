@@ -10,11 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.diagnostics.calls import Call, evaluating, recorded_calls
-from gnn_depth.diagnostics.narrow import sum_of_squares
-from gnn_depth.diagnostics.spread import Spread
-from gnn_depth.diagnostics.spreads import spread_of
-from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
+from gnn_depth.diagnostics.hooks import Call, InputGradients, entrances, evaluating, numbers, recorded_calls, select
+from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
 from gnn_depth.training import NodeClassifier
 
 LAYERS = "stack.layers.*"
@@ -34,7 +31,7 @@ class Passed:
     number: int
     call: Call | None
     out: float | None
-    gradient: Spread | None
+    gradient: RowMoments | None
 
 
 def run(model: NodeClassifier, batch: NodeBatch) -> tuple[float, list[Passed]]:
@@ -45,7 +42,7 @@ def run(model: NodeClassifier, batch: NodeBatch) -> tuple[float, list[Passed]]:
     """
     found = select(model, LAYERS)
     modules = list(found.values())
-    hidden = InputGradients(entrances(model, found), spread_of)
+    hidden = InputGradients(entrances(model, found), row_moments)
     with evaluating(model), torch.enable_grad():
         model.stack.norms.train()
         hidden.attach()
@@ -60,11 +57,11 @@ def run(model: NodeClassifier, batch: NodeBatch) -> tuple[float, list[Passed]]:
     return loss.item(), list(map(Passed, numbers(list(found)), calls, norms, gradients))
 
 
-def _joined(taken: Sequence[Spread], without: Sequence[torch.Size]) -> Spread | None:
+def _joined(taken: Sequence[RowMoments], without: Sequence[torch.Size]) -> RowMoments | None:
     """The spread of a state's gradient: of all its parts, or of zeros where the loss does not depend on it."""
     if taken:
-        return Spread.stack(taken).merged()
-    return spread_of(torch.zeros(without[0])) if without else None
+        return RowMoments.stack(taken).merged()
+    return row_moments(torch.zeros(without[0])) if without else None
 
 
 @contextmanager

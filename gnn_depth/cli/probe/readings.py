@@ -7,16 +7,13 @@ import torch
 from torch import Tensor
 
 from gnn_depth.cli.probe.passes import Passed
-from gnn_depth.diagnostics.balance import size
-from gnn_depth.diagnostics.calls import Call
-from gnn_depth.diagnostics.directions import Guesses
-from gnn_depth.diagnostics.gradient_norms import parameter_gradient_norm
-from gnn_depth.diagnostics.lipschitz import local_lipschitz
-from gnn_depth.diagnostics.lipschitz_constants import bound_of
+from gnn_depth.diagnostics.balance import BalanceReader, size
+from gnn_depth.diagnostics.callbacks import parameter_gradient_norm
+from gnn_depth.diagnostics.hooks import Call
+from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
-from gnn_depth.diagnostics.neurons import Neurons
+from gnn_depth.diagnostics.moments import row_moments
 from gnn_depth.diagnostics.reading import Reading
-from gnn_depth.diagnostics.spreads import spread_of
 from gnn_depth.graph import Graph
 from gnn_depth.nn.stack import DeepGNN
 
@@ -37,7 +34,7 @@ def _of_layer(layer: Passed) -> Reading:
     if layer.call is None:
         return reading
     x = layer.call.x
-    spread = spread_of(x)
+    spread = row_moments(x)
     return replace(
         reading,
         norm=norm(spread).item(),
@@ -64,7 +61,7 @@ def in_full(readings: Sequence[Reading], layers: Sequence[Passed], scales: Seque
             energy=None if layer.call is None else _energy(layer.call),
             stretch=found.get(1.0),
             scaled=tuple((scale, value) for scale, value in found.items() if scale in scales and scale != 1),
-            bound=bound_of(layer.call),
+            bound=None if layer.call is None else layer.call.bound,
         )
         for reading, layer, found in zip(readings, layers, constants, strict=True)
     ]
@@ -104,7 +101,7 @@ def balanced(readings: Sequence[Reading], stack: DeepGNN) -> tuple[list[Reading]
         return list(readings), str(error).partition(":")[0].rstrip(".")
     if reason:
         return list(readings), reason
-    laws = Neurons(links, []).read(lambda parameter: parameter.grad).laws
+    laws = BalanceReader(links, []).read(lambda parameter: parameter.grad).laws
     found = {
         state: (_median(c.abs(), size(link)), _largest(delta.abs()))
         for link, c, delta in zip(links, *laws, strict=True)

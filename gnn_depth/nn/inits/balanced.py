@@ -20,8 +20,8 @@ from torch import Tensor
 
 from gnn_depth.nn.inits.looks_linear_orthogonal import LooksLinearOrthogonal
 from gnn_depth.nn.inits.xavier_zero_attention import XavierZeroAttention
-from gnn_depth.nn.neurons import Link, Share, hidden_states, links
-from gnn_depth.nn.parts import Init
+from gnn_depth.nn.neurons import hidden_states, links
+from gnn_depth.nn.parts import Init, Link, Share
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import register
 

@@ -3,7 +3,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from gnn_depth.diagnostics.watch import InputGradients, entrances, numbers, select
+from gnn_depth.diagnostics.hooks import InputGradients, entrances, numbers, select
 
 
 @pytest.fixture

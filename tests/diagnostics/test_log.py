@@ -8,8 +8,8 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import CSVLogger
 
 from gnn_depth import measurements
-from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, sink
-from gnn_depth.diagnostics.sink import Quantity
+from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, log
+from gnn_depth.diagnostics.log import Quantity
 from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made, scalars
 
@@ -28,7 +28,7 @@ class Raise(L.Callback):
 def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):
     callback = measure(logger=board, max_epochs=3)
     assert measurements.names(tmp_path / "run") == [HIDDEN, PARAMETERS]
-    for measured in callback.sink.measurements():
+    for measured in callback.measure_log.measurements():
         saved = measurements.load(tmp_path / "run", measured.name)
         assert saved.steps.tolist() == [0, 1, 2]
         assert saved.layers.tolist() == [1, 2, 3, 4]
@@ -78,7 +78,7 @@ def test_a_full_disk_does_not_hide_the_exception_before_it(measure, board, monke
     def full(*args):
         raise OSError("no space left")
 
-    monkeypatch.setattr(sink, "save", full)
+    monkeypatch.setattr(log, "save", full)
     with (
         pytest.warns(UserWarning, match="could not be saved: no space left"),
         pytest.raises(RuntimeError, match="the real one"),
@@ -88,8 +88,8 @@ def test_a_full_disk_does_not_hide_the_exception_before_it(measure, board, monke
 
 def test_rows_are_handed_on_in_blocks_and_written_now_and_then(measure, board, monkeypatch):
     written, moved = [], []
-    monkeypatch.setattr(sink, "SECONDS", 1e9)
-    monkeypatch.setattr(sink, "save", lambda folder, measurement: written.append(len(measurement.steps)))
+    monkeypatch.setattr(log, "SECONDS", 1e9)
+    monkeypatch.setattr(log, "save", lambda folder, measurement: written.append(len(measurement.steps)))
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(tuple(self.shape)) or self)
     measure(logger=board, max_epochs=120)
     assert [shape for shape in moved if shape[1:] == (2, 4)] == [(51, 2, 4), (51, 2, 4), (18, 2, 4)]
@@ -98,10 +98,10 @@ def test_rows_are_handed_on_in_blocks_and_written_now_and_then(measure, board, m
 
 def test_a_long_training_is_written_before_it_ends(measure, board, monkeypatch):
     written = []
-    monkeypatch.setattr(sink, "SECONDS", -1)
-    monkeypatch.setattr(sink, "SAVE_SECONDS", -1)
-    monkeypatch.setattr(sink, "SAVE_SHARE", 1e9)
-    monkeypatch.setattr(sink, "save", lambda folder, measurement: written.append(len(measurement.steps)))
+    monkeypatch.setattr(log, "SECONDS", -1)
+    monkeypatch.setattr(log, "SAVE_SECONDS", -1)
+    monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
+    monkeypatch.setattr(log, "save", lambda folder, measurement: written.append(len(measurement.steps)))
     measure(logger=board, max_epochs=3)
     assert written == [1, 1, 2, 2, 3, 3, 3, 3]
 

@@ -1,0 +1,246 @@
+"""The measure log: measured values go to the loggers as curves, and into the run's folder as arrays."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from jaxtyping import Float
+from lightning.pytorch.loggers import CSVLogger
+from torch import Tensor
+
+from gnn_depth.diagnostics import boards
+from gnn_depth.measurements import Measurement, save
+
+ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block goes to the loggers
+SAVE_SECONDS, SAVE_SHARE = 30.0, 0.02  # between two writes of the files, and the share of time that writing may take
+MAX_CURVES, THINNED = 32, 16
+GROWTH = 1.25  # growth in steps from one picture to the next: each stays in the event file
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity that is measured in every layer.
+
+    Attributes:
+        name: Name of its file: ``gradient_norm_hidden``.
+        tag: Tag of its curves: ``gradient_norm/hidden_log10``.
+        unit: Label of its axis.
+        product: Add a curve of the product over all layers; only for logarithms.
+        log10: Keep and show the logarithm to base 10; False keeps values as they are, negative ones too.
+    """
+
+    name: str
+    tag: str
+    unit: str
+    product: bool = False
+    log10: bool = True
+
+    def __post_init__(self) -> None:
+        assert self.log10 or not self.product, "the sum of a curve's values is the product of logarithms only"
+
+
+class MeasureLog:
+    """Keeps measured values on their device and passes them on in blocks, so that the host waits once a block.
+
+    Loggers get the values or their logarithms as ``TAG/layer_007``; of more than 32 layers, 16 are shown. A
+    :class:`CSVLogger` gets nothing, as each curve would be a column of its table. A curve has no point where a value is
+    not finite. TensorBoard also gets a heat map of each measure, and a page with all curves in order. The full arrays
+    are files in the run's folder. Files and heat maps are written twice a minute at most, and at the end; without a
+    folder, and without a logger that has one, there are no files.
+
+    Args:
+        quantities: What is measured.
+    """
+
+    def __init__(self, quantities: Sequence[Quantity]) -> None:
+        self.quantities = quantities
+        self._wait = SAVE_SECONDS
+        self.open(())
+
+    def open(self, layers: Sequence[int]) -> None:
+        """Begin a training with layers of these numbers."""
+        self.layers = np.array(layers, dtype=int)
+        self._new: list[tuple[int, Tensor, bool]] = []
+        self._steps: list[int] = []
+        self._rows: list[np.ndarray] = []
+        self._flushed = self._saved = time.monotonic()
+        self._drawn = 0
+        self._laid_out = False
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step with values, counting those of the training that this one resumes."""
+        steps = [*self._steps[-1:], *(step for step, _, _ in self._new[-1:])]
+        return steps[-1] if steps else None
+
+    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers"], keep: bool = True) -> None:
+        """Add the values of a step.
+
+        Args:
+            trainer: Has the loggers.
+            step: Number of optimizer steps before it.
+            values: The values, not their logarithms; NaN where there are none.
+            keep: False drops them if another step follows.
+        """
+        if self._new and not self._new[-1][2]:
+            self._new.pop()
+        self._new.append((step, values, keep))
+        now = time.monotonic()
+        if len(self._new) > ROWS or now - self._flushed > SECONDS:
+            self._flush(trainer, self._new[:-1] if not keep else self._new)
+        if now - self._saved > self._wait:
+            self._save(trainer, GROWTH)
+
+    def close(self, trainer: L.Trainer) -> None:
+        """Pass on everything."""
+        self._flush(trainer, self._new)
+        self._save(trainer, growth=1)
+
+    def measurements(self) -> list[Measurement]:
+        """The values passed on so far; a logarithm of -inf is a zero."""
+        rows = np.stack(self._rows) if self._rows else np.empty((0, len(self.quantities), len(self.layers)))
+        return [
+            Measurement(q.name, np.array(self._steps, dtype=int), rows[:, place], q.unit, q.log10, self.layers)
+            for place, q in enumerate(self.quantities)
+        ]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All steps and values so far, for a resumed training."""
+        steps = [*self._steps, *(step for step, _, keep in self._new if keep)]
+        new = [values for _, values, keep in self._new if keep]
+        rows = [*self._rows, *(self._shown(new) if new else ())]
+        return {"steps": torch.tensor(steps), "values": torch.from_numpy(np.stack(rows)) if steps else torch.empty(0)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue after the steps of an earlier part of the training."""
+        self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
+
+    def _flush(self, trainer: L.Trainer, new: list[tuple[int, Tensor, bool]]) -> None:
+        self._flushed = time.monotonic()
+        self._lay_out(trainer)
+        if not new:
+            return
+        rows = self._shown([values for _, values, _ in new])
+        steps = [step for step, _, _ in new]
+        self._new = self._new[len(new) :]
+        self._steps = self._steps + steps
+        self._rows = [*self._rows, *rows]
+        for logger in trainer.loggers:
+            if not isinstance(logger, CSVLogger):
+                for step, row in zip(steps, rows, strict=True):
+                    logger.log_metrics(self._curves(row), step)
+                logger.save()
+
+    def _shown(self, values: list[Tensor]) -> np.ndarray:
+        """Move the values of several steps to the host, and take logarithms where they are shown."""
+        rows: np.ndarray = torch.stack(values).cpu().numpy()
+        log10 = [quantity.log10 for quantity in self.quantities]
+        with np.errstate(divide="ignore"):
+            rows[:, log10] = np.log10(rows[:, log10])
+        return rows
+
+    def _curves(self, row: np.ndarray) -> dict[str, float]:
+        count = len(self.layers)
+        shown = range(count) if count <= MAX_CURVES else np.linspace(0, count - 1, THINNED).round().astype(int)
+        curves = {
+            f"{quantity.tag}/layer_{self.layers[place]:03d}": float(row[number, place])
+            for number, quantity in enumerate(self.quantities)
+            for place in shown
+        }
+        with np.errstate(invalid="ignore"):  # the product of zero and infinity
+            products = {f"{q.tag}/product": float(row[n].sum()) for n, q in enumerate(self.quantities) if q.product}
+        return {tag: value for tag, value in (curves | products).items() if np.isfinite(value)}
+
+    def _lay_out(self, trainer: L.Trainer) -> None:
+        """Order the curves of all callbacks on one page: the first log of a training does it, once all are set up."""
+        parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
+        logs = [part for part in parts if isinstance(part, MeasureLog)]
+        if not self._laid_out and logs[:1] == [self]:
+            boards.lay_out(trainer, [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities])
+        self._laid_out = True
+
+    def _save(self, trainer: L.Trainer, growth: float) -> None:
+        """Write the arrays, and draw them if they have grown by this factor since the last time."""
+        start = time.monotonic()
+        if trainer.is_global_zero and self._rows:
+            measured = self.measurements()
+            save_measurements(trainer, measured)
+            if len(self._rows) >= growth * self._drawn and len(self._rows) > self._drawn:
+                boards.show(trainer, zip([quantity.tag for quantity in self.quantities], measured, strict=True))
+                self._drawn = len(self._rows)
+        self._saved = time.monotonic()
+        self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
+
+
+class NeuronLog:
+    """Keeps the values of every neuron and step, and writes them into the run's folder at the end.
+
+    Args:
+        names: The quantities; the file of ``c`` is ``balance_c``.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.open([])
+
+    def open(self, layers: Sequence[int]) -> None:
+        """Begin a training with neurons in layers of these numbers."""
+        self._layers = np.array(layers, dtype=int)
+        self._steps: list[int] = []
+        self._new: list[Tensor] = []
+        self._blocks: list[Tensor] = []
+
+    def add(self, step: int, values: Float[Tensor, "quantities layers neurons"]) -> None:
+        """Add the values of a step; NaN where a layer has fewer neurons than another."""
+        self._steps.append(step)
+        self._new.append(values)
+        if len(self._new) >= ROWS:
+            self._move()
+
+    def measurements(self) -> list[Measurement]:
+        """All values so far."""
+        self._move()
+        if not self._blocks:
+            return []
+        values = torch.cat(self._blocks).numpy()
+        steps = np.array(self._steps, dtype=int)
+        return [
+            Measurement(f"balance_{name}", steps, values[:, place], name, False, self._layers)
+            for place, name in enumerate(self.names)
+        ]
+
+    def write(self, trainer: L.Trainer) -> None:
+        """Write the files, if the run has a folder."""
+        save_measurements(trainer, self.measurements())
+
+    def state_dict(self) -> dict[str, Any]:
+        """All steps and values so far, for a resumed training."""
+        self._move()
+        return {"steps": torch.tensor(self._steps), "values": list(self._blocks)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue after the steps of an earlier part of the training."""
+        self._steps, self._blocks = state["steps"].tolist(), list(state["values"])
+
+    def _move(self) -> None:
+        """Move the newest values to the host."""
+        if self._new:
+            self._blocks.append(torch.stack(self._new).float().cpu())
+        self._new = []
+
+
+def save_measurements(trainer: L.Trainer, measured: Sequence[Measurement]) -> None:
+    """Write measurements into the run's folder, if it has one: the recording callback's, or the first logger's."""
+    owners = [*trainer.callbacks, *trainer.loggers]  # type: ignore[attr-defined]
+    found = (getattr(owner, name, None) for name in ("folder", "log_dir") for owner in owners)
+    folder = next((Path(folder) for folder in found if isinstance(folder, str | Path)), None)
+    if folder is None or not trainer.is_global_zero or not measured:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for measurement in measured:
+        save(folder, measurement)

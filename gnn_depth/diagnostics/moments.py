@@ -1,0 +1,245 @@
+"""Row moments: the count, mean and centred sum of squares of a matrix's rows, mergeable in any order.
+
+They are all that the similarity mu needs, so batches and processes merge into what one process would have measured.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+SMALLEST = torch.finfo(torch.float64).tiny
+CHUNK = 1 << 18  # numbers converted to float64 at once, so that they stay in the cache
+
+# Float32 is summed in float32 on CPUs, where float64 is several times slower, as long as five digits are certain:
+LOW, HIGH = 1e-24, 1e36  # a sum of squares in this range has neither lost small numbers nor overflowed
+MOST_ROWS = 4096  # rows whose sum keeps five digits even if a few rows are much larger than the rest
+FEWEST_NUMBERS, FEWEST_COLUMNS = 1 << 14, 16  # smaller matrices are as fast in float64
+NEARLY_EQUAL = 1e-4  # variance over squared mean, below which the rounding of the mean would show
+
+_kept = threading.local()
+
+
+@dataclass(frozen=True, eq=False)
+class RowMoments:
+    r"""Count, mean and centred sum of squares of rows: enough for mu, mergeable in any order.
+
+    .. math:: N, \quad m = \frac1N \sum_i \frac{x_i}{s}, \quad c = \sum_i \Big\| \frac{x_i}{s} - m \Big\|^2
+
+    All are float64, in which the squares of float32 and smaller types fit: the scale s is 1 for these, and a power of
+    two near the largest entry for rows in float64. Fields may have leading dimensions, such as one of layers.
+
+    Attributes:
+        count: N.
+        mean: m.
+        centred: c; NaN if an entry of the rows is infinite or NaN, also after merging.
+        scale: s.
+    """
+
+    count: Float[Tensor, "*layers"]
+    mean: Float[Tensor, "*layers channels"]
+    centred: Float[Tensor, "*layers"]
+    scale: Float[Tensor, "*layers"]
+
+    @property
+    def square(self) -> Float[Tensor, "*layers"]:
+        r"""The sum of squares of the scaled rows, :math:`\|X / s\|_F^2 = c + N \|m\|^2`."""
+        return self.centred + self.count * self.mean.square().sum(-1)
+
+    @classmethod
+    def of(cls, rows: Float[Tensor, "rows channels"]) -> "RowMoments":
+        """The moments of a matrix's rows, of any floating-point type, without waiting for its device.
+
+        Large float32 matrices on a CPU are summed in float32, to five digits, unless their rows are nearly equal.
+
+        Raises:
+            ValueError: The tensor is not a matrix.
+        """
+        if rows.ndim != 2:
+            raise ValueError(
+                f"row moments are those of a matrix, not of shape {tuple(rows.shape)}: "
+                "join heads and channels with flatten(1)."
+            )
+        rows = rows.detach()
+        found = cls._in_float32(rows)
+        return cls._in_float64(rows) if found is None else found
+
+    @classmethod
+    def _in_float32(cls, rows: Tensor) -> "RowMoments | None":
+        """The moments summed in float32; None where that gains nothing, or loses digits."""
+        if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
+            return None
+        count, channels = rows.shape
+        if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
+            return None
+        parts = (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS))
+        found = []
+        for part in parts:
+            mean, variances = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by column
+            mean, variance = mean.double(), sum(variances.tolist())
+            if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
+                return None
+            size = _number(float(len(part)), rows.device)
+            found.append(cls(size, mean, size * variance, _number(1.0, rows.device)))
+        return found[0] if len(found) == 1 else cls.stack(found).merged()
+
+    @classmethod
+    def _in_float64(cls, rows: Tensor) -> "RowMoments":
+        if not rows.numel():
+            return cls.empty(rows.shape[1], rows.device, count=len(rows))
+        wide = rows.dtype == torch.float64
+        scale = _scale(rows) if wide else _number(1.0, rows.device)
+        # Sums are of differences from the first row: exactly zero for equal rows, and accurate for nearly equal ones.
+        # The first row counts too, so the subtraction below loses no more digits than N has.
+        start = rows[0] / scale if wide else rows[0].double()
+        (total, square), *more = [_sums(part, start, scale if wide else None) for part in _parts(rows)]
+        for others, squares in more:
+            total, square = total + others, square + squares
+        shift = total / len(rows)
+        return cls(_number(float(len(rows)), rows.device), start + shift, square - shift.dot(total), scale)
+
+    @classmethod
+    def empty(cls, channels: int, device: torch.device | str | None = None, count: int = 0) -> "RowMoments":
+        """The moments of no rows, or of ``count`` rows of zeros; the scale is that of whatever they are merged with."""
+        zero = torch.zeros((), dtype=torch.float64, device=device)
+        return cls(zero + count, zero.expand(channels), zero, zero + SMALLEST)
+
+    @classmethod
+    def stack(cls, moments: Sequence["RowMoments"]) -> "RowMoments":
+        """Stack one or more along a new first dimension; means are padded with zeros to equal width."""
+        stacked = {f.name: torch.stack([getattr(m, f.name) for m in moments]) for f in fields(cls) if f.name != "mean"}
+        width = max(one.mean.shape[-1] for one in moments)
+        return cls(mean=torch.stack([one.widened(width).mean for one in moments]), **stacked)
+
+    def widened(self, channels: int) -> "RowMoments":
+        """The same, with columns of zeros added up to a width."""
+        lacking = channels - self.mean.shape[-1]
+        return replace(self, mean=torch.nn.functional.pad(self.mean, (0, lacking))) if lacking else self
+
+    def merge(self, other: "RowMoments") -> "RowMoments":
+        """The moments of the rows of both."""
+        return RowMoments.stack([self, other]).merged()
+
+    def merged(self) -> "RowMoments":
+        r"""The moments of all rows along the first dimension, which is one of batches or of processes.
+
+        .. math:: m = \sum_p \frac{N_p}{N} m_p, \quad c = \sum_p c_p + N_p \|m_p - m\|^2
+
+        Chan, Golub & LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances*, 1979, here
+        for all parts at once.
+        """
+        count, scale = self.count.sum(0), self.scale.amax(0).clamp_min(SMALLEST)
+        ratio = self.scale / scale
+        means = self.mean * ratio.unsqueeze(-1)
+        # Differences from the mean of the largest part are exactly zero if all means are equal.
+        start = means.take_along_dim(self.count.argmax(0)[None, ..., None], 0)[0]
+        share = (self.count / count.clamp_min(1)).unsqueeze(-1)
+        shift = (share * (means - start)).sum(0)
+        apart = (means - start - shift).square().sum(-1)
+        centred = (self.centred * ratio.square() + self.count * apart).sum(0)
+        return RowMoments(count, start + shift, centred, scale)
+
+    def side_by_side(self) -> "RowMoments":
+        r"""The moments of matrices of the same rows, joined by columns and divided by the root of their number.
+
+        .. math:: \Big[ X_1 \; X_2 \; \cdots \; X_P \Big] / \sqrt P
+
+        Its mu and norm are the root mean squares of theirs. The first dimension counts the matrices: those of processes
+        that all have the same nodes.
+        """
+        scale = self.scale.amax(0).clamp_min(SMALLEST)
+        ratio = self.scale / scale
+        means = self.mean * ratio.unsqueeze(-1) / len(self.mean) ** 0.5
+        centred = (self.centred * ratio.square()).mean(0)
+        return RowMoments(self.count.amax(0), torch.cat(means.unbind(0), -1), centred, scale)
+
+    def times(self, factor: float | Tensor) -> "RowMoments":
+        """The moments of the rows times a positive factor."""
+        return replace(self, scale=self.scale * factor)
+
+    def pack(self) -> Float[Tensor, "size"]:
+        """Everything in one flat tensor, for processes to exchange; :meth:`unpack` is the inverse."""
+        numbers = torch.stack([self.count, self.centred, self.scale], -1)
+        return torch.cat([numbers, self.mean], -1).flatten()
+
+    @classmethod
+    def unpack(cls, packed: Float[Tensor, "*processes size"], layers: int) -> "RowMoments":
+        """The inverse of :meth:`pack` for stacked moments of so many layers, of one process or gathered from several.
+
+        ``RowMoments.unpack(gathered, layers).merged()`` has the moments of each layer over all processes.
+        """
+        table = packed.reshape(*packed.shape[:-1], layers, -1)
+        (count, centred, scale), mean = table[..., :3].unbind(-1), table[..., 3:]
+        return cls(count, mean, centred, scale)
+
+
+def row_moments(x: Tensor) -> RowMoments:
+    """The row moments of a tensor of any shape: all dimensions but the last count rows, and a vector has one column."""
+    x = x if x.layout is torch.strided else x.to_dense()
+    if x.ndim != 2:
+        x = x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)
+    return RowMoments.of(x)
+
+
+def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
+    """The sum of the squares of all entries in float64, to five digits at least for any float32 entries."""
+    if x.dtype == torch.float32 and x.device.type == "cpu" and x.numel():
+        total = _by_rows(x)
+        if LOW < total.item() < HIGH:
+            return total
+        largest = x.abs().amax()
+        if 0 < largest.item() < torch.inf:
+            return _by_rows(x / largest) * largest.double().square()
+    return torch.linalg.vector_norm(x, dtype=torch.float64).square()
+
+
+def _by_rows(x: Tensor) -> Float[Tensor, ""]:
+    """Sum squares along rows in float32, and over rows in float64."""
+    lengths = torch.linalg.vector_norm(x, dim=-1).flatten().double()
+    return lengths.dot(lengths)
+
+
+def _scale(rows: Tensor) -> Float[Tensor, ""]:
+    """A divisor for rows in float64, so that their squares neither vanish nor overflow: a power of two, so exact."""
+    largest = rows.abs().amax()
+    mantissa, _ = torch.frexp(largest)  # 1/2 <= mantissa < 1
+    return torch.where(largest > 0, largest / (2 * mantissa), SMALLEST).clamp_min(SMALLEST)
+
+
+@lru_cache(maxsize=64)
+def _number(value: float, device: torch.device) -> Float[Tensor, ""]:
+    """A constant on a device: the same tensor each time, as nothing writes to it."""
+    with torch.inference_mode(False):  # tensors made in inference mode cannot be used in training later
+        return torch.full((), value, dtype=torch.float64, device=device)
+
+
+def _parts(rows: Tensor) -> Sequence[Tensor]:
+    """Split rows so that on a CPU each part fits into the workspace."""
+    if rows.device.type != "cpu" or rows.numel() <= CHUNK:
+        return (rows,)
+    return torch.split(rows, max(CHUNK // rows.shape[1], 1))
+
+
+def _sums(rows: Tensor, start: Tensor, scale: Tensor | None) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
+    """The sum of the rows' differences from one row, and the sum of the squares of these."""
+    apart = _workspace(rows).copy_(rows)
+    if scale is not None:
+        apart /= scale
+    apart -= start
+    flat = apart.view(-1)
+    return apart.sum(0), flat.dot(flat)
+
+
+def _workspace(rows: Tensor) -> Tensor:
+    """A float64 buffer in the shape of rows; on a CPU the same each time, as fresh memory is slow."""
+    if rows.device.type != "cpu" or rows.numel() > CHUNK:
+        return torch.empty_like(rows, dtype=torch.float64, memory_format=torch.contiguous_format)
+    if not hasattr(_kept, "room"):
+        with torch.inference_mode(False):  # tensors made in inference mode cannot be written to later
+            _kept.room = torch.empty(CHUNK, dtype=torch.float64)
+    room: Tensor = _kept.room
+    return room[: rows.numel()].view(rows.shape)

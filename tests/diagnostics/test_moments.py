@@ -1,0 +1,291 @@
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnn_depth.diagnostics import moments as module
+from gnn_depth.diagnostics.moments import FEWEST_NUMBERS, RowMoments, row_moments, sum_of_squares
+
+CLOSE = {"rtol": 1e-12, "atol": 0.0}
+
+
+def by_loops(rows):
+    """Count, mean and centred sum of squares in exact arithmetic."""
+    exact = [[Fraction(number) for number in row] for row in rows.tolist()]
+    mean = [sum(column) / len(exact) for column in zip(*exact)]
+    centred = sum((number - m) ** 2 for row in exact for number, m in zip(row, mean))
+    return len(exact), mean, centred
+
+
+def assert_same(moments, expected, **tolerance):
+    """Equal but for the scale."""
+    torch.testing.assert_close(moments.count, expected.count)
+    torch.testing.assert_close(
+        moments.mean * moments.scale[..., None], expected.mean * expected.scale[..., None], **CLOSE
+    )
+    assert_same_mu(moments, expected, **tolerance)
+
+
+def assert_same_mu(moments, expected, **tolerance):
+    mus = [one.scale * one.centred.sqrt() for one in (moments, expected)]
+    torch.testing.assert_close(*mus, **(CLOSE | tolerance))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("count", "channels"), [(1, 1), (1, 4), (2, 3), (17, 5)])
+def test_it_is_that_of_exact_arithmetic(dtype, count, channels):
+    rows = (torch.randn(count, channels) + 2).to(dtype)
+    expected_count, mean, centred = by_loops(rows)
+    moments = RowMoments.of(rows)
+    assert moments.count == expected_count
+    assert moments.count.dtype == moments.mean.dtype == moments.centred.dtype == moments.scale.dtype == torch.float64
+    for column in range(channels):
+        assert (moments.mean * moments.scale)[column] == pytest.approx(float(mean[column]), rel=1e-13)
+    assert moments.centred * moments.scale**2 == pytest.approx(float(centred), rel=1e-13)
+    square = sum(Fraction(number) ** 2 for row in rows.tolist() for number in row)
+    assert moments.square * moments.scale**2 == pytest.approx(float(square), rel=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_of_equal_rows_nothing_is_left_however_many_and_in_however_many_parts(dtype):
+    rows = torch.randn(1, 100, dtype=torch.float64).to(dtype).expand(1004, 100)
+    whole = RowMoments.of(rows)
+    assert whole.centred == 0
+    parts = [RowMoments.of(part) for part in rows.split([0, 3, 300, 1, 700])]
+    assert RowMoments.stack(parts).merged().centred == 0
+
+
+def test_rows_that_are_almost_equal_in_float32_keep_all_digits_of_what_differs():
+    rows = torch.randn(1, 8) * (1 + 1e-6 * torch.randn(500, 8))
+    _, _, centred = by_loops(rows)
+    assert RowMoments.of(rows).centred.sqrt() == pytest.approx(math.sqrt(centred), rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [400, 4097, 9000])
+@pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-3, 1e-6])
+def test_large_matrices_of_float32_keep_five_digits_however_nearly_equal_their_rows_are(count, noise):
+    rows = torch.randn(1, 64) + noise * torch.randn(count, 64)
+    found, expected = RowMoments.of(rows), RowMoments.of(rows.double())
+    assert found.count == count
+    assert_same_mu(found, expected, rtol=2e-6)
+    torch.testing.assert_close(found.square, expected.square * expected.scale**2, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("count", [2, 260, 4096, 9000])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("size", [1e-10, 1.0, 1e15])
+def test_sums_in_float32_have_the_mean_and_the_centred_squares_of_float64(size, offset, count):
+    rows = (torch.randn(count, max(64, FEWEST_NUMBERS // count)) + offset) * size
+    found, expected = RowMoments._in_float32(rows), RowMoments._in_float64(rows)
+    assert found.count == count
+    assert_same_mu(found, expected, rtol=2e-6)
+    assert (found.mean - expected.mean).norm() <= 1e-6 * (expected.square / count).sqrt()
+
+
+def test_few_rows_with_nearly_all_of_the_size_leave_five_digits():
+    rows = torch.randn(4096, 64).pow(3) * torch.rand(4096, 1).pow(8)
+    assert_same_mu(RowMoments._in_float32(rows), RowMoments._in_float64(rows), rtol=1e-5)
+
+
+LOST = [
+    torch.ones(300, 64),
+    torch.ones(300, 64) + 1e-3 * torch.randn(300, 64),
+    torch.cat([torch.ones(4500, 64), torch.randn(4500, 64)]),
+    1e-15 * torch.randn(300, 64),
+    1e19 * torch.randn(300, 64),
+    torch.full((300, 64), math.inf),
+    torch.full((300, 64), math.nan),
+]
+SLOWER = [
+    torch.randn(300, 64, dtype=torch.float64),
+    torch.randn(300, 64).to(torch.bfloat16),
+    torch.randn(3000, 8),
+    torch.randn(100, 64),
+    torch.randn(64, 300).t(),
+    torch.randn(1, 1 << 15),
+    torch.randn(0, 64),
+]
+
+
+@pytest.mark.parametrize("rows", [*LOST, *SLOWER])
+def test_rows_for_which_float32_loses_digits_or_gains_nothing_are_summed_in_float64(rows):
+    assert RowMoments._in_float32(rows) is None
+    assert RowMoments._in_float32(torch.randn(300, 64)) is not None
+    wide = RowMoments.of(rows.double())
+    found = RowMoments.of(rows)
+    torch.testing.assert_close(
+        found.scale.square() * found.centred, wide.scale.square() * wide.centred, rtol=1e-9, atol=0, equal_nan=True
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 30), max_size=5),
+    order=st.randoms(use_true_random=False),
+    size=st.sampled_from([1.0, 1e-200, 1e200, 1e-310]),
+    offset=st.sampled_from([0.0, 1.0, 1e6]),
+    seed=st.integers(0, 2**16),
+)
+def test_any_split_merged_in_any_order_is_the_whole(cuts, order, size, offset, seed):
+    draws = torch.Generator().manual_seed(seed)
+    rows = (torch.randn(30, 3, dtype=torch.float64, generator=draws) + offset) * size
+    ends = [0, *sorted(cuts), 30]
+    parts = [RowMoments.of(rows[start:end]) for start, end in pairwise(ends)]
+    whole = RowMoments.of(rows)
+    # Far from zero the means have fewer digits of what differs: 1e6 takes 6 of the 16.
+    rel = 1e-12 if offset <= 1 else 1e-10
+    assert_same(RowMoments.stack(parts).merged(), whole, rtol=rel)
+    while len(parts) > 1:
+        order.shuffle(parts)
+        parts.append(parts.pop().merge(parts.pop()))
+    assert_same(parts[0], whole, rtol=rel)
+
+
+def test_parts_of_very_different_sizes_merge():
+    large, small = 1e300 * torch.randn(4, 2, dtype=torch.float64), 1e-300 * torch.randn(3, 2, dtype=torch.float64)
+    merged = RowMoments.of(large).merge(RowMoments.of(small))
+    assert_same(merged, RowMoments.of(torch.cat([large, small])))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_no_rows_change_nothing_and_rows_of_zeros_are_rows(dtype):
+    rows = (1e-30 * torch.randn(5, 3)).to(dtype)
+    moments = RowMoments.of(rows)
+    for empty in (RowMoments.empty(3), RowMoments.of(rows[:0])):
+        assert_same(moments.merge(empty), moments)
+        assert_same(empty.merge(moments), moments)
+        assert_same(empty.merge(empty.times(1e-30)).times(1e-30).merge(empty.times(1e-30)), empty)
+    assert_same(moments.merge(RowMoments.of(0 * rows)), RowMoments.of(torch.cat([rows, 0 * rows])))
+
+
+def test_rows_without_channels_are_counted():
+    moments = RowMoments.of(torch.zeros(4, 0))
+    assert (moments.count, moments.centred, moments.square) == (4, 0, 0)
+    assert RowMoments.of(torch.zeros(0, 0)).merge(moments).count == 4
+
+
+@pytest.mark.parametrize("bad", [float("inf"), -float("inf"), float("nan")])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("place", [0, 2])
+def test_an_entry_that_is_not_finite_makes_it_nan_and_what_it_is_merged_with(bad, dtype, place):
+    rows = torch.randn(4, 3).to(dtype)
+    rows[place, 1] = bad
+    moments = RowMoments.of(rows)
+    large = torch.cat([rows, torch.randn(4096, 3).to(dtype)]).repeat(1, 8)
+    assert RowMoments.of(large).centred.isnan()
+    for broken in (moments, moments.merge(RowMoments.of(rows[1:2])), RowMoments.of(rows[1:2]).merge(moments)):
+        assert broken.centred.isnan()
+        assert broken.square.isnan()
+    assert moments.merge(RowMoments.empty(3)).centred.isnan()
+
+
+def test_one_layer_that_is_not_finite_leaves_the_others_alone():
+    good, bad = RowMoments.of(torch.randn(4, 3)), RowMoments.of(torch.full((4, 3), float("nan")))
+    merged = RowMoments.stack([RowMoments.stack([good, bad]), RowMoments.stack([good, good])]).merged()
+    assert merged.centred.isnan().tolist() == [False, True]
+
+
+def test_processes_that_exchange_one_flat_tensor_have_the_moments_of_each_layer_over_all_rows():
+    widths, rows = [3, 5, 5, 2], [7, 0, 1]
+    matrices = [[torch.randn(count, width) * 10**layer for count in rows] for layer, width in enumerate(widths)]
+    packed = [
+        RowMoments.stack([RowMoments.of(layer[process]) for layer in matrices]).widened(5).pack()
+        for process in range(3)
+    ]
+    assert all(flat.shape == (4 * 8,) for flat in packed)
+    merged = RowMoments.unpack(torch.stack(packed), 4).merged()
+    for number, layer in enumerate(matrices):
+        whole = RowMoments.of(torch.cat(layer))
+        assert merged.count[number] == 8
+        torch.testing.assert_close(merged.mean[number, : widths[number]], whole.mean, **CLOSE)
+        assert not merged.mean[number, widths[number] :].any()
+        torch.testing.assert_close(merged.centred[number], whole.centred, **CLOSE)
+
+
+def test_what_is_packed_is_unpacked():
+    moments = RowMoments.stack([RowMoments.of(torch.randn(4, 3, dtype=torch.float64)), RowMoments.empty(3)])
+    again = RowMoments.unpack(moments.pack(), 2)
+    for name in ("count", "mean", "centred", "scale"):
+        assert torch.equal(getattr(again, name), getattr(moments, name))
+
+
+def test_a_factor_is_one_of_the_rows_and_may_differ_between_layers():
+    rows = [torch.randn(6, 3, dtype=torch.float64) for _ in range(2)]
+    moments = RowMoments.stack([RowMoments.of(matrix) for matrix in rows])
+    factor = torch.tensor([1 / 65536, 3.0], dtype=torch.float64)
+    assert_same(moments.times(factor), RowMoments.stack([RowMoments.of(f * m) for f, m in zip(factor, rows)]))
+
+
+def test_rows_stay_what_they_are_and_have_no_gradients_here():
+    for shape, dtype in (((4, 3), torch.float64), ((4, 3), torch.float32), ((300, 64), torch.float32)):
+        rows = torch.randn(shape, dtype=dtype, requires_grad=True)
+        before = rows.detach().clone()
+        moments = RowMoments.of(rows)
+        assert torch.equal(rows, before)
+        assert not moments.centred.requires_grad
+        assert not moments.mean.requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_rows_that_do_not_fit_into_the_workspace_are_looked_at_in_parts(monkeypatch, dtype):
+    rows = (torch.randn(50, 7) + 3).to(dtype)
+    whole = RowMoments.of(rows)
+    for room in (5, 7, 100, 343):  # narrower than a row, one row, 14 of them, all but one
+        monkeypatch.setattr(module, "CHUNK", room)
+        assert_same(RowMoments.of(rows), whole)
+    for strided in (rows.t().contiguous().t(), rows.repeat(1, 2)[:, :7]):
+        assert_same(RowMoments.of(strided), whole)
+
+
+def test_matrices_side_by_side_have_the_root_mean_squares_of_mu_and_of_norms():
+    matrices = [torch.randn(6, 3, dtype=torch.float64) * size + size for size in (1e-3, 1.0, 50.0)]
+    several = [RowMoments.of(matrix) for matrix in matrices]
+    expected = RowMoments.of(torch.cat(matrices, 1) / 3**0.5)
+    beside = RowMoments.stack(several).side_by_side()
+    assert_same(beside, expected)
+    norms = torch.stack([matrix.norm() for matrix in matrices])
+    torch.testing.assert_close(beside.square.sqrt() * beside.scale, norms.square().mean().sqrt(), **CLOSE)
+    same = RowMoments.stack([several[1], several[1]]).side_by_side()
+    assert_same_mu(same, several[1])
+    assert same.count == 6
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3, 4), ()])
+def test_what_is_no_matrix_is_said_to_be_none(shape):
+    with pytest.raises(ValueError, match=r"matrix, .*flatten\(1\)"):
+        RowMoments.of(torch.zeros(shape))
+
+
+def test_all_dimensions_but_the_last_count_rows_and_a_vector_has_one_column():
+    x = torch.randn(2, 3, 4)
+    assert_same(row_moments(x), RowMoments.of(x.view(6, 4)))
+    assert_same(row_moments(x.to_sparse()), RowMoments.of(x.view(6, 4)))
+    assert_same(row_moments(x[0, 0]), RowMoments.of(x[0, 0, :, None]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("size", [1e-38, 1e-30, 1e-12, 1.0, 1e10, 1e30])
+@pytest.mark.parametrize("shape", [(300, 64), (3, 5, 2), (1, 1)])
+def test_the_sum_of_squares_is_that_of_exact_arithmetic_at_any_size(shape, size, dtype):
+    torch.manual_seed(0)
+    x = (torch.randn(shape, dtype=torch.float64) * size).to(dtype)
+    expected = math.fsum(entry * entry for entry in x.double().flatten().tolist())
+    found = sum_of_squares(x)
+    assert found.dtype == torch.float64
+    assert found.item() == pytest.approx(expected, rel=1e-6 if dtype == torch.float32 else 1e-12)
+    assert sum_of_squares(x.transpose(0, 1)).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_sum_of_squares_keeps_small_entries_beside_a_large_one_and_what_is_not_finite():
+    x = torch.full((1000, 64), 1e-3)
+    x[500, 3] = 1.0
+    assert sum_of_squares(x).item() == pytest.approx(1 + 63999e-6, rel=1e-6)
+    assert sum_of_squares(torch.zeros(0, 4)).item() == sum_of_squares(torch.zeros(5, 4)).item() == 0
+    x[2, 1] = -math.inf
+    assert sum_of_squares(x).item() == math.inf
+    x[0, 0] = math.nan
+    assert math.isnan(sum_of_squares(x).item())
