@@ -77,12 +77,11 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return archive
 
 
-def test_the_wheel_holds_every_module_and_config_and_the_marker_of_types(wheel: Path):
+def test_the_wheel_holds_every_module_template_and_config_and_the_marker_of_types(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "gnn_depth").rglob("*.py")}
-    assert not modules - names
-    assert "gnn_depth/py.typed" in names
+    files = {path for kind in ("*.py", "*.txt", "py.typed") for path in (ROOT / "gnn_depth").rglob(kind)}
+    assert not {str(path.relative_to(ROOT)) for path in files} - names
     configs = {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
     assert not configs - {name.partition("/share/gnn_depth/")[2] for name in names}
     assert not [name for name in names if name.startswith(("tests/", "tools/"))]

@@ -1,4 +1,4 @@
-"""``gnn-depth new``: the file of a part of one's own, and the file of its tests."""
+"""``gnn-depth new``: write the file of a part of your own, and the file of its tests."""
 
 import importlib.util
 import keyword
@@ -6,93 +6,86 @@ import re
 import shlex
 from pathlib import Path
 
-from gnn_depth.cli import templates
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 
+# MyPart and my_part in the templates stand for the names of the class and of the part.
+TEMPLATES = Path(__file__).parent / "templates"
+KINDS = ("norm", "layer", "init", "skip")
 ACTS_ON = ("feature", "score", "weight")
 
 
 def main(words: list[str]) -> int:
-    """Write a part that works and does little, and its tests.
+    """Write a small part that works, and its tests.
 
     Args:
-        words: What stands behind ``gnn-depth new``.
+        words: Command-line arguments after ``gnn-depth new``.
 
     Raises:
-        UsageError: The name is none, or something is there already.
+        UsageError: The name is not valid or taken, or a file exists already.
     """
     options = parser().parse_args(words)
     if options.kind_of is not None and options.kind != "norm":
-        raise UsageError(f"--kind-of {options.kind_of} says where a norm acts, and a {options.kind} is none.")
-    what = f"{options.kind_of or 'feature'} norm" if options.kind == "norm" else options.kind
-    name, stem = names_of(options.name)
-    part, tests = options.output / f"{stem}.py", options.output / f"test_{stem}.py"
-    if options.output.exists() and not options.output.is_dir():
-        raise UsageError(f"--output {options.output} is a file, and should be a folder.")
+        raise UsageError(f"--kind-of {options.kind_of} is an option of norms, not of a {options.kind}.")
+    template = f"{options.kind_of or 'feature'}_norm" if options.kind == "norm" else options.kind
+    class_name, name = names_of(options.name)
+    part, tests = options.output / f"{name}.py", options.output / f"test_{name}.py"
     _check_free(options.kind, part, tests)
-    _write(part, templates.PARTS[what], name, stem)
-    _write(tests, templates.TESTS[what], name, stem)
-    print(_next_steps(options.kind, what, part, tests, stem))
+    for file, source in ((part, f"{template}.py.txt"), (tests, f"test_{template}.py.txt")):
+        text = (TEMPLATES / source).read_text(encoding="utf-8")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("x", encoding="utf-8") as out:
+                out.write(text.replace("MyPart", class_name).replace("my_part", name))
+        except OSError as error:
+            raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+    layer = "--model.layer gat " if template == "score_norm" else ""
+    plugin = shlex.quote(str(part))
+    print(
+        f"Wrote {part} and {tests}: a small {options.kind} that works. Put your formula into both, then run\n\n"
+        f"  python -m pytest {shlex.quote(str(tests))}\n"
+        f"  gnn-depth fit --plugins {plugin} {layer}--model.{options.kind} {name}\n"
+        f"  gnn-depth list {options.kind} --plugins {plugin}"
+    )
     return 0
 
 
+def parser() -> Options:
+    """The options of the command."""
+    options = Options(
+        "new",
+        "Write a file with a part of your own that works from the start, and a file with its tests.",
+        "KIND NAME [--kind-of feature|score|weight] [--output FOLDER]",
+    )
+    options.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    options.add_argument("name", metavar="NAME", help="name of the class, as MyNorm; the part is then called my_norm")
+    options.add_argument("--kind-of", choices=ACTS_ON, help="what a norm acts on; feature by default")
+    options.add_argument("--output", type=Path, default=Path(), metavar="FOLDER", help="folder for the two files")
+    return options
+
+
 def names_of(word: str) -> tuple[str, str]:
-    """The name of the class and of the part: ``MyNorm`` and ``my_norm``, whichever of the two is given.
+    """The names of the class and of the part, from either: ``MyNorm`` and ``my_norm``.
 
     Raises:
-        UsageError: It is no name of a class.
+        UsageError: It cannot be the name of a class.
     """
-    stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", word).lower()
-    name = word if word[:1].isupper() else "".join(piece.capitalize() for piece in word.split("_"))
-    if not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or keyword.iskeyword(stem):
-        raise UsageError(f"{word!r} is no name of a class: take letters, digits and underscores, as in MyNorm.")
-    return name, stem
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", word).lower()
+    class_name = word if word[:1].isupper() else "".join(piece.capitalize() for piece in word.split("_"))
+    if not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or keyword.iskeyword(name):
+        raise UsageError(f"{word!r} cannot be the name of a class: use letters, digits and underscores, as in MyNorm.")
+    return class_name, name
 
 
 def _check_free(kind: str, *files: Path) -> None:
-    stem = files[0].stem
-    if part := catalogue([])[kind].get(stem):
-        raise UsageError(f"{kind} {stem!r} exists: {part.path}. Choose another name.")
+    folder, name = files[0].parent, files[0].stem
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {folder} is a file, not a folder.")
+    if part := catalogue([])[kind].get(name):
+        raise UsageError(f"{kind} {name!r} exists: {part.path}. Choose another name.")
     for file in files:
         if file.exists():
-            raise UsageError(f"{file} is there already, and stays as it is: take another name, or another --output.")
-    if importlib.util.find_spec(stem) is not None:
-        raise UsageError(f"{files[0]} would hide the installed module {stem!r}: take another name.")
-
-
-def _write(file: Path, template: str, name: str, stem: str) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as out:
-            out.write(template.replace("MyPart", name).replace("my_part", stem))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
-
-
-def _next_steps(kind: str, what: str, part: Path, tests: Path, stem: str) -> str:
-    layer = "--model.layer gat " if what == "score norm" else ""
-    file, test_file = shlex.quote(str(part)), shlex.quote(str(tests))
-    return "\n".join(
-        [
-            f"wrote {part} and {tests}. It works and does little: put your formula into both, and then",
-            "",
-            f"  python -m pytest {test_file}",
-            f"  gnn-depth fit --plugins {file} {layer}--model.{kind} {stem}",
-            f"  gnn-depth list {kind} --plugins {file}",
-        ]
-    )
-
-
-def parser() -> Options:
-    options = Options(
-        "new",
-        "Write the file of a part of your own, which works from the start, and the file of its tests.",
-        "KIND NAME [--kind-of feature|score|weight] [--output FOLDER]",
-    )
-    options.add_argument("kind", choices=tuple(templates.KINDS), metavar="KIND", help=", ".join(templates.KINDS))
-    options.add_argument("name", metavar="NAME", help="name of the class, as MyNorm; the part is then called my_norm")
-    options.add_argument("--kind-of", choices=ACTS_ON, help="of a norm, what it acts on; feature by default")
-    options.add_argument("--output", type=Path, default=Path(), metavar="FOLDER", help="where the two files go")
-    return options
+            raise UsageError(f"{file} exists. Choose another name, or another --output.")
+    if importlib.util.find_spec(name) is not None:
+        raise UsageError(f"{files[0]} would hide the installed module {name!r}. Choose another name.")

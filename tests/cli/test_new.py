@@ -39,15 +39,15 @@ def test_a_part_that_was_just_written_trains(what: str, gnn_depth: Callable):
 
 def test_the_commands_to_go_on_with_are_shown(gnn_depth: Callable):
     answer = gnn_depth("new", "norm", "MyOwn", "--kind-of", "score", "--output", "a folder")
-    assert "wrote a folder/my_own.py and a folder/test_my_own.py" in answer.out
+    assert "a folder/my_own.py and a folder/test_my_own.py" in answer.out
     assert "  python -m pytest 'a folder/test_my_own.py'\n" in answer.out
     assert "  gnn-depth fit --plugins 'a folder/my_own.py' --model.layer gat --model.norm my_own\n" in answer.out
 
 
 @pytest.mark.parametrize("there", ["my_own.py", "test_my_own.py"])
-def test_a_file_that_is_there_stays_as_it_is(there: str, refused: Callable):
+def test_an_existing_file_stays_as_it_is(there: str, refused: Callable):
     Path(there).write_text("mine\n")
-    assert refused("new", "norm", "MyOwn").startswith(f"{there} is there already, and stays as it is")
+    assert refused("new", "norm", "MyOwn").startswith(f"{there} exists")
     assert Path(there).read_text() == "mine\n"
     assert [path.name for path in Path().iterdir()] == [there]
 
@@ -55,25 +55,21 @@ def test_a_file_that_is_there_stays_as_it_is(there: str, refused: Callable):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nrom", "MyOwn"], "KIND has no choice 'nrom'. Did you mean 'norm'?"),
-        (["norm", "My-Own"], "'My-Own' is no name of a class: take letters, digits and underscores, as in MyNorm."),
-        (["norm", "Class"], "'Class' is no name of a class"),
-        (["norm", "Pair"], "norm 'pair' exists: gnn_depth.nn.norms.pair.PairNorm."),
-        (["norm", "Json"], "json.py would hide the installed module 'json': take another name."),
-        (["layer", "MyOwn", "--kind-of", "score"], "--kind-of score says where a norm acts, and a layer is none."),
-        (["norm"], "the following arguments are required: NAME."),
+        ("nrom MyOwn", "Did you mean 'norm'?"),
+        ("norm My-Own", "'My-Own' cannot be the name of a class"),
+        ("norm Class", "'Class' cannot be the name of a class"),
+        ("norm Pair", "norm 'pair' exists: gnn_depth.nn.norms.pair.PairNorm"),
+        ("norm Json", "json.py would hide the installed module 'json'"),
+        ("layer MyOwn --kind-of score", "--kind-of score"),
+        ("norm", "NAME"),
+        ("norm MyOwn --output file", "--output file is a file"),
+        ("norm MyOwn --output file/below", "file/below/my_own.py cannot be written: Not a directory"),
     ],
 )
-def test_what_cannot_be_written_is_refused(words: list[str], message: str, refused: Callable):
-    assert refused("new", *words).startswith(message)
-    assert not list(Path().iterdir())
-
-
-def test_a_folder_that_is_none_or_cannot_be_written_to_is_named(refused: Callable):
+def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(words: str, message: str, refused: Callable):
     Path("file").write_text("")
-    assert refused("new", "norm", "MyOwn", "--output", "file") == "--output file is a file, and should be a folder."
-    said = refused("new", "norm", "MyOwn", "--output", "file/below")
-    assert said == "file/below/my_own.py cannot be written: Not a directory."
+    assert message in refused("new", *words.split())
+    assert [path.name for path in Path().iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(
