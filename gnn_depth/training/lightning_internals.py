@@ -20,7 +20,7 @@ from torch import nn
 
 from gnn_depth.data.base import FullBatch, NodeBatch
 
-# Hooks during a validation that a callback may implement; none of ours does.
+# Hooks during a validation that a callback may implement; none of ours does. Of the module the last one is called.
 INSIDE = (
     "on_validation_start",
     "on_validation_epoch_start",
@@ -68,6 +68,7 @@ class OneBatchValidation(_EvaluationLoop):
         with evaluation_mode(module), torch.no_grad():
             trainer.strategy.validation_step(batch, 0)
             self.batch_progress.increment_by(1, is_last_batch=True)
+            module.on_validation_epoch_end()
             self._has_run = True  # a resumed fit would run it again otherwise
             self._restarting = False
             for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -101,7 +102,7 @@ class OneBatchValidation(_EvaluationLoop):
     def _is_watched(self) -> bool:
         if self._watched is None:
             watchers = [
-                (self.trainer.lightning_module, L.LightningModule, (*INSIDE, *MODES, *TRANSFER)),
+                (self.trainer.lightning_module, L.LightningModule, (*INSIDE[:-1], *MODES, *TRANSFER)),
                 (self.trainer.datamodule, L.LightningDataModule, TRANSFER),  # type: ignore[attr-defined]
                 (self.trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
                 *((callback, L.Callback, INSIDE) for callback in self.trainer.callbacks),  # type: ignore[attr-defined]
@@ -111,13 +112,9 @@ class OneBatchValidation(_EvaluationLoop):
 
 
 def is_one_batch_an_epoch(trainer: L.Trainer) -> bool:
-    """True in the validation of a fit that trains on the full batch, if that validation is one batch, too."""
-    return (
-        trainer.state.fn == TrainerFn.FITTING
-        and not trainer.sanity_checking
-        and trains_on_full_batch(trainer)
-        and trainer.num_val_batches == [1]
-    )
+    """True in a fit on the full batch: in its training, and in its validation if that is one batch, too."""
+    validates = trainer.state.fn == TrainerFn.FITTING and trainer.validating and trainer.num_val_batches == [1]
+    return trains_on_full_batch(trainer) and (trainer.training or validates)
 
 
 @contextmanager

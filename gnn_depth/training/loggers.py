@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,11 @@ class EpochLog(L.Callback):
         self._rows: list[Row] = []
         self._handed_over = time.monotonic()
 
-    def open(self, trainer: L.Trainer) -> None:
-        """Begin the row of the step that is about to run."""
-        self._rows.append(Row(trainer.current_epoch, trainer.global_step))
-
     def put(self, trainer: L.Trainer, values: dict[str, Tensor]) -> None:
-        """Add values to the last row."""
-        if not self._rows:  # handed over or resumed within an epoch, after its step
+        """Add the values of an epoch's training, which begin its row, or of its validation."""
+        if trainer.training:
+            self._rows.append(Row(trainer.current_epoch, trainer.global_step))
+        elif not self._rows:  # handed over, or resumed, between the two
             self._rows.append(Row(trainer.current_epoch, max(trainer.global_step - 1, 0)))
         self._rows[-1].values |= values
         trainer.callback_metrics.update(values)
@@ -91,19 +89,6 @@ class EpochLog(L.Callback):
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self.hand_over(trainer)
-
-
-def means(trainer: L.Trainer, *values: Tensor) -> Sequence[Tensor]:
-    """Mean of each tensor over all processes, in one exchange.
-
-    Confusion matrices may be averaged: their mean has the same metrics as their sum. This is done every epoch, because
-    a schedule that watches a metric must find the same number in every process.
-    """
-    if trainer.world_size == 1:
-        return values
-    flat = trainer.strategy.reduce(torch.cat([value.flatten().double() for value in values]), reduce_op="mean")
-    parts = flat.split_with_sizes([value.numel() for value in values])
-    return [part.view_as(value).to(value.dtype) for part, value in zip(parts, values, strict=True)]
 
 
 def _numbers(rows: list[Row]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import lightning as L
 import torch
@@ -26,15 +26,9 @@ from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
-from gnn_depth.training.lightning_internals import (
-    OneBatchValidation,
-    PlainModule,
-    is_one_batch_an_epoch,
-    trains_on_full_batch,
-)
-from gnn_depth.training.loggers import EpochLog, means
-from gnn_depth.training.measured import Sets
-from gnn_depth.training.metrics import classification_metrics, update
+from gnn_depth.training.lightning_internals import OneBatchValidation, PlainModule, is_one_batch_an_epoch
+from gnn_depth.training.loggers import EpochLog
+from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.optimizers import configured
 from gnn_depth.training.resume import SeededSteps
 
@@ -136,10 +130,9 @@ class NodeClassifier(PlainModule):
         self.optimizer, self.layer_weight_decay, self.scheduler = optimizer, layer_weight_decay, scheduler
         self.num_classes, self.task, self.compiling = num_classes, task, compile
         self.epoch_log, self.seeded_steps = EpochLog(), SeededSteps()
-        self._sets: Sets | None = None
-        self.train_metrics = classification_metrics("multiclass", num_classes).clone(prefix="train/")
-        self.val_metrics = classification_metrics(task, num_classes).clone(prefix="val/")
-        self.test_metrics = classification_metrics(task, num_classes).clone(prefix="test/")
+        self.train_metrics = EpochMetrics(("train",), num_classes)
+        self.eval_metrics = EpochMetrics(("val", "test"), num_classes, task)
+        self._sets: BatchSets | None = None
 
     def forward(self, batch: NodeBatch) -> Tensor:
         """Class scores (logits) of every node that is read, shape (read, classes)."""
@@ -147,6 +140,9 @@ class NodeClassifier(PlainModule):
 
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)
+        self._sets = None
+        self.train_metrics.reset()  # the last training may have ended within an epoch
+        self.eval_metrics.reset()
         if stage == "fit":
             OneBatchValidation.replace(self.trainer)
 
@@ -155,34 +151,39 @@ class NodeClassifier(PlainModule):
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
         generator_state = torch.get_rng_state()
-        self._sets = Sets.of(batch, self.num_classes, self._sets)
-        train = self._sets.train
+        train = self._sets_of(batch).train
         scores = self(batch).index_select(0, train.nodes)
         loss = F.cross_entropy(scores, train.classes)
         if not math.isfinite(loss.item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", loss, batch)
-        rate = {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"])}
-        if trains_on_full_batch(self.trainer):
-            self.epoch_log.open(self.trainer)
-            mean, counts = means(self.trainer, loss.detach(), train.counts(scores.detach()))
-            self.epoch_log.put(self.trainer, {"train/loss": mean, **train.metrics(counts), **rate})
-        else:
-            update(self.train_metrics, scores.detach(), train.classes)
-            self._log({"train/loss": loss.detach(), **rate}, len(train.classes))
-            self._log(self.train_metrics, len(train.classes))
+        self.train_metrics.add(train, scores.detach(), loss.detach())
+        if self.trainer.is_last_batch:  # so that a validation that diverges leaves the row of its training
+            self.on_train_epoch_end()
         return loss
 
+    def on_train_epoch_end(self) -> None:
+        if values := self.train_metrics.compute(self.trainer):
+            self._log(values | {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"])})
+
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
-        scores = self(batch)
-        if is_one_batch_an_epoch(self.trainer):
-            self._evaluate_epoch(scores, batch)
-        else:
-            self._evaluate("val", scores, batch)
-            self._evaluate("test", scores, batch)
+        evaluated, scores = self._evaluate(batch)
+        loss = None
+        if evaluated.sizes[0]:
+            loss = F.cross_entropy(scores[: evaluated.sizes[0]], evaluated.classes[: evaluated.sizes[0]])
+            if self.trainer.state.fn == TrainerFn.FITTING and not math.isfinite(loss.item()):
+                self._diverged("validation", loss, batch)
+        self.eval_metrics.add(evaluated, scores, loss)
+
+    def on_validation_epoch_end(self) -> None:
+        self._log(self.eval_metrics.compute(self.trainer))
 
     def test_step(self, batch: NodeBatch, batch_idx: int) -> None:
-        self._evaluate("test", self(batch), batch)
+        self.eval_metrics.add(*self._evaluate(batch))
+
+    def on_test_epoch_end(self) -> None:
+        values = self.eval_metrics.compute(self.trainer)
+        self._log({name: value for name, value in values.items() if name.startswith("test/")})
 
     def predict_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
         """Class probabilities of every node that is read, shape (read, classes)."""
@@ -202,44 +203,25 @@ class NodeClassifier(PlainModule):
         layers, decay = self.stack.layers.parameters(), self.layer_weight_decay
         return configured(self.optimizer, self.scheduler, self.parameters(), self.attached_trainer, layers, decay)
 
-    def _evaluate(self, stage: Literal["val", "test"], scores: Tensor, batch: NodeBatch) -> None:
-        mask = batch.val_mask if stage == "val" else batch.test_mask
-        scores, classes = scores[mask], batch.y[mask]
-        if len(classes) == 0:
-            return
-        metrics = self.val_metrics if stage == "val" else self.test_metrics
-        update(metrics, scores, classes)
-        self._log(metrics, len(classes))
-        if stage == "val":
-            loss = F.cross_entropy(scores, classes)
-            if self.trainer.state.fn == TrainerFn.FITTING and not math.isfinite(loss.item()):
-                self._diverged("validation", loss, batch)
-            self._log({"val/loss": loss}, len(classes))
+    def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
+        """The nodes of validation and test, and their scores."""
+        evaluated = self._sets_of(batch).evaluated
+        return evaluated, self(batch).index_select(0, evaluated.nodes)
 
-    def _evaluate_epoch(self, scores: Tensor, batch: NodeBatch) -> None:
-        """Put the evaluation of an epoch of one batch beside its training."""
-        self._sets = Sets.of(batch, self.num_classes, self._sets)
-        evaluated = self._sets.evaluated
-        if not evaluated.names:
-            return
-        scores = scores.index_select(0, evaluated.nodes)
-        values = evaluated.losses(scores)
-        if values and not math.isfinite(values["val/loss"].item()):
-            self._diverged("validation", values["val/loss"], batch)
-        values |= evaluated.metrics(evaluated.counts(scores))
-        if self.task == "binary":
-            values |= evaluated.areas(scores)
-        self.epoch_log.put(self.trainer, dict(zip(values, means(self.trainer, *values.values()), strict=True)))
+    def _sets_of(self, batch: NodeBatch) -> BatchSets:
+        if self._sets is None or not self._sets.belong_to(batch):
+            self._sets = BatchSets(batch, self.num_classes)
+        return self._sets
 
     def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:
         where = first_non_finite(self.stack, batch)
         raise Diverged(f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
 
-    def _log(self, values: Any, batch_size: int) -> None:
-        # One point an epoch: on_step would add a second tag of each name. Lightning rounds the mean over processes of
-        # whole sizes to a whole number, and divides by it.
-        size: Any = float(batch_size)
-        self.log_dict(values, on_step=False, on_epoch=True, batch_size=size, sync_dist=True)
+    def _log(self, values: dict[str, Tensor]) -> None:
+        if is_one_batch_an_epoch(self.trainer):
+            self.epoch_log.put(self.trainer, values)
+        else:  # one point an epoch: on_step would add a second tag for each name
+            self.log_dict(values, on_step=False, on_epoch=True, batch_size=1, sync_dist=True)
 
     def _optimizer(self) -> torch.optim.Optimizer:
         optimizer = self.optimizers(use_pl_optimizer=False)

@@ -274,6 +274,7 @@ class RunRecorder(L.Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
+            self._last = dict(trainer.callback_metrics)  # an epoch cut short by max_steps is measured after our hook
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
 

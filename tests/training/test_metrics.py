@@ -1,4 +1,7 @@
-"""The pure functions against torchmetrics, which is the slow and obvious form here."""
+"""The metrics against torchmetrics, which is the slow and obvious form here."""
+
+import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -6,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy, multiclass_f1_score
 
-from gnn_depth.training.measured import Measured
-from gnn_depth.training.metrics import auroc, classification_metrics, update
+from gnn_depth.training.metrics import EpochMetrics, NodeSets, auroc
+
+ALONE = SimpleNamespace(world_size=1)
 
 
 @st.composite
@@ -20,36 +24,30 @@ def classified(draw):
     return classes, predicted, num_classes
 
 
-def measured(classes, *sizes, num_classes):
-    names = ("val", "test")[: len(sizes)]
-    return Measured(names, sizes, torch.arange(len(classes)), classes, num_classes)
-
-
-@given(classified())
-def test_accuracy_and_f1_are_those_of_torchmetrics(drawn):
-    classes, predicted, num_classes = drawn
-    scores = torch.nn.functional.one_hot(predicted, num_classes).float()
-    sets = measured(classes, len(classes), num_classes=num_classes)
-    ours = sets.metrics(sets.counts(scores))
-    assert ours["val/acc"] == multiclass_accuracy(predicted, classes, num_classes, average="micro")
-    torch.testing.assert_close(ours["val/f1"], multiclass_f1_score(predicted, classes, num_classes, average="macro"))
+def measure(scores, classes, cuts=(), num_classes=2, task="multiclass", parts=1):
+    """Metrics of the sets between the cuts, seen in parts."""
+    masks = [torch.arange(len(classes)) < cut for cut in (*cuts, len(classes))]
+    masks = [masks[0], *(later & ~earlier for earlier, later in itertools.pairwise(masks))]
+    metrics = EpochMetrics(("val", "test")[: len(masks)], num_classes, task)
+    for part in torch.arange(len(classes)).chunk(parts):
+        sets = NodeSets(classes[part], [mask[part] for mask in masks], num_classes)
+        metrics.add(sets, scores[part][sets.nodes])
+    return metrics.compute(ALONE)
 
 
 @given(classified(), st.data())
-def test_sets_measured_together_have_the_metrics_of_each(drawn, data):
+def test_accuracy_and_f1_of_each_set_are_those_of_torchmetrics(drawn, data):
     classes, predicted, num_classes = drawn
     cut = data.draw(st.integers(0, len(classes)))
     scores = torch.nn.functional.one_hot(predicted, num_classes).float()
-    masks = {"val": torch.arange(len(classes)) < cut, "test": torch.arange(len(classes)) >= cut}
-    both = Measured.of(classes, masks, num_classes)
-    together = both.metrics(both.counts(scores[both.nodes]))
-    for name, mask in masks.items():
-        if not mask.any():
-            assert f"{name}/acc" not in together
+    ours = measure(scores, classes, [cut], num_classes, parts=data.draw(st.integers(1, 3)))
+    for name, nodes in (("val", slice(cut)), ("test", slice(cut, None))):
+        if len(classes[nodes]) == 0:
+            assert f"{name}/acc" not in ours
             continue
-        alone = Measured.of(classes, {name: mask}, num_classes)
-        for metric, value in alone.metrics(alone.counts(scores[alone.nodes])).items():
-            assert together[metric] == value
+        assert ours[f"{name}/acc"] == multiclass_accuracy(predicted[nodes], classes[nodes], num_classes, "micro")
+        f1 = multiclass_f1_score(predicted[nodes], classes[nodes], num_classes, average="macro")
+        torch.testing.assert_close(ours[f"{name}/f1"], f1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=2, max_size=40))
@@ -63,26 +61,27 @@ def test_the_area_under_the_curve_is_that_of_torchmetrics_with_ties_too(pairs):
 
 
 def test_confident_scores_are_still_ranked_where_every_probability_is_one():
-    classes = torch.tensor([0, 1, 0, 1])
     scores = torch.stack([torch.zeros(4), torch.tensor([800.0, 900.0, 850.0, 950.0])], 1)
-    assert measured(classes, 4, num_classes=2).areas(scores)["val/auroc"] == 1
+    assert measure(scores, torch.tensor([0, 1, 0, 1]), task="binary")["val/auroc"] == 1
+
+
+def test_scores_that_differ_by_less_than_probabilities_can_tell_are_told_apart():
+    scores = torch.tensor([[0.0, 1e-30], [1e-30, 0.0]])
+    assert measure(scores, torch.tensor([1, 0]))["val/acc"] == 1
 
 
 @pytest.mark.parametrize("task", ["multiclass", "binary"])
-def test_batches_that_are_merged_have_the_metrics_of_the_whole(task):
+def test_several_batches_have_the_metrics_of_the_whole(task):
     classes, scores = torch.randint(2, (30,)), torch.randn(30, 2)
-    metrics = classification_metrics(task, 2)
-    for part in torch.arange(30).split(7):
-        update(metrics, scores[part], classes[part])
-    whole = measured(classes, 30, num_classes=2)
-    expected = whole.metrics(whole.counts(scores)) | (whole.areas(scores) if task == "binary" else {})
-    assert {f"val/{name}": value.item() for name, value in metrics.compute().items()} == {
-        name: pytest.approx(value.item()) for name, value in expected.items()
-    }
+    whole = measure(scores, classes, [10], task=task)
+    assert ("test/auroc" in whole) == (task == "binary")
+    assert measure(scores, classes, [10], task=task, parts=4) == whole
 
 
-def test_metrics_of_scores_that_differ_by_less_than_probabilities_can_tell_are_those_of_the_largest_score():
-    scores = torch.tensor([[0.0, 1e-30], [1e-30, 0.0]])
-    metrics = classification_metrics("multiclass", 2)
-    update(metrics, scores, torch.tensor([1, 0]))
-    assert metrics.compute()["acc"] == 1
+def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterwards():
+    metrics, losses = EpochMetrics(("train",), 2), torch.tensor([1.0, 4.0])
+    for loss, size in zip(losses, (3, 1), strict=True):
+        sets = NodeSets(torch.zeros(size, dtype=torch.long), [torch.ones(size, dtype=torch.bool)], 2)
+        metrics.add(sets, torch.zeros(size, 2), loss)
+    assert metrics.compute(ALONE)["train/loss"] == (3 * 1 + 4) / 4
+    assert metrics.compute(ALONE) == {}
