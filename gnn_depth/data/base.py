@@ -1,5 +1,6 @@
-"""What every data set gives: one graph with features, classes and masks, as a DataModule."""
+"""The base classes of every data set: batches of nodes, their loaders and DataModules."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError, check_nodes
-from gnn_depth.data.fingerprint import fingerprint
 from gnn_depth.graph import Graph
 
 Task: TypeAlias = Literal["multiclass", "binary"]
@@ -21,12 +21,12 @@ Task: TypeAlias = Literal["multiclass", "binary"]
 
 @dataclass(eq=False)  # not frozen: Lightning converts the precision of a batch field by field
 class NodeBatch:
-    """A graph with features and classes of its nodes, and who is trained, validated and tested on.
+    """A graph with node features, classes, and masks of the nodes to train, validate and test on.
 
-    Classes and masks are those of the first nodes, as many as there are; the others, if any, are never read.
+    Classes and masks may cover only the first nodes; the outputs of the others are not used.
 
     Attributes:
-        x: Features; integers where each column is one of a number of values.
+        x: Features; with integers, each column holds one of a fixed number of values.
         y: Classes, 0 to num_classes - 1.
         graph: The edges.
         train_mask, val_mask, test_mask: Disjoint sets of nodes.
@@ -46,29 +46,29 @@ class NodeBatch:
         return self.train_mask, self.val_mask, self.test_mask
 
     @property
-    def parts(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[Tensor, ...]:
         """Features, classes, edges and masks."""
         return self.x, self.y, self.graph.edge_index, *self.masks
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
-        """The batch on another device: itself where it is there, and moved once however often it is asked for."""
+        """The batch on a device: the same object if it is there already, and otherwise one copy that is kept."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if self.x.device == device:
             return self
         if device not in self._moved:
             parts = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-            with torch.inference_mode(False):  # what is made in it cannot be trained with later
+            with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
                 moved = {name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()}
             self._moved[device] = replace(self, **moved)
         return self._moved[device]
 
 
 class Repeated(NamedTuple):
-    """What all full batches of a loader have in common, whatever their features are.
+    """What all full batches of a loader have in common.
 
     Attributes:
         graph: Their edges, the same object each time.
-        read: How many of the first nodes are read.
+        read: How many of the first nodes are read out.
     """
 
     graph: Graph
@@ -76,14 +76,11 @@ class Repeated(NamedTuple):
 
 
 class FullBatch:
-    """A loader of one batch, the whole graph. A DataLoader would add workers, collation and a sampler to no end.
+    """A loader with a single batch, the whole graph; a DataLoader would only add workers, collation and a sampler.
 
     Args:
         batch: The graph.
     """
-
-    #: Every process has the same examples, not some of them.
-    shared: ClassVar[bool] = True
 
     def __init__(self, batch: NodeBatch) -> None:
         self.batch = batch
@@ -103,10 +100,10 @@ class FullBatch:
 class GraphDataModule(L.LightningDataModule, ABC):
     """A data set whose loaders give :class:`NodeBatch`.
 
-    Whatever the constructor is given it checks at once, before anything is read, drawn or downloaded.
+    The constructor checks all its arguments, before anything is read, drawn or downloaded.
     """
 
-    #: Graphs among which an argument ``name`` chooses.
+    #: Accepted values of an argument ``name``, if there is one.
     names: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -116,54 +113,53 @@ class GraphDataModule(L.LightningDataModule, ABC):
     @property
     @abstractmethod
     def num_features(self) -> int | tuple[int, ...]:
-        """Width of the node features; of integer features, the number of values of each column."""
+        """Width of the node features; for integer features, the number of values of each column."""
 
     @property
     def class_names(self) -> list[str]:
-        """What the classes are called: their numbers, where they have no names."""
+        """Names of the classes; their numbers if they have no names."""
         return [str(number) for number in range(self.num_classes)]
 
     @property
     def node_ids(self) -> np.ndarray | None:
-        """What the nodes are called, integers or text; None where they have no names."""
+        """Names of the nodes, integers or text; None if they have no names."""
         return None
 
     @property
     def task(self) -> Task:
-        """``binary`` sets are measured by ROC AUC beside accuracy."""
+        """``binary`` sets are measured by ROC AUC as well as accuracy."""
         return "multiclass"
 
     @property
     @abstractmethod
     def checksum(self) -> str:
-        """SHA-256, in hex, of what a training sees of the data: equal for equal data, whatever it is called."""
+        """SHA-256, in hex, of the data that training sees: equal for equal data, whatever its name."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the data: a model's classes are known by their place alone."""
+        """The class names, since a model knows its classes only by their position."""
         return {"class_names": self.class_names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Refuse a checkpoint that was trained on other classes.
 
         Raises:
-            DataError: They are called otherwise here.
+            DataError: The class names differ.
         """
-        there, here = state_dict["class_names"], self.class_names
-        if there != here:
+        trained, here = state_dict["class_names"], self.class_names
+        if trained != here:
             raise DataError(
-                f"the checkpoint was trained on the classes {', '.join(there)}, and this data has {', '.join(here)}."
+                f"the checkpoint was trained on the classes {', '.join(trained)}, and this data has {', '.join(here)}."
             )
 
 
 class NodeDataModule(GraphDataModule):
     """A node classification data set, trained on in full batches.
 
-    A subclass reads the graph in :meth:`load`, which is called once, at the first use of any property that
-    needs it; what it returns is checked here.
+    A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is checked here.
     """
 
-    #: Whether the features of all nodes outside the training set are unknown: only a set that erases them,
-    #: MissingFeatures(rate=1.0), may use such data. Known once the data is loaded.
+    #: True if only the training nodes have features. Such data is accepted only by a set that erases all others,
+    #: MissingFeatures(rate=1.0). Known once the data is loaded.
     train_features_only: bool = False
 
     @abstractmethod
@@ -177,7 +173,7 @@ class NodeDataModule(GraphDataModule):
     @cached_property
     def loaded(self) -> NodeBatch:
         """The whole graph as it was read, for sets that wrap this one."""
-        with torch.inference_mode(False):  # a test may come first, and what is read in it cannot be trained with
+        with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
             batch = self.load()
         check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks)
         return batch
@@ -187,14 +183,14 @@ class NodeDataModule(GraphDataModule):
         """The whole graph.
 
         Raises:
-            DataError: The data is missing, damaged or inconsistent, or is not fit for use as it is.
+            DataError: The data is missing, damaged or inconsistent, or cannot be used on its own.
         """
         batch = self.loaded
         if self.train_features_only:
             raise DataError(
-                f"these files of {type(self).__name__} have the features of the training nodes only, so they serve "
-                "only the setting that erases all others.\n"
-                "Wrap the set in MissingFeatures with rate 1.0, or point root at the complete files."
+                f"these files of {type(self).__name__} have the features of the training nodes only, which is enough "
+                "only if all others are erased.\n"
+                "Wrap the set in MissingFeatures with rate 1.0, or set root to the complete files."
             )
         return batch
 
@@ -205,7 +201,7 @@ class NodeDataModule(GraphDataModule):
 
     @property
     def checksum(self) -> str:
-        return fingerprint(*self.batch.parts)
+        return fingerprint(*self.batch.tensors)
 
     def train_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)
@@ -218,3 +214,58 @@ class NodeDataModule(GraphDataModule):
 
     def predict_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)
+
+
+class WrapsSource:
+    """Classes, ids and task of a data set made from another one, its ``source``.
+
+    A mixin: list it before the base class.
+    """
+
+    source: NodeDataModule
+
+    @property
+    def num_classes(self) -> int:
+        return self.source.num_classes
+
+    @property
+    def class_names(self) -> list[str]:
+        return self.source.class_names
+
+    @property
+    def node_ids(self) -> np.ndarray | None:
+        return self.source.node_ids
+
+    @property
+    def task(self) -> Task:
+        return self.source.task
+
+
+def fingerprint(*tensors: Tensor) -> str:
+    """SHA-256, in hex, of tensors with their shapes and types.
+
+    It is equal for equal data, whatever its name and place; another split, another missing-feature mask or a changed
+    file changes it.
+    """
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def normalize_rows(x: Tensor) -> Tensor:
+    r"""Divide each row by the sum of its absolute values, in place; rows of zeros stay as they are.
+
+    .. math:: x_i \leftarrow x_i / \|x_i\|_1
+    """
+    size = torch.linalg.vector_norm(x, 1, dim=1, keepdim=True)
+    return x.div_(size.masked_fill_(size == 0, 1))
+
+
+def coalesce(edge_index: Tensor, num_nodes: int, undirected: bool) -> Tensor:
+    """The distinct edges; with ``undirected``, in both directions."""
+    if undirected:
+        edge_index = torch.cat([edge_index, edge_index.flip(0)], 1)
+    key = torch.unique(edge_index[0] * num_nodes + edge_index[1])
+    return torch.stack([key.div(num_nodes, rounding_mode="floor"), key % num_nodes])

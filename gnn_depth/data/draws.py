@@ -1,4 +1,4 @@
-"""Random numbers that are the same on every machine, in every version, and leave all other generators alone."""
+"""Random numbers that are the same on every machine and in every version, and leave all other generators alone."""
 
 from zlib import crc32
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 class Draws:
-    """A stream of numbers made from the raw bits of PCG64 by integer and exactly rounded operations only.
+    """Random numbers made from the raw bits of PCG64 by integer and exactly rounded operations only.
 
-    NumPy keeps the bits of its bit generators stable across versions, but not what its distributions make of them;
-    PyTorch's normal numbers differ in their last bits with the vector units of the processor.
+    NumPy keeps the bits of its bit generators stable across versions, but not its distributions; the last bits of
+    PyTorch's normal numbers depend on the vector units of the processor.
 
     Args:
-        seed: Which numbers.
-        stream: What they are for. Streams of one seed are independent: a new use leaves the others as they are.
+        seed: The seed.
+        stream: The purpose of the numbers. Streams of one seed are independent: a new one leaves the others unchanged.
     """
 
     def __init__(self, seed: int, stream: str) -> None:
@@ -30,7 +30,7 @@ class Draws:
         return (self.uniform(count) * high).astype(np.int64)
 
     def weighted(self, ends: np.ndarray, count: int) -> np.ndarray:
-        """Indices drawn in proportion to integer weights, whose cumulative sums are ``ends``."""
+        """Indices drawn in proportion to integer weights with the cumulative sums ``ends``."""
         return np.searchsorted(ends, self.integers(int(ends[-1]), count), side="right")
 
     def permutation(self, count: int) -> Tensor:

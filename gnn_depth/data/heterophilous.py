@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, Task
+from gnn_depth.data.base import NodeBatch, NodeDataModule, Task, coalesce, normalize_rows
 from gnn_depth.data.checks import check_range, choose
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
-from gnn_depth.data.features import coalesce, normalize_rows
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 

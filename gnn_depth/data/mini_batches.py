@@ -1,16 +1,21 @@
-"""Graphs too large for one step: a training on parts of them, an evaluation on the whole."""
+"""Mini-batches of one large graph: training on subgraphs, evaluation on the whole graph."""
 
-from functools import cached_property, partial
-from typing import Literal, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeDataModule
-from gnn_depth.data.checks import check_range
-from gnn_depth.data.epochs import batches_done, rank_and_processes
-from gnn_depth.data.node_parts import Neighborhoods, NodeParts, PartLoader, Parts, chunk_parts
-from gnn_depth.data.of_source import OfSource
+from gnn_depth.csr import pointers
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, WrapsSource
+from gnn_depth.data.checks import DataError, check_range
+from gnn_depth.data.draws import Draws
+from gnn_depth.data.loaders import EpochLoader, check_divisible, rank_and_processes
+from gnn_depth.data.partition import partition
+from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 
 Method: TypeAlias = Literal["random", "partition", "neighbor"]
@@ -18,32 +23,32 @@ CHUNKS, NEIGHBORS = 8, (10, 10)
 
 
 @register("data", "MiniBatches")
-class MiniBatches(OfSource, GraphDataModule):
-    r"""Another data set, trained on in parts of its graph and evaluated on all of it.
+class MiniBatches(WrapsSource, GraphDataModule):
+    r"""Another data set, trained on in subgraphs and evaluated on its whole graph.
 
-    An epoch has the same number of batches whatever the method, and trains on every training node once. With ``random``
-    a batch is a random part of the nodes and the edges among them. With ``partition`` it is some chunks of nodes that
-    hang together, other ones in every epoch, and the edges among them (Chiang et al., *Cluster-GCN*, KDD 2019). With
-    ``neighbor`` it is a random part of the training nodes, some of their neighbours, drawn at random, some of the
-    neighbours of these, and so on (Hamilton et al., *Inductive Representation Learning on Large Graphs*, NeurIPS 2017).
+    Every method gives the same number of batches in an epoch and trains on each training node once. With ``random`` a
+    batch is a random subset of the nodes and the edges between them. With ``partition`` it is a few densely connected
+    chunks, other ones in every epoch, and the edges between their nodes (Chiang et al., *Cluster-GCN*, KDD 2019). With
+    ``neighbor`` it is a random subset of the training nodes, a sample of their neighbours, a sample of the neighbours
+    of these, and so on (Hamilton et al., *Inductive Representation Learning on Large Graphs*, NeurIPS 2017).
 
-    The loss is the mean over the batch's training nodes. What layers and norms derive from a graph, GCN's weights
-    :math:`1 / \sqrt{d_i d_j}` among it, they derive from the batch: a node's degree is the number of its edges there.
+    The loss is the mean over the batch's training nodes. Layers and norms use the degrees of the batch, GCN's weights
+    :math:`1 / \sqrt{d_i d_j}` among them: a node's degree is the number of its edges in the batch.
 
     Several processes take turns: batch k of process p is batch k P + p of the epoch. Each evaluates the whole graph.
 
     Args:
         source: The data set.
         method: How batches are made: ``random``, ``partition`` or ``neighbor``.
-        parts: Batches of an epoch, of all processes together.
-        chunks: With ``partition``, how many chunks are joined to a batch; 8 by default.
-        neighbors: With ``neighbor``, how many neighbours of a node are drawn at most: of the training nodes, of the
-            nodes drawn there, and so on; [10, 10] by default. More layers than numbers pass messages along the same
-            edges again.
-        seed: Which parts; those of an epoch depend on the seed and the epoch alone, on any machine.
+        parts: Batches in an epoch, over all processes.
+        chunks: With ``partition``, the number of chunks in a batch; 8 by default.
+        neighbors: With ``neighbor``, the maximal number of neighbours sampled for a training node, for a node sampled
+            there, and so on; [10, 10] by default. With more layers than numbers, messages pass along the same edges
+            again.
+        seed: Determines the batches of each epoch; the same on any machine.
 
     Raises:
-        ValueError: A number is out of its range, or an option is of another method.
+        ValueError: A number is out of its range, or an option belongs to another method.
     """
 
     def __init__(
@@ -66,9 +71,12 @@ class MiniBatches(OfSource, GraphDataModule):
         for number in neighbors or ():
             check_range("neighbors", number, 1)
         check_range("seed", seed, 0)
-        self.source, self.method, self.parts, self.seed = source, method, parts, seed
+        self.source = source
+        self.method = method
+        self.parts = parts
         self.chunks = CHUNKS if chunks is None else chunks
         self.neighbors = list(NEIGHBORS) if neighbors is None else neighbors
+        self.seed = seed
 
     @property
     def num_features(self) -> int:
@@ -85,26 +93,38 @@ class MiniBatches(OfSource, GraphDataModule):
 
     @property
     def missing_hash(self) -> str | None:
-        """The source's checksum of them."""
+        """The source's checksum of this mask."""
         return getattr(self.source, "missing_hash", None)
 
     @cached_property
-    def all_parts(self) -> Parts:
-        """What the parts of every epoch are made from; chunks are found at their first use.
+    def sampler(self) -> "SubgraphSampler":
+        """Makes the batches. The partition is computed on first use.
 
         Raises:
             DataError: There are too few training nodes, or too few nodes, for so many parts.
         """
-        with torch.inference_mode(False):  # a test may come first, and what is made in it cannot be trained with
+        with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
             batch = self.source.batch
             if self.method == "neighbor":
-                return Neighborhoods(batch, self.parts, self.seed, self.neighbors)
-            if self.method == "partition":
-                return chunk_parts(batch, self.parts, self.seed, self.chunks)
-            return NodeParts(batch, self.parts, self.seed, torch.arange(len(batch.x)))
+                return NeighborSampler(batch, self.parts, self.seed, self.neighbors)
+            if self.method == "random":
+                return GroupSampler(batch, self.parts, self.seed, torch.arange(len(batch.x)))
+            chunks = self.parts * self.chunks
+            if chunks > len(batch.x):
+                raise DataError(
+                    f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has nodes, "
+                    f"{len(batch.x)}: use fewer."
+                )
+            labels = partition(batch.graph, chunks, Draws(self.seed, "chunks"))
+            return GroupSampler(batch, self.parts, self.seed, labels)
 
-    def train_dataloader(self) -> PartLoader:
-        return PartLoader(self.all_parts, *rank_and_processes(self.trainer), partial(batches_done, self.trainer))
+    def train_dataloader(self) -> "EpochLoader[Deal]":
+        rank, processes = rank_and_processes(self.trainer)
+        check_divisible("parts", self.parts, processes)
+        sampler = self.sampler
+        return EpochLoader(
+            lambda epoch: sampler.deal(epoch)[rank::processes], sampler.make, self.parts // processes, self.trainer
+        )
 
     def val_dataloader(self) -> FullBatch:
         return self.source.val_dataloader()
@@ -114,3 +134,187 @@ class MiniBatches(OfSource, GraphDataModule):
 
     def predict_dataloader(self) -> FullBatch:
         return self.source.predict_dataloader()
+
+
+class Deal(NamedTuple):
+    """The units (nodes or groups of nodes) of one batch.
+
+    Attributes:
+        epoch: The epoch.
+        number: The number of the batch within it.
+        units: The units.
+    """
+
+    epoch: int
+    number: int
+    units: Int[Tensor, "units"]
+
+
+class SubgraphSampler(ABC):
+    """Deals the units of a graph anew in every epoch, so that each batch has some to train on.
+
+    Args:
+        batch: The whole graph.
+        count: Batches in an epoch.
+        seed: Determines, with the epoch, the batch of each unit.
+        trained: The units that have training nodes.
+        others: The units that have none.
+        trained_name: The name of the former in messages.
+
+    Raises:
+        DataError: There are fewer units with training nodes than batches.
+    """
+
+    def __init__(
+        self,
+        batch: NodeBatch,
+        count: int,
+        seed: int,
+        trained: Tensor,
+        others: Tensor,
+        trained_name: str = "training nodes",
+    ) -> None:
+        if count > len(trained):
+            raise DataError(
+                f"parts is {count}, but there are only {len(trained)} {trained_name}, and every batch needs one: "
+                f"use {len(trained)} parts or fewer."
+            )
+        self.batch = batch
+        self.count = count
+        self.seed = seed
+        self._trained, self._others = trained, others
+
+    def deal(self, epoch: int) -> list[Deal]:
+        """The units of each batch of an epoch."""
+        draws = Draws(self.seed, f"parts {epoch}")
+        order = torch.cat([units[draws.permutation(len(units))] for units in (self._trained, self._others)])
+        return [Deal(epoch, number, order[number :: self.count]) for number in range(self.count)]
+
+    @abstractmethod
+    def make(self, deal: Deal) -> NodeBatch:
+        """The batch of some units: its training nodes come first, and only these have classes."""
+
+    def _subgraph(self, nodes: Int[Tensor, "part"], trained: int, graph: Graph) -> NodeBatch:
+        all_nodes, no_nodes = torch.ones(trained, dtype=torch.bool), torch.zeros(trained, dtype=torch.bool)
+        return NodeBatch(self.batch.x[nodes], self.batch.y[nodes[:trained]], graph, all_nodes, no_nodes, no_nodes)
+
+
+class GroupSampler(SubgraphSampler):
+    """Batches that divide all nodes among them, with the edges inside each.
+
+    Args:
+        batch, count, seed: As for all samplers.
+        group: The group of each node; a group is never divided.
+
+    Raises:
+        DataError: There are fewer groups with training nodes than batches.
+    """
+
+    def __init__(self, batch: NodeBatch, count: int, seed: int, group: Int[Tensor, "nodes"]) -> None:
+        groups = int(group.max()) + 1
+        self._nodes = torch.argsort(group, stable=True)
+        self._ptr = pointers(group, groups)
+        trained = torch.zeros(groups, dtype=torch.bool)
+        trained[group[batch.train_mask]] = True
+        name = "training nodes" if groups == len(group) else "chunks with training nodes"
+        super().__init__(batch, count, seed, trained.nonzero().flatten(), (~trained).nonzero().flatten(), name)
+
+    def make(self, deal: Deal) -> NodeBatch:
+        nodes = self._nodes[row_entries(self._ptr, deal.units)[0]].sort().values
+        trained = self.batch.train_mask[nodes]
+        nodes = torch.cat([nodes[trained], nodes[~trained]])
+        return self._subgraph(nodes, int(trained.sum()), induced_subgraph(self.batch.graph, nodes))
+
+
+class NeighborSampler(SubgraphSampler):
+    """Batches that divide the training nodes among them, with a sample of the edges that lead to them.
+
+    Args:
+        batch, count, seed: As for all samplers.
+        sizes: Maximal number of edges sampled into a training node, into a node sampled there, and so on.
+
+    Raises:
+        DataError: There are fewer training nodes than batches.
+    """
+
+    def __init__(self, batch: NodeBatch, count: int, seed: int, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        trained = batch.train_mask.nonzero().flatten()
+        super().__init__(batch, count, seed, trained, trained[:0])
+
+    def make(self, deal: Deal) -> NodeBatch:
+        draws = Draws(self.seed, f"neighbors {deal.epoch} {deal.number}")
+        nodes, graph = sample_neighbors(self.batch.graph, deal.units.sort().values, self._sizes, draws)
+        return self._subgraph(nodes, len(deal.units), graph)
+
+
+def induced_subgraph(graph: Graph, nodes: Int[Tensor, "part"]) -> Graph:
+    """All edges between some distinct nodes, which are renumbered in the given order."""
+    position = _positions(graph, nodes)
+    edge, target = row_entries(graph.ptr, nodes)
+    source = position[graph.source[edge]]
+    inside = source >= 0
+    return Graph(torch.stack([source[inside], target[inside]]), len(nodes))
+
+
+def sample_neighbors(
+    graph: Graph, seeds: Int[Tensor, "seeds"], sizes: Sequence[int], draws: Draws
+) -> tuple[Int[Tensor, "part"], Graph]:
+    """Some nodes, a sample of their neighbours, a sample of the neighbours of these, and so on.
+
+    The edges into a node are sampled once, without replacement, when the node is first reached; the nodes reached last
+    have none.
+
+    Args:
+        graph: The whole graph.
+        seeds: Distinct nodes of it.
+        sizes: Maximal number of edges into a seed, into a node reached from there, and so on.
+        draws: Random numbers.
+
+    Returns:
+        The nodes in the order in which they are reached, seeds first, and the sampled edges between them.
+    """
+    position, reached = _positions(graph, seeds), [seeds]
+    sources, targets, first = [], [], 0
+    for size in sizes:
+        edge, target = row_entries(graph.ptr, reached[-1])
+        kept = _sample_each_group(target, size, draws)
+        source = graph.source[edge[kept]]
+        targets.append(target[kept] + first)
+        first += len(reached[-1])
+        reached.append(torch.unique(source[position[source] < 0]))
+        position[reached[-1]] = first + torch.arange(len(reached[-1]))
+        sources.append(position[source])
+    nodes = torch.cat(reached)
+    return nodes, Graph(torch.stack([torch.cat(sources), torch.cat(targets)]), len(nodes))
+
+
+def row_entries(
+    ptr: Int[Tensor, "pointers"], rows: Int[Tensor, "rows"]
+) -> tuple[Int[Tensor, "entries"], Int[Tensor, "entries"]]:
+    """The entries of some rows of a CSR matrix, row by row: their positions, and the index into ``rows`` of each.
+
+    Args:
+        ptr: The row pointers.
+        rows: The rows.
+    """
+    count = ptr[rows + 1] - ptr[rows]
+    row = torch.repeat_interleave(torch.arange(len(rows)), count)
+    skipped = ptr[rows] - (count.cumsum(0) - count)
+    return torch.arange(len(row)) + skipped[row], row
+
+
+def _sample_each_group(group: Int[Tensor, "members"], size: int, draws: Draws) -> Int[Tensor, "kept"]:
+    """Up to ``size`` random members of each group; the members of a group are neighbours in ``group``."""
+    # The sort keeps the groups in order and shuffles each.
+    order = torch.argsort(group + torch.from_numpy(draws.uniform(len(group))), stable=True)
+    count = torch.bincount(group)
+    rank = torch.arange(len(group)) - (count.cumsum(0) - count)[group]
+    return order[rank < size]
+
+
+def _positions(graph: Graph, nodes: Int[Tensor, "part"]) -> Int[Tensor, "nodes"]:
+    """For each node of a graph its position in ``nodes``, or -1."""
+    position = torch.full((graph.num_nodes,), -1)
+    position[nodes] = torch.arange(len(nodes))
+    return position

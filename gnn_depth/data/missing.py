@@ -9,25 +9,24 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule
+from gnn_depth.data.base import NodeBatch, NodeDataModule, WrapsSource
 from gnn_depth.data.checks import DataError, check_range
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.of_source import OfSource
 from gnn_depth.registry import register
 
 
 @register("data", "MissingFeatures")
-class MissingFeatures(OfSource, NodeDataModule):
+class MissingFeatures(WrapsSource, NodeDataModule):
     """Another data set with the features of some nodes outside its training set erased (all zero).
 
-    Exactly ``round(rate * n)`` of the n nodes outside the training set lose theirs. Raising the rate adds to the same
-    nodes. Which ones depends on the seed and the training set only, on any machine. The setting of Zhao & Akoglu,
+    Exactly ``round(rate * n)`` of the n nodes outside the training set lose their features; a higher rate erases a
+    superset. The choice depends only on the seed and the training set, on any machine. The setting of Zhao & Akoglu,
     *PairNorm*, ICLR 2020.
 
     Args:
         source: The data set whose features are erased.
         rate: Fraction of the nodes outside the training set, 0 to 1.
-        seed: Which nodes.
+        seed: Determines which nodes.
 
     Raises:
         ValueError: A rate outside 0 to 1 or a negative seed.
@@ -46,14 +45,14 @@ class MissingFeatures(OfSource, NodeDataModule):
         """The nodes whose features are erased."""
         train_mask = self.source.loaded.train_mask
         order = Draws(self.seed, "missing").permutation(len(train_mask))
-        pool = order[~train_mask[order]]
+        candidates = order[~train_mask[order]]
         mask = torch.zeros_like(train_mask)
-        mask[pool[: round(self.rate * len(pool))]] = True
+        mask[candidates[: round(self.rate * len(candidates))]] = True
         return mask
 
     @property
     def missing_hash(self) -> str:
-        """SHA-256 of the mask as packed bits, in hex: equal hashes, equal nodes."""
+        """SHA-256 of the mask as packed bits, in hex: equal hashes mean equal nodes."""
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
     def load(self) -> NodeBatch:
@@ -63,12 +62,9 @@ class MissingFeatures(OfSource, NodeDataModule):
             DataError: The source's data is refused, or has only the training nodes' features and rate is below 1.
         """
         batch = self.source.loaded
-        if self.source.train_features_only and not self._erases_all():
+        if self.source.train_features_only and not bool((self.missing_mask | batch.train_mask).all()):
             raise DataError(
                 f"these files of {type(self.source).__name__} have the features of the training nodes only, so rate "
-                f"must be 1.0, not {self.rate}.\nPoint the source's root at the complete files for other rates."
+                f"must be 1.0, not {self.rate}.\nFor other rates set the source's root to the complete files."
             )
         return replace(batch, x=batch.x.masked_fill(self.missing_mask[:, None], 0))
-
-    def _erases_all(self) -> bool:
-        return bool((self.missing_mask | self.source.loaded.train_mask).all())

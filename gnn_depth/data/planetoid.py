@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule
+from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import DataError, check_range, choose
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.data.draws import random_split
-from gnn_depth.data.features import coalesce, normalize_rows
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 

@@ -1,46 +1,56 @@
-"""A citation graph that is generated, so that everything runs without a download."""
+"""A generated citation graph, so that everything runs without a download."""
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule
+from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
 from gnn_depth.data.checks import check_range
-from gnn_depth.data.communities import Communities, room
 from gnn_depth.data.draws import Draws, random_split
-from gnn_depth.data.features import normalize_rows
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 
-# Of the pairs of nodes, the fraction that may be joined: a denser graph would be drawn with ever more repeated edges.
-DENSEST = 0.5
-# The commonest words are about equally frequent, as stop words are left out of such vocabularies.
-FLAT_RANKS = 40
+# The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more repeated edges.
+MAX_DENSITY = 0.5
+# Node weights are integers, so that their sums are exact and the same on any machine.
+WEIGHT_UNIT = 1024
+# Nodes in a community, or this multiple of the mean degree if that is more, so that there is room for its edges.
+COMMUNITY_SIZE, COMMUNITY_DEGREES = 30, 5
+# The following values make the default graph as hard as Cora for a GCN and for an MLP (measured, not derived).
+# Fraction of the edges within a class that stay within a community.
+LOCALITY = 0.7
+# Fraction of the communities that write about another class's topic, and the fraction of topical words that they still
+# take from their own. A whole community does so alike, so averaging over neighbours does not help.
+BORDERLAND, OWN_WORDS = 0.25, 0.15
+# Added to the rank of a word: the most frequent words are about equally frequent, like a vocabulary without stop words.
+RANK_OFFSET = 40
 
 
 @register("data", "SyntheticCitation")
 class SyntheticCitation(NodeDataModule):
     r"""A graph with the sizes of Cora, drawn from a degree-corrected stochastic block model.
 
-    ``homophily`` of the edges join nodes of a class, most of them in the same community of it; an edge ends at node i
-    with probability proportional to :math:`w_i`, :math:`P(w > t) = t^{-2}` (Karrer & Newman, *Stochastic blockmodels
-    and community structure in networks*, Phys. Rev. E 83, 2011). A word is drawn from those of a topic with probability
-    ``topicality``, else from all, by Zipf's law; some communities write about another class's topic. Time and memory
-    are linear in nodes and edges, but features take 4 bytes x nodes x features: 5.7 GB for a million nodes of 1433.
+    ``homophily`` of the edges join nodes of the same class, most of them in the same community of it; an edge ends at
+    node i with probability proportional to :math:`w_i`, :math:`P(w > t) = t^{-2}` (Karrer & Newman, *Stochastic
+    blockmodels and community structure in networks*, Phys. Rev. E 83, 2011). With probability ``topicality`` a word is
+    drawn from those of a topic, otherwise from all, by Zipf's law; some communities write about another class's topic.
+    Time and memory are linear in nodes and edges, but features are dense: 4 bytes x nodes x features.
 
     Args:
         num_nodes: Number of nodes.
-        num_edges: Number of undirected edges; no two join the same nodes.
+        num_edges: Number of undirected edges, all distinct.
         num_features: Number of words in the vocabulary.
         num_classes: Number of classes, of equal sizes.
-        words_per_node: How many words are drawn for a node; a word drawn twice counts once.
+        words_per_node: Number of words drawn for a node; a word drawn twice counts once.
         homophily: Fraction of edges within a class, 0 to 1.
-        topicality: Fraction of words that tell the class, 0 to 1.
+        topicality: Fraction of words that depend on the class, 0 to 1.
         num_train_per_class: Training nodes of each class.
-        num_val: Nodes to validate on.
-        num_test: Nodes to test on.
-        normalize_features: Whether each node's features are divided by their sum.
-        seed: Which graph; the same on any machine.
+        num_val: Validation nodes.
+        num_test: Test nodes.
+        normalize_features: Divide each node's features by their sum.
+        seed: Determines the graph; the same on any machine.
 
     Raises:
         ValueError: Sizes that no graph has, or fewer nodes than the split needs.
@@ -64,16 +74,22 @@ class SyntheticCitation(NodeDataModule):
         super().__init__()
         check_range("homophily", homophily, 0, 1)
         check_range("topicality", topicality, 0, 1)
-        for what, value in (("num_classes", num_classes), ("words_per_node", words_per_node)):
-            check_range(what, value, 1)
+        check_range("num_classes", num_classes, 1)
+        check_range("words_per_node", words_per_node, 1)
         check_range("num_features", num_features, num_classes)
         check_range("num_train_per_class", num_train_per_class, 1)
-        for what, value in (("num_val", num_val), ("num_test", num_test), ("num_edges", num_edges), ("seed", seed)):
-            check_range(what, value, 0)
-        self.num_nodes, self.num_edges, self.words_per_node = num_nodes, num_edges, words_per_node
-        self.vocabulary, self._num_classes = num_features, num_classes
-        self.homophily, self.topicality = homophily, topicality
-        self.num_train_per_class, self.num_val, self.num_test = num_train_per_class, num_val, num_test
+        for name, value in (("num_val", num_val), ("num_test", num_test), ("num_edges", num_edges), ("seed", seed)):
+            check_range(name, value, 0)
+        self.num_nodes = num_nodes
+        self.num_edges = num_edges
+        self.vocabulary = num_features
+        self._num_classes = num_classes
+        self.words_per_node = words_per_node
+        self.homophily = homophily
+        self.topicality = topicality
+        self.num_train_per_class = num_train_per_class
+        self.num_val = num_val
+        self.num_test = num_test
         self.normalize_features = normalize_features
         self.seed = seed
         self._check_sizes()
@@ -83,16 +99,16 @@ class SyntheticCitation(NodeDataModule):
         if self.num_nodes < needed:
             raise ValueError(
                 f"num_nodes is {self.num_nodes}, but the split needs {needed}: num_classes x num_train_per_class + "
-                "num_val + num_test. Take more nodes, or make these smaller."
+                "num_val + num_test. Use more nodes, or make these smaller."
             )
-        wanted = round(self.homophily * self.num_edges)
-        pairs = room(self.num_nodes, self._num_classes)
-        for where, edges, most in zip(("within", "across"), (wanted, self.num_edges - wanted), pairs, strict=True):
-            if edges > DENSEST * most:
+        within = round(self.homophily * self.num_edges)
+        available = count_pairs(self.num_nodes, self._num_classes)
+        for where, edges, pairs in zip(("within", "across"), (within, self.num_edges - within), available, strict=True):
+            if edges > MAX_DENSITY * pairs:
                 raise ValueError(
                     f"num_edges {self.num_edges} and homophily {self.homophily} make {edges} edges {where} classes, "
-                    f"but {self.num_nodes} nodes in {self._num_classes} classes take {int(DENSEST * most)} at most "
-                    f"(a fraction of {DENSEST} of the pairs). Take fewer edges or more nodes."
+                    f"but {self.num_nodes} nodes in {self._num_classes} classes have room for "
+                    f"{int(MAX_DENSITY * pairs)} ({MAX_DENSITY} of the pairs). Use fewer edges or more nodes."
                 )
 
     @property
@@ -102,7 +118,7 @@ class SyntheticCitation(NodeDataModule):
     def load(self) -> NodeBatch:
         """Draw the graph."""
         mean_degree = 2 * self.num_edges / self.num_nodes
-        communities = Communities(self.num_nodes, self._num_classes, mean_degree, self.seed)
+        communities = _Communities(self.num_nodes, self._num_classes, mean_degree, self.seed)
         y = torch.from_numpy(communities.y)
         masks = random_split(y, self.seed, self.num_train_per_class, self.num_val, self.num_test)
         x = self._words(communities)
@@ -110,8 +126,8 @@ class SyntheticCitation(NodeDataModule):
         graph = Graph(torch.cat([edges, edges.flip(0)], 1), self.num_nodes)
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
 
-    def _words(self, communities: Communities) -> Tensor:
-        """Which words each node has, 0 or 1; a topic's words are every num_classes-th of the vocabulary."""
+    def _words(self, communities: "_Communities") -> Tensor:
+        """The words of each node, 0 or 1; a topic's words are every num_classes-th of the vocabulary."""
         draws = Draws(self.seed, "words")
         x = torch.zeros(self.num_nodes, self.vocabulary)
         common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self._num_classes)
@@ -125,5 +141,94 @@ class SyntheticCitation(NodeDataModule):
 
 
 def _zipf(count: int) -> np.ndarray:
-    """Cumulative integer weights of words whose frequency falls with one over their rank."""
-    return np.cumsum((2**30 / (FLAT_RANKS + np.arange(count))).astype(np.int64))
+    """Cumulative integer weights of words whose frequency is inversely proportional to their rank."""
+    return np.cumsum((2**30 / (RANK_OFFSET + np.arange(count))).astype(np.int64))
+
+
+class _Communities:
+    """Classes of equal sizes, made of communities, with nodes to draw from either by weight.
+
+    Nodes are laid out by class, and within it by community, so that both are intervals of the cumulative weights.
+
+    Attributes:
+        y: Class of each node, shape (nodes,).
+    """
+
+    def __init__(self, num_nodes: int, num_classes: int, mean_degree: float, seed: int) -> None:
+        draws = Draws(seed, "communities")
+        place = np.arange(num_nodes)
+        y = place * num_classes // num_nodes
+        size = max(COMMUNITY_SIZE, int(COMMUNITY_DEGREES * mean_degree))
+        within_class = (place - np.searchsorted(y, np.arange(num_classes))[y]) // size
+        _, begin, community = np.unique(y * num_nodes + within_class, return_index=True, return_inverse=True)
+        # 1 / sqrt(1 - u) has the tail t^-2, and unlike a power it is rounded alike everywhere.
+        weight = (WEIGHT_UNIT / np.sqrt(1 - draws.uniform(num_nodes))).astype(np.int64)
+        self.ends = np.cumsum(weight)
+        self.class_first, self.class_size = _intervals(self.ends, y)
+        self.first, self.size = _intervals(self.ends, community)
+        self.node = draws.permutation(num_nodes).numpy()
+        self.y, self.community = np.empty_like(y), np.empty_like(community)
+        self.y[self.node], self.community[self.node] = y, community
+        borderland = draws.permutation(len(begin)).numpy() < BORDERLAND * len(begin)
+        self.own_words = np.where(borderland, OWN_WORDS, 1.0)
+        self.other_topic = (y[begin] + 1 + draws.integers(max(1, num_classes - 1), len(begin))) % num_classes
+
+    def topics(self, draws: Draws) -> np.ndarray:
+        """The topic of one word for each node: its class, or in borderland mostly another one."""
+        own = draws.uniform(len(self.y)) < self.own_words[self.community]
+        return np.where(own, self.y, self.other_topic[self.community])
+
+    def edges(self, draws: Draws, count: int, homophily: float) -> np.ndarray:
+        """Distinct pairs of nodes, ``round(homophily * count)`` of them within a class, shape (2, count)."""
+        # Every node starts an edge before any starts a second, if there are enough edges: few nodes are isolated.
+        source = draws.permutation(len(self.y)).numpy()[:count]
+        within, cut = round(homophily * count), round(homophily * len(source))
+        same = self._pairs(self._within, draws, source[:cut], within)
+        other = self._pairs(self._across, draws, source[cut:], count - within)
+        pair = np.concatenate([same, other])
+        return np.stack([pair // len(self.y), pair % len(self.y)])
+
+    def _pairs(self, draw_targets: Callable, draws: Draws, source: np.ndarray, count: int) -> np.ndarray:
+        """``count`` distinct pairs, as smaller node x nodes + larger node; all of ``source`` start one if possible."""
+        known = np.empty(0, np.int64)
+        while len(known) < count:
+            more = self._at(draws.integers(int(self.ends[-1]), max(0, count - len(known) - len(source))))
+            source = np.concatenate([source, more])
+            target = draw_targets(draws, source)
+            low, high = np.minimum(source, target), np.maximum(source, target)
+            # Equivalent to np.unique, which is far slower because recent NumPy hashes integers.
+            known = np.sort(np.concatenate([known, (low * len(self.y) + high)[low != high]]))
+            known = known[np.diff(known, prepend=-1) > 0]
+            source = source[:0]
+        return known
+
+    def _within(self, draws: Draws, source: np.ndarray) -> np.ndarray:
+        """For each source a node of the same community or class, drawn by weight."""
+        near = draws.uniform(len(source)) < LOCALITY
+        y, community = self.y[source], self.community[source]
+        first = np.where(near, self.first[community], self.class_first[y])
+        size = np.where(near, self.size[community], self.class_size[y])
+        return self._at(first + draws.integers(size, len(source)))
+
+    def _across(self, draws: Draws, source: np.ndarray) -> np.ndarray:
+        """For each source a node of another class, drawn by weight: before or after the interval of the class."""
+        first, size = self.class_first[self.y[source]], self.class_size[self.y[source]]
+        at = draws.integers(self.ends[-1] - size, len(source))
+        return self._at(at + np.where(at >= first, size, 0))
+
+    def _at(self, weight: np.ndarray) -> np.ndarray:
+        """The nodes at these positions of the cumulative weights."""
+        return self.node[np.searchsorted(self.ends, weight, side="right")]
+
+
+def count_pairs(num_nodes: int, num_classes: int) -> tuple[int, int]:
+    """The number of pairs of nodes within the classes, and across."""
+    sizes = np.bincount(np.arange(num_nodes) * num_classes // num_nodes)
+    within = int((sizes * (sizes - 1) // 2).sum())
+    return within, num_nodes * (num_nodes - 1) // 2 - within
+
+
+def _intervals(ends: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The start and the sum of the weights of each group of consecutive nodes."""
+    last = ends[np.cumsum(np.bincount(group)) - 1]
+    return np.concatenate([[0], last[:-1]]), np.diff(last, prepend=0)

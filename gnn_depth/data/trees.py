@@ -1,36 +1,48 @@
-"""Tree-NeighborsMatch: trees whose root must learn what one of its leaves knows."""
+"""Tree-NeighborsMatch: the root of a tree must learn the value of one of its leaves."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
+from math import factorial
+from typing import Literal, TypeAlias
 
-from gnn_depth.data.base import GraphDataModule
-from gnn_depth.data.checks import check_range
-from gnn_depth.data.epochs import batches_done, rank_and_processes
-from gnn_depth.data.fingerprint import fingerprint
-from gnn_depth.data.tree_batches import Stage, TreeBatches
-from gnn_depth.data.tree_examples import TreeExamples, num_trained
-from gnn_depth.data.tree_loaders import InOrder, Share, Shuffle, Shuffled
+import torch
+from jaxtyping import Int, Int16
+from torch import Tensor
+
+from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint
+from gnn_depth.data.checks import DataError, check_range
+from gnn_depth.data.draws import Draws
+from gnn_depth.data.loaders import EpochLoader, FixedLoader, check_divisible, rank_and_processes
+from gnn_depth.graph import Graph
 from gnn_depth.registry import register
+
+Stage: TypeAlias = Literal["train", "val", "test"]
+
+#: Upper limits for the permutations of the values and for the examples, at any depth.
+PERMUTATIONS = 1000
+EXAMPLES = 32_000
 
 
 @register("data", "TreeNeighborsMatch")
 class TreeNeighborsMatch(GraphDataModule):
-    r"""Full binary trees of depth r, to be read at their root: what value has the leaf whose key the root holds?
+    r"""Full binary trees of depth r, classified at the root: which value has the leaf whose key the root holds?
 
     Nodes are pairs (key, value): the root (k, 0), leaf t (t, :math:`\pi_t`) for a permutation :math:`\pi` of
     1 .. :math:`2^r`, all others (0, 0); the class is :math:`\pi_k - 1`. Edges run from child to parent and from each
-    node to itself, so it takes r layers to reach the root, and one vector there for the pairs of all leaves. The
-    examples that are not trained on are those to validate, to test and to predict on. Alon & Yahav, *On the bottleneck
-    of graph neural networks and its practical implications*, ICLR 2021.
+    node to itself, so information from the leaves needs r layers to reach the root, where a single vector has to hold
+    all of it. The examples outside the training set are used for validation, test and prediction. Alon & Yahav, *On the
+    bottleneck of graph neural networks and its practical implications*, ICLR 2021.
 
-    With several processes each takes its part of every batch, so a training does not depend on their number; where that
-    does not divide the examples of an epoch, the few that are left over are left out, other ones each time.
+    Several processes share each batch, so training does not depend on their number. If they do not divide the number
+    of examples, the remainder is left out, different examples in each epoch.
 
     Args:
         depth: r, from 2 to 8.
-        batch_size: Trees of a batch, of all processes together.
-        train_fraction: Part of the trees of each class to train on.
-        passes: How often an epoch goes through the training set; a small set makes short epochs otherwise.
-        seed: Which trees, which of them are held out, and the order of each epoch; the same on any machine.
+        batch_size: Trees in a batch, over all processes.
+        train_fraction: Fraction of the trees of each class to train on.
+        passes: Passes over the training set in an epoch; without it a small set makes short epochs.
+        seed: Determines the trees, the training set and the order in each epoch; the same on any machine.
 
     Raises:
         ValueError: A number is out of its range.
@@ -43,11 +55,14 @@ class TreeNeighborsMatch(GraphDataModule):
         check_range("depth", depth, 2, 8)
         check_range("batch_size", batch_size, 1)
         check_range("train_fraction", train_fraction, 0, 1)
-        num_trained(depth, train_fraction)
+        _num_trained(depth, train_fraction)
         check_range("passes", passes, 1)
         check_range("seed", seed, 0)
-        self.depth, self.batch_size, self.passes, self.seed = depth, batch_size, passes, seed
+        self.depth = depth
+        self.batch_size = batch_size
         self.train_fraction = train_fraction
+        self.passes = passes
+        self.seed = seed
 
     @property
     def num_classes(self) -> int:
@@ -59,38 +74,197 @@ class TreeNeighborsMatch(GraphDataModule):
 
     @property
     def checksum(self) -> str:
-        return fingerprint(*self.examples.parts)
+        return fingerprint(*self.examples.tensors)
 
     @cached_property
-    def examples(self) -> TreeExamples:
-        """Drawn at their first use."""
+    def examples(self) -> "TreeExamples":
+        """All examples, drawn on first use."""
         return TreeExamples.draw(self.depth, self.train_fraction, self.seed)
 
     @cached_property
-    def batches(self) -> TreeBatches:
-        """What makes batches of the examples."""
+    def batches(self) -> "TreeBatches":
+        """Makes batches of the examples."""
         return TreeBatches(self.examples)
 
-    def train_dataloader(self) -> Shuffled:
-        shuffle = Shuffle(self.examples.train, self.passes, self.seed)
-        share, done = self._share(), partial(batches_done, self.trainer)
-        share.check(len(shuffle), self.batch_size)
-        make = partial(self.batches.batch, stage="train")
-        return Shuffled(shuffle, share, self.batch_size, make, done, self.batches.graph)
+    def train_dataloader(self) -> EpochLoader[Tensor]:
+        rank, processes = rank_and_processes(self.trainer)
+        count = self.passes * len(self.examples.train)
+        self._check_processes(count, processes)
+        repeated = min(self.batch_size, count) // processes  # all batches but the last, which may be smaller
+        return EpochLoader(
+            lambda epoch: training_batches(self.training_order(epoch), self.batch_size, rank, processes),
+            partial(self.batches.batch, stage="train"),
+            length=-(-(count // processes * processes) // self.batch_size),
+            trainer=self.trainer,
+            repeated=Repeated(self.batches.graph(repeated), repeated),
+        )
 
-    def val_dataloader(self) -> InOrder:
-        return self._held_out("val", self._share())
+    def val_dataloader(self) -> FixedLoader[Tensor]:
+        return self._held_out("val", *rank_and_processes(self.trainer))
 
-    def test_dataloader(self) -> InOrder:
-        return self._held_out("test", self._share())
+    def test_dataloader(self) -> FixedLoader[Tensor]:
+        return self._held_out("test", *rank_and_processes(self.trainer))
 
-    def predict_dataloader(self) -> InOrder:
-        return self._held_out("test", Share(0, 1))  # all in each process, as one of them writes down what it predicts
+    def predict_dataloader(self) -> FixedLoader[Tensor]:
+        return self._held_out("test", 0, 1)  # every process gets all examples, as one of them writes the predictions
 
-    def _held_out(self, stage: Stage, share: Share) -> InOrder:
-        share.check(len(self.examples.held_out), self.batch_size)
-        parts = share.of_evaluation(self.examples.held_out, self.batch_size)
-        return InOrder(parts, partial(self.batches.batch, stage=stage))
+    def training_order(self, epoch: int) -> Int[Tensor, "drawn"]:
+        """The training examples in the order of an epoch: all in a random order, for each pass."""
+        draws = Draws(self.seed, f"tree order {epoch}")
+        train = self.examples.train
+        return torch.cat([train[draws.permutation(len(train))] for _ in range(self.passes)])
 
-    def _share(self) -> Share:
-        return Share(*rank_and_processes(self.trainer))
+    def _held_out(self, stage: Stage, rank: int, processes: int) -> FixedLoader[Tensor]:
+        self._check_processes(len(self.examples.held_out), processes)
+        batches = evaluation_batches(self.examples.held_out, self.batch_size, rank, processes)
+        return FixedLoader(batches, partial(self.batches.batch, stage=stage))
+
+    def _check_processes(self, examples: int, processes: int) -> None:
+        """Refuse to leave a process without a batch: the others would wait for it forever."""
+        check_divisible("batch_size", self.batch_size, processes)
+        if examples < processes:
+            raise DataError(
+                f"{examples} examples are too few for {processes} processes: use fewer processes, or another "
+                "train_fraction."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class TreeExamples:
+    r"""Permutations of the values over the leaves, each combined with every key.
+
+    .. math:: P = \min(1000,\ \lfloor 32000 / 2^r \rfloor,\ 2^r!), \quad \text{examples} = 2^r P
+
+    Alon & Yahav, ICLR 2021: 96, 8000, 16000 and then 32000 examples for r = 2, 3, 4 and more. Example e is permutation
+    ``e // leaves`` with the key of leaf ``e % leaves``, so all keys and all values are equally frequent, and no two
+    examples are the same.
+
+    Attributes:
+        values: The value of each leaf, 1 to leaves.
+        train: Examples to train on, equally many of every value.
+        held_out: The others.
+    """
+
+    values: Int16[Tensor, "permutations leaves"]
+    train: Int[Tensor, "train"]
+    held_out: Int[Tensor, "held_out"]
+
+    @classmethod
+    def draw(cls, depth: int, train_fraction: float, seed: int) -> "TreeExamples":
+        """Draw distinct permutations and the training set.
+
+        Args:
+            depth: r, at least 1.
+            train_fraction: Fraction of the examples of each value to train on.
+            seed: The same seed gives the same examples on any machine.
+        """
+        leaves, count, trained = 2**depth, _num_permutations(depth), _num_trained(depth, train_fraction)
+        draws = Draws(seed, "tree values")
+        distinct: dict[tuple[int, ...], None] = {}
+        while len(distinct) < count:
+            distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
+        values = torch.tensor(list(distinct))
+        of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)  # by permutation and value
+        draws = Draws(seed, "tree split")
+        order = torch.stack([of_value[draws.permutation(count), value] for value in range(leaves)], 1)
+        train, held_out = order[:trained].flatten(), order[trained:].flatten()
+        return cls(values.short() + 1, train.sort().values, held_out.sort().values)
+
+    @property
+    def leaves(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Everything that distinguishes these examples from others."""
+        return self.values, self.train, self.held_out
+
+
+def _num_permutations(depth: int) -> int:
+    return min(PERMUTATIONS, EXAMPLES // 2**depth, factorial(2**depth))
+
+
+def _num_trained(depth: int, train_fraction: float) -> int:
+    """Number of training examples of each value.
+
+    Raises:
+        ValueError: None, or all.
+    """
+    count = _num_permutations(depth)
+    trained = round(train_fraction * count)
+    if not 0 < trained < count:
+        raise ValueError(
+            f"train_fraction {train_fraction} of the {count} examples of each value leaves none to "
+            f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
+        )
+    return trained
+
+
+class TreeBatches:
+    """Makes batches of trees side by side.
+
+    All examples have the same tree and differ in their features, so all batches of a size share one graph, which is
+    kept. Node v of example b of B is row v B + b: the roots are the first rows and each level comes before the next, so
+    that a layer can skip the last rows once they are no longer needed.
+
+    Args:
+        examples: All examples.
+    """
+
+    def __init__(self, examples: TreeExamples) -> None:
+        self.examples = examples
+        self.leaves = examples.leaves
+        self._values = examples.values.T.contiguous()  # by leaf, like the rows of a batch
+        self._graphs: dict[int, Graph] = {}
+
+    def batch(self, chosen: Int[Tensor, "batch"], stage: Stage) -> NodeBatch:
+        """The batch of the examples with these numbers, which belong to the set ``stage``."""
+        size, permutation, leaf = len(chosen), chosen // self.leaves, chosen % self.leaves
+        x = torch.zeros(2 * self.leaves - 1, size, 2, dtype=torch.long)
+        x[0, :, 0] = leaf + 1
+        x[-self.leaves :, :, 0] = torch.arange(1, self.leaves + 1)[:, None]
+        x[-self.leaves :, :, 1] = self._values.index_select(1, permutation)
+        y = self.examples.values[permutation, leaf].long() - 1
+        train, val, test = (torch.full((size,), stage == name) for name in ("train", "val", "test"))
+        return NodeBatch(x.view(-1, 2), y, self.graph(size), train, val, test)
+
+    def graph(self, size: int) -> Graph:
+        """The graph of ``size`` trees side by side, the same object every time."""
+        if size not in self._graphs:
+            with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
+                edges = tree_edges(self.leaves.bit_length() - 1)[:, :, None] * size + torch.arange(size)
+                rows = torch.arange((2 * self.leaves - 1) * size)
+                self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
+        return self._graphs[size]
+
+
+def tree_edges(depth: int) -> Int[Tensor, "2 edges"]:
+    """Edges of a full binary tree: from each node to its parent and to itself.
+
+    Nodes are numbered breadth first: the root is 0, and node v has the children 2 v + 1 and 2 v + 2.
+    """
+    node = torch.arange(2 ** (depth + 1) - 1)
+    child = node[1:]
+    return torch.stack([torch.cat([child, node]), torch.cat([(child - 1) // 2, node])])
+
+
+def training_batches(
+    order: Int[Tensor, "examples"], batch_size: int, rank: int, processes: int
+) -> Sequence[Int[Tensor, "batch"]]:
+    """The batches of one process, as many and as large as every other process's; leaves out the remainder."""
+    end = len(order) - len(order) % processes
+    starts = range(0, end, batch_size)
+    return [order[start : min(start + batch_size, end)][rank::processes] for start in starts]
+
+
+def evaluation_batches(
+    order: Int[Tensor, "examples"], batch_size: int, rank: int, processes: int
+) -> Sequence[Int[Tensor, "batch"]]:
+    """The batches of one process: each example is in one batch of one process.
+
+    Every process has equally many, as they wait for one another in each, and none is empty.
+    """
+    size = batch_size // processes
+    full = (len(order) // processes - 1) // size  # the last batch takes the rest
+    mine = order[rank::processes]
+    return mine.split_with_sizes([size] * full + [len(mine) - full * size])

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule
+from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import DataError, check_nodes, check_range
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.features import coalesce, normalize_rows
 from gnn_depth.data.table_files import SUFFIXES as TABLES
 from gnn_depth.data.table_files import is_table, open_table
 from gnn_depth.data.user_files import NPZ_HINT, Content, read_file

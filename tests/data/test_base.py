@@ -1,15 +1,69 @@
-import torch
+"""Batches, fingerprints, and the steps that several data sets share."""
 
-from gnn_depth.data import SyntheticCitation
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_depth.data import MissingFeatures, SyntheticCitation
+from gnn_depth.data.base import coalesce, fingerprint, normalize_rows
+from gnn_depth.graph import Graph
+
+SIZES = {"num_nodes": 60, "num_edges": 120, "num_features": 16, "num_classes": 3, "num_train_per_class": 5}
+
+
+def synthetic(**options):
+    return SyntheticCitation(**SIZES, num_val=10, num_test=10, **options)
+
+
+@pytest.fixture
+def batch():
+    return synthetic().batch
 
 
 def test_a_batch_that_was_read_and_moved_in_inference_mode_can_be_trained_with():
-    data = SyntheticCitation(
-        num_nodes=60, num_edges=120, num_features=8, num_classes=3, num_train_per_class=5, num_val=10, num_test=10
-    )
+    data = synthetic()
     with torch.inference_mode():
         read = data.batch
         moved = read.to("meta")
     assert moved.x.device.type == "meta"
     for batch in (read, moved):
         assert not any(part.is_inference() for part in (batch.x, batch.y, batch.graph.source, *batch.masks))
+
+
+def test_equal_data_has_one_fingerprint(batch):
+    edges = batch.graph.edge_index
+    shuffled = Graph(edges[:, torch.randperm(edges.shape[1])], 60)
+    for same in (synthetic().batch, replace(batch, graph=shuffled)):
+        assert fingerprint(*same.tensors) == fingerprint(*batch.tensors)
+
+
+def test_any_change_of_the_data_changes_the_fingerprint(batch):
+    changed = [
+        replace(batch, x=batch.x.index_put((torch.tensor(3), torch.tensor(2)), torch.tensor(0.5))),
+        replace(batch, x=batch.x.double()),
+        replace(batch, y=batch.y.flip(0)),
+        replace(batch, val_mask=batch.test_mask, test_mask=batch.val_mask),
+        replace(batch, graph=Graph(batch.graph.edge_index[:, 1:], 60)),
+        MissingFeatures(synthetic(), 0.5).batch,
+        MissingFeatures(synthetic(), 0.5, seed=1).batch,
+        synthetic(seed=1).batch,
+    ]
+    assert len({fingerprint(*one.tensors) for one in (batch, *changed)}) == 1 + len(changed)
+
+
+def test_sizes_of_a_row_sum_to_one_and_rows_of_zeros_stay():
+    x = torch.tensor([[1.0, 3.0], [0.0, 0.0], [-1.0, 1.0], [1e-30, 0.0]])
+    expected = torch.tensor([[0.25, 0.75], [0.0, 0.0], [-0.5, 0.5], [1.0, 0.0]])
+    torch.testing.assert_close(normalize_rows(x), expected)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))), st.booleans())
+def test_coalesced_edges_are_the_set_of_the_edges(edges, undirected):
+    index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
+    expected = set(edges) | ({(target, source) for source, target in edges} if undirected else set())
+    found = list(map(tuple, coalesce(index, 6, undirected).T.tolist()))
+    assert len(found) == len(set(found))
+    assert set(found) == expected

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnn_depth.data import NodeBatch, SyntheticCitation
-from gnn_depth.data.communities import room
+from gnn_depth.data.synthetic import count_pairs
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, no
     options = {"num_nodes": nodes, "num_features": 11, "num_classes": classes, "num_train_per_class": 1}
     options |= {"num_val": 1, "num_test": nodes - 2 * classes, "homophily": homophily, "seed": seed}
     options |= {"normalize_features": normalize, "words_per_node": 3}
-    within, across = room(nodes, classes)
+    within, across = count_pairs(nodes, classes)
     edges = int(fraction * 0.5 * min(within / (homophily or 1), across / (1 - homophily) if homophily < 1 else within))
     # Rounding to whole edges may ask for one more than there is room for.
     edges = max(0, edges - 2)
@@ -104,15 +104,15 @@ def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, no
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"num_nodes": 1639}, "the split needs 1640"),
-        ({"num_edges": 10_000_000}, "Take fewer edges or more nodes"),
-        ({"homophily": 1.5}, "homophily must be from 0 to 1"),
-        ({"topicality": -1.0}, "topicality must be from 0 to 1"),
-        ({"num_features": 6}, "num_features must be at least 7"),
+        ({"num_nodes": 1639}, "1639.* 1640"),
+        ({"num_edges": 10_000_000}, "num_edges 10000000"),
+        ({"homophily": 1.5}, "homophily .*1.5"),
+        ({"topicality": -1.0}, "topicality .*-1.0"),
+        ({"num_features": 6}, "num_features .*7, not 6"),
         ({"num_classes": 1}, "edges across classes"),
-        ({"num_edges": -1}, "num_edges must be at least 0"),
-        ({"words_per_node": 0}, "words_per_node must be at least 1"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"num_edges": -1}, "num_edges .*0, not -1"),
+        ({"words_per_node": 0}, "words_per_node .*1, not 0"),
+        ({"seed": -1}, "seed .*0, not -1"),
     ],
 )
 def test_sizes_that_no_graph_has_are_refused_at_construction(options, words):

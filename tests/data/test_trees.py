@@ -1,7 +1,8 @@
 """Tree-NeighborsMatch: the published construction, found again by walking the trees."""
 
+from collections import Counter
 from functools import partial
-from itertools import permutations
+from itertools import chain, permutations
 from unittest.mock import Mock
 
 import lightning as L
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightning.pytorch.callbacks import EarlyStopping
 
-from gnn_depth.data import TreeNeighborsMatch
-from gnn_depth.data.tree_batches import TreeBatches
+from gnn_depth.data import DataError, TreeNeighborsMatch
+from gnn_depth.data.trees import TreeBatches, evaluation_batches, training_batches
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Residual
@@ -109,7 +110,7 @@ def test_another_depth_seed_or_split_is_another_data_set():
 
 def test_sixteen_million_nodes_are_kept_in_less_than_a_megabyte():
     data = TreeNeighborsMatch(depth=8)
-    assert sum(part.nbytes for part in data.examples.parts) < 2**20
+    assert sum(part.nbytes for part in data.examples.tensors) < 2**20
     assert sum(batch.graph.num_nodes for batch in data.train_dataloader()) == 511 * 25600
 
 
@@ -145,10 +146,15 @@ def test_each_loader_gives_the_examples_of_its_set():
             assert not any(mask.any() for place, mask in enumerate(batch.masks) if place != which)
 
 
+def of_process(rank, processes, **options):
+    data = TreeNeighborsMatch(**options)
+    data.trainer = Mock(spec=L.Trainer, global_rank=rank, world_size=processes)
+    return data
+
+
 def test_each_process_predicts_all_that_is_held_out():
-    data = TreeNeighborsMatch(depth=2, batch_size=8)
-    alone = [batch.y for batch in data.predict_dataloader()]
-    data.trainer = Mock(spec=L.Trainer, global_rank=1, world_size=2)
+    alone = [batch.y for batch in TreeNeighborsMatch(depth=2, batch_size=8).predict_dataloader()]
+    data = of_process(1, 2, depth=2, batch_size=8)
     together = [batch.y for batch in data.predict_dataloader()]
     assert torch.equal(torch.cat(together), torch.cat(alone))
     assert sum(len(batch.y) for batch in data.test_dataloader()) < sum(map(len, together))
@@ -157,20 +163,79 @@ def test_each_process_predicts_all_that_is_held_out():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"depth": 1}, "depth must be from 2 to 8, not 1"),
-        ({"depth": 9}, "depth must be from 2 to 8, not 9"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"passes": 0}, "passes must be at least 1"),
-        ({"seed": -1}, "seed must be at least 0"),
-        ({"train_fraction": 1.5}, "train_fraction must be from 0 to 1"),
-        ({"train_fraction": float("nan")}, "train_fraction must be from 0 to 1"),
-        ({"train_fraction": 1.0}, "none to hold out: take from 0.001 to 0.999"),
-        ({"depth": 2, "train_fraction": 0.01}, "24 examples of each value leaves none to train on"),
+        ({"depth": 1}, "depth .*2 to 8, not 1"),
+        ({"depth": 9}, "depth .*2 to 8, not 9"),
+        ({"batch_size": 0}, "batch_size .*1, not 0"),
+        ({"passes": 0}, "passes .*1, not 0"),
+        ({"seed": -1}, "seed .*0, not -1"),
+        ({"train_fraction": 1.5}, "train_fraction .*0 to 1, not 1.5"),
+        ({"train_fraction": float("nan")}, "train_fraction .*0 to 1, not nan"),
+        ({"train_fraction": 1.0}, "train_fraction 1.0 .*0.001 to 0.999"),
+        ({"depth": 2, "train_fraction": 0.01}, "train_fraction 0.01 of the 24 .*train on"),
     ],
 )
 def test_what_no_set_of_trees_has_is_refused_at_construction(options, words):
     with pytest.raises(ValueError, match=words):
         TreeNeighborsMatch(**options)
+
+
+SIZES = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 60))
+
+
+@given(SIZES)
+def test_processes_share_the_batches_of_one_process_in_equal_parts(numbers):
+    processes, each, more = numbers
+    order, batch_size = 3 * torch.arange(processes + more), processes * each
+    alone = [batch.tolist() for batch in training_batches(order, batch_size, 0, 1)]
+    assert list(chain(*alone)) == order.tolist()
+    assert all(len(batch) == batch_size for batch in alone[:-1])
+    shares = [[b.tolist() for b in training_batches(order, batch_size, rank, processes)] for rank in range(processes)]
+    assert all(len({len(part) for part in parts}) == 1 for parts in zip(*shares, strict=True))
+    merged = [sorted(chain(*parts)) for parts in zip(*shares, strict=True)]
+    left_out = Counter(chain(*alone)) - Counter(chain(*merged))
+    assert left_out.total() == len(order) % processes
+    for ours, theirs in zip(merged[:-1], alone, strict=False):
+        assert ours == sorted(theirs)
+
+
+@given(SIZES)
+def test_processes_evaluate_every_example_once_in_equally_many_batches_none_of_them_empty(numbers):
+    processes, each, more = numbers
+    order = torch.arange(processes + more)
+    shares = [evaluation_batches(order, processes * each, rank, processes) for rank in range(processes)]
+    assert len({len(parts) for parts in shares}) == 1
+    assert all(0 < len(part) <= each + 1 for parts in shares for part in parts)
+    assert torch.equal(torch.cat([part for parts in shares for part in parts]).sort().values, order)
+    if processes == 1:
+        assert torch.equal(torch.cat(shares[0]), order)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_loader_knows_its_length_and_the_size_that_repeats(processes):
+    for rank in range(processes):
+        loader = of_process(rank, processes, depth=2, batch_size=15, passes=2).train_dataloader()
+        batches = list(loader)
+        assert len(loader) == len(batches)
+        assert all(batch.graph is loader.repeated.graph for batch in batches[:-1])
+        assert len(batches[0].y) == loader.repeated.read
+
+
+def test_each_pass_has_every_example_once_in_another_order_in_each_epoch_and_seed():
+    data = [TreeNeighborsMatch(depth=2, passes=2, seed=seed) for seed in (0, 0, 1)]
+    train = sorted(data[0].examples.train.tolist())
+    orders = [data[0].training_order(0), data[0].training_order(1), data[2].training_order(0)]
+    passes = [half.tolist() for order in orders[:2] for half in order.chunk(2)]
+    assert all(sorted(half) == train for half in passes)
+    assert all(one != other for place, one in enumerate(passes) for other in passes[:place])
+    assert not torch.equal(orders[0], orders[2])
+    assert torch.equal(orders[0], data[1].training_order(0))
+
+
+def test_processes_without_an_example_each_are_refused():
+    with pytest.raises(DataError, match=r"20 examples .*32 processes"):
+        of_process(0, 32, depth=2).val_dataloader()
+    with pytest.raises(DataError, match=r"batch_size 1022 .*4 processes"):
+        of_process(0, 4, depth=3, batch_size=1022).train_dataloader()
 
 
 def test_attention_learns_the_trees_of_depth_2_by_heart():

@@ -66,9 +66,9 @@ def test_a_node_without_a_label_is_in_no_set_and_every_other_in_one(graph: Calla
     ids=["crlf", "byte order mark", "empty lines", "spaces", "quoted", "tabs", "gzip"],
 )
 def test_a_table_may_be_written_in_many_ways(graph: Callable, ext: str, write: Callable):
-    parts = [part.clone() for part in graph().batch.parts]
+    parts = [part.clone() for part in graph().batch.tensors]
     data = graph(write(NODES), write(EDGES), ext)
-    assert all(torch.equal(*pair) for pair in zip(data.batch.parts, parts))
+    assert all(torch.equal(*pair) for pair in zip(data.batch.tensors, parts))
     assert data.node_ids.tolist() == ["p1", "p2", "007", "p4", "p5"]
 
 
@@ -78,7 +78,7 @@ def test_parquet_is_read_as_csv_is(graph: Callable):
     nodes = nodes.assign(cites=[0.5, 1, 0, 2, 1], age=np.array([1, 0, 3, 2, 1], np.int8)).astype({"topic": "category"})
     edges = pd.DataFrame({"citing": ["p1", "p2", "p4"], "cited": ["p2", "007", "p5"]}, index=[7, 8, 9])
     data = graph(parquet(nodes), parquet(edges), ".parquet")
-    assert all(torch.equal(*pair) for pair in zip(data.batch.parts, wanted.batch.parts))
+    assert all(torch.equal(*pair) for pair in zip(data.batch.tensors, wanted.batch.tensors))
     assert (data.class_names, data.node_ids.tolist()) == (wanted.class_names, wanted.node_ids.tolist())
 
 
@@ -99,7 +99,7 @@ def test_tables_of_several_pieces_are_read_as_of_one(graph: Callable, monkeypatc
     monkeypatch.setattr(table_files, "ROWS", 7)
     for ext, write in ((".csv", str.encode), (".parquet", lambda text: parquet(read(text)))):
         data = graph(write(nodes), write(edges), ext, categories=["kind"])
-        assert all(torch.equal(*pair) for pair in zip(data.batch.parts, wanted.parts))
+        assert all(torch.equal(*pair) for pair in zip(data.batch.tensors, wanted.tensors))
         with pytest.raises(DataError, match=r"line 42: t '8'|row 40 \(from 0\): t '8'"):
             _ = graph(write(nodes), write(edges.replace("\n120,90\n", "\n120,8\n")), ext, categories=["kind"]).batch
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnn_depth.data.tree_batches import tree_edges
+from gnn_depth.data.trees import tree_edges
 from gnn_depth.graph import Graph
 from tools.bench.cases import CASES, WIDTH
 from tools.bench.floors import Sizes, floor

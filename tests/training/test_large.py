@@ -163,7 +163,7 @@ def test_what_is_needed_depends_on_the_precision(monkeypatch, tmp_path, capsys, 
     ("words", "said"),
     [
         (["--data.parts=99"], "parts is 99, but there are only 35 training nodes"),
-        (["--trainer.devices=3", "--trainer.strategy=ddp"], "parts 4 is for all 3 processes together"),
+        (["--trainer.devices=3", "--trainer.strategy=ddp"], "parts 4 is not divisible by the 3 processes"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_before_there_is_a_run(monkeypatch, tmp_path, capsys, words, said):

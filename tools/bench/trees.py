@@ -5,7 +5,7 @@ from torch_geometric.data import Data
 
 from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.data.tree_batches import tree_edges
+from gnn_depth.data.trees import tree_edges
 from gnn_depth.graph import Graph
 
 BATCH = 1024

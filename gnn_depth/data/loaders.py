@@ -1,0 +1,109 @@
+"""Loaders that make their batches on demand, also after an interruption in mid-epoch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import lightning as L
+
+from gnn_depth.data.base import NodeBatch, Repeated
+from gnn_depth.data.checks import DataError
+
+Content = TypeVar("Content")
+
+
+class FixedLoader(Generic[Content]):
+    """A loader that makes the same batches every time.
+
+    Args:
+        contents: The content of each batch.
+        make: Makes a batch from its content.
+    """
+
+    def __init__(self, contents: Sequence[Content], make: Callable[[Content], NodeBatch]) -> None:
+        self._contents = contents
+        self._make = make
+
+    def __iter__(self) -> Iterator[NodeBatch]:
+        return map(self._make, self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+
+class EpochLoader(Generic[Content]):
+    """A loader of batches that are a function of the epoch.
+
+    A run that was stopped in mid-epoch continues with the remaining batches of that epoch. Only Lightning's running
+    means of the epoch, such as ``train/loss``, lose the batches before the stop.
+
+    Args:
+        plan: The content of each batch of this process in an epoch, counted from 0.
+        make: Makes a batch from its content.
+        length: Batches of an epoch.
+        trainer: The trainer that knows how many batches of the epoch a resumed run has behind it.
+        repeated: The properties that all batches share, if they do.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[int], Sequence[Content]],
+        make: Callable[[Content], NodeBatch],
+        length: int,
+        trainer: L.Trainer | None = None,
+        repeated: Repeated | None = None,
+    ) -> None:
+        self.repeated = repeated
+        self._plan = plan
+        self._make = make
+        self._length = length
+        self._trainer = trainer
+        self._epoch = 0
+        self._resumed = False
+
+    @property
+    def sampler(self) -> "EpochLoader[Content]":
+        """Lightning calls ``loader.sampler.set_epoch`` before each epoch."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the batches of an epoch, counted from 0."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[NodeBatch]:
+        # A generator starts when the first batch is requested: Lightning creates iterators before it sets the epoch.
+        done = 0
+        if self._resumed and self._trainer is not None:
+            done = int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
+        self._resumed = False
+        yield from map(self._make, islice(self._plan(self._epoch), done, None))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: a checkpoint has the epoch and the number of batches in Lightning's own state."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Start the next epoch where the run was stopped."""
+        self._resumed = True
+
+
+def rank_and_processes(trainer: L.Trainer | None) -> tuple[int, int]:
+    """This process's rank and the number of processes; (0, 1) without a trainer."""
+    return (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+
+
+def check_divisible(option: str, value: int, processes: int) -> None:
+    """Refuse a number that the processes do not divide: one of them would wait forever for its last batch.
+
+    Raises:
+        DataError: They do not divide it; the message names the nearest numbers that they divide.
+    """
+    if value % processes:
+        lower = value // processes * processes
+        raise DataError(
+            f"{option} {value} is not divisible by the {processes} processes that share it: "
+            f"use {f'{lower} or ' if lower else ''}{lower + processes}."
+        )
