@@ -20,11 +20,10 @@ from unittest.mock import patch
 import yaml
 
 from gnn_depth.cli import REPORTS, RUNS, items, main
-from gnn_depth.cli.grids import part
-from gnn_depth.cli.resolve import Resolver, line_of
-from gnn_depth.cli.sweep import load_grid, split_overrides
+from gnn_depth.cli.grid_runs import Resolver, line_of
+from gnn_depth.cli.sweep import load_grid, part, split_overrides
 from gnn_depth.cli.words import split
-from gnn_depth.sweeps.grid_file import read_grid
+from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

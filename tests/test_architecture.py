@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "runs": set(),
     "signals": set(),
     "reports": {"reports", "registry", "measurements", "runs"},
-    "sweeps": {"sweeps", "registry", "runs"},
+    "sweeps": {"sweeps", "registry", "runs", "_version"},
     "cli": {
         "cli",
         "short_names",

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from gnn_depth.cli import items, main
-from gnn_depth.cli.resolve import Resolver, line_of
+from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.cli.words import split
 from gnn_depth.reports.published import parse
-from gnn_depth.sweeps.grid import say
+from gnn_depth.sweeps.grid import label_text
 
 FOLDER = Path(__file__).parent.parent / "configs"
 GRIDS, ITEMS = (sorted((FOLDER / name).rglob("*.yaml")) for name in ("sweeps", "reproduce"))
@@ -67,7 +67,7 @@ def test_a_shipped_grid_asks_for_what_there_is(path):
 @pytest.mark.parametrize("path", ITEMS, ids=lambda path: path.stem)
 def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
     item = items.load(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
-    labels = {axis.name: {say(label) for label in axis.values} for axis in load_grid(str(item.grid)).axes}
+    labels = {axis.name: {label_text(label) for label in axis.values} for axis in load_grid(str(item.grid)).axes}
     assert item.source
     for entry in parse(item.published):
         assert set(entry.numbers) <= labels[entry.over]

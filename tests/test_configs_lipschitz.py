@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli.resolve import Resolver, line_of
+from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.cli.words import split
 

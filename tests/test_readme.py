@@ -5,9 +5,9 @@ import re
 import yaml
 
 from gnn_depth.cli import COMMANDS
-from gnn_depth.cli.resolve import Resolver, line_of
+from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.words import split
-from gnn_depth.sweeps.grid_file import read_grid
+from gnn_depth.sweeps.grid import read_grid
 from tests.pages import ROOT, SMALL, blocks
 
 README = ROOT / "README.md"

@@ -16,13 +16,12 @@ import argcomplete
 from argcomplete.completers import ChoicesCompleter, FilesCompleter
 
 from gnn_depth import registry
-from gnn_depth.cli import COMMANDS, RUNS, items
+from gnn_depth.cli import COMMANDS, RUNS
 from gnn_depth.cli.catalogue import cached, catalogue, choices, type_name
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.sections import LIBRARIES, SECTIONS
 
-POSITIONAL = {"list": lambda: registry.KINDS, "reproduce": items.names}  # values that argparse does not know
 
 
 class Flag(NamedTuple):
@@ -83,10 +82,16 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
         else:
             options = import_module(f"gnn_depth.cli.{'listing' if name == 'list' else name}").parser()
             for action in options._actions:
-                if name in POSITIONAL and not action.option_strings:
-                    action.completer = ChoicesCompleter(POSITIONAL[name]())
+                if name in ("list", "reproduce") and not action.option_strings:
+                    action.completer = ChoicesCompleter(registry.KINDS if name == "list" else _items())
             commands.add_parser(name, parents=[options], add_help=False)
     return top
+
+
+def _items() -> Iterable[str]:
+    from gnn_depth.cli.reproduce import names
+
+    return names()
 
 
 def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:

@@ -14,15 +14,11 @@ from typing import Any
 
 import lightning as L
 
-from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.files import INLINE, Config
-from gnn_depth.cli.plans import Plan
+from gnn_depth.cli.grid_runs import cli_of
 from gnn_depth.cli.quiet import quiet, without_notes
-from gnn_depth.cli.resolve import PlannedRun
-from gnn_depth.cli.words import CommandLine
-from gnn_depth.cli.worker import alone, load_current
-from gnn_depth.sweeps.engines import Engine
-from gnn_depth.sweeps.live import duration
+from gnn_depth.sweeps.plan import Plan, PlannedRun
+from gnn_depth.sweeps.pool import Pool
+from gnn_depth.sweeps.progress import duration
 from gnn_depth.sweeps.store import Record
 from gnn_depth.training import Diverged
 
@@ -111,7 +107,7 @@ class FewEpochs(L.Callback):
 
 
 def measure(config: dict[str, Any]) -> Cost:
-    """Train for a few epochs or seconds, uncompiled and without leaving anything behind.
+    """Train for a few epochs or seconds, uncompiled and without leaving files behind; called in a process of its own.
 
     Args:
         config: A resolved config.
@@ -120,11 +116,9 @@ def measure(config: dict[str, Any]) -> Cost:
     config, timer = copy.deepcopy(config), FewEpochs()
     config["model"]["compile"], config["trainer"]["logger"] = "off", False
     config["trainer"]["enable_progress_bar"] = False
-    with alone(), quiet(), without_notes(), tempfile.TemporaryDirectory() as folder:
+    with quiet(), without_notes(), tempfile.TemporaryDirectory() as folder:
         config["trainer"]["default_root_dir"] = folder  # for callbacks that write
-        plugins = config.get("plugins") or []
-        load_current(plugins)
-        cli = CommandLineInterface("fit", CommandLine([Config(INLINE, config)], plugins, []))
+        cli = cli_of(config)
         cli.trainer.callbacks.append(timer)  # type: ignore[attr-defined]
         with contextlib.suppress(Diverged):  # it takes less than what follows from the epochs until then
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
@@ -133,12 +127,12 @@ def measure(config: dict[str, Any]) -> Cost:
     return Cost(timer.ends[0] - started, epoch, epochs or 0)
 
 
-def estimate(plan: Plan, engine: Engine, most: int | None = None) -> Estimate:
+def estimate(plan: Plan, pool: Pool, most: int | None = None) -> Estimate:
     """What the runs that are not done take: by finished runs of the same group where there are any.
 
     Args:
         plan: All runs.
-        engine: Where those are measured that are not done.
+        pool: Where those are measured that are not done.
         most: How many groups are measured at most, spread over the grid; the mean of them stands for the rest.
     """
     records = plan.records()
@@ -154,11 +148,11 @@ def estimate(plan: Plan, engine: Engine, most: int | None = None) -> Estimate:
     unknown = [group for group in left if group not in known]
     chosen = unknown[:: -(-len(unknown) // most)] if most and unknown else unknown
     share = _share([records[run.place.identity] for run in plan.runs if run.place.identity in records])
-    measured = _measure_all({group: left[group][0] for group in chosen}, engine)
+    measured = _measure_all({group: left[group][0] for group in chosen}, pool)
     costs = known | {group: cost.seconds(1.0 if share is None else share) for group, cost in measured.items()}
     typical = statistics.mean(costs.values()) if costs else 0.0
     seconds = sum(len(rest) * costs.get(group, typical) for group, rest in left.items())
-    return Estimate(sum(map(len, left.values())), seconds, engine.workers, share)
+    return Estimate(sum(map(len, left.values())), seconds, pool.workers, share)
 
 
 def _share(records: Sequence[Record]) -> float | None:
@@ -172,15 +166,15 @@ def _share(records: Sequence[Record]) -> float | None:
     return statistics.mean(shares) if shares else None
 
 
-def _measure_all(runs: dict[str, PlannedRun], engine: Engine) -> dict[str, Cost]:
+def _measure_all(runs: dict[str, PlannedRun], pool: Pool) -> dict[str, Cost]:
     """Cost of each run, as many measured at once as will run at once."""
     waiting = list(runs.items())
     running: dict[Future[Cost], str] = {}
     costs: dict[str, Cost] = {}
     while waiting or running:
-        while waiting and len(running) < engine.workers:
+        while waiting and len(running) < pool.workers:
             group, run = waiting.pop()
-            running[engine.submit(measure, run.config)] = group
+            running[pool.submit(measure, run.config)] = group
         ready = wait(running, return_when=FIRST_COMPLETED).done
         costs |= {running.pop(future): future.result() for future in ready}
     return costs

@@ -9,10 +9,6 @@ class RunError(Exception):
     """A run that cannot go on, for a reason that is known. Shown as its message alone; the exit code is 1."""
 
 
-class AbsentDataError(UsageError):
-    """Data that is not on this machine, or cannot be used."""
-
-
 def innermost(error: BaseException) -> BaseException:
     """What a constructor said, below what the parser says around it."""
     while error.__cause__ is not None and "Subtypes: [" in str(error):

@@ -1,4 +1,4 @@
-"""Memory that a step has freed is kept for the next one, and given back after a run."""
+"""Memory that a step has freed is kept for the next one."""
 
 import ctypes
 import os
@@ -15,13 +15,6 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         for parameter, value in KEEP.items():
             mallopt(parameter, value)
-
-
-def give_back_freed_memory() -> None:
-    """Have glibc give back what is kept: a process that waits for its next run leaves the room to others."""
-    malloc_trim = _of_glibc("malloc_trim")
-    if malloc_trim is not None:
-        malloc_trim(0)
 
 
 def is_chosen(environment: Mapping[str, str]) -> bool:

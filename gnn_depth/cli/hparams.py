@@ -5,7 +5,7 @@ from typing import Any
 from gnn_depth import registry
 from gnn_depth.cli.sections import SECTIONS, contract_config
 from gnn_depth.short_names import argument_kind, defaults, options
-from gnn_depth.sweeps.grid import say
+from gnn_depth.sweeps.grid import label_text
 
 # Of the trainer's forty options these change what is learned; each one is a column of the page.
 TRAINER = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
@@ -35,7 +35,7 @@ def _called(kind: str, part: Any) -> str:
     for option, value in part.items():
         if option != "name" and value != usual.get(option):
             inner = argument_kind(cls, option)
-            said.append(f"{option}={_called(inner, value) if inner else say(value)}")
+            said.append(f"{option}={_called(inner, value) if inner else label_text(value)}")
     return " ".join(said)
 
 

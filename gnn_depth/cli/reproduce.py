@@ -1,54 +1,107 @@
-"""``gnn-depth reproduce``: a paper's table or figure, ours beside it."""
+"""``gnn-depth reproduce``: a paper's table or figure with our numbers beside the published ones.
+
+An item is a file below ``configs/reproduce``: a grid, the published numbers, and the table or figure they stand in.
+"""
 
 import argparse
+import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from gnn_depth.cli import items, trust
+from gnn_depth.cli import trust
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.grids import add_options, open_engine, part
+from gnn_depth.cli.files import Config, read
 from gnn_depth.cli.options import Options, positive_number
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.cli.sweep import load_grid, split_overrides
-from gnn_depth.sweeps.grid import Grid
+from gnn_depth.cli.sweep import add_options, load_grid, open_pool, part, run_plan, split_overrides
+from gnn_depth.registry import unknown
+from gnn_depth.runs import new_run_folder
+from gnn_depth.sweeps.grid import Grid, GridError
+from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.store import ResultWarning
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEYS = ("title", "source", "grid", "table", "figure", "published")
+REQUIRED = ("title", "source", "grid", "table")
+FOLDER = Path("configs") / "reproduce"
 SAMPLED = 3  # groups of each item that --list measures
 
 
+@dataclass(frozen=True)
+class Item:
+    """A table or figure of a paper.
+
+    Attributes:
+        name: Its path below the folder of all items: ``lipschitz/depth``.
+        title: Its title.
+        source: The paper.
+        grid: File of the grid of its runs.
+        table: Axes of the table's rows and columns.
+        figure: Kind of figure and its options; empty if there is none.
+        published: The paper's numbers, see ``reports.published``.
+    """
+
+    name: str
+    title: str
+    source: str
+    grid: Path
+    table: dict[str, Any]
+    figure: dict[str, Any]
+    published: list[Any]
+
+
 def main(words: list[str]) -> int:
-    """Run what is missing of an item and show it beside the published numbers.
+    """Run the missing runs of an item, and show the results beside the published numbers.
 
     Returns:
-        The exit code, as that of a sweep.
+        The exit code, as of a sweep.
 
     Raises:
-        UsageError: Something that was asked for does not exist or does not fit.
+        UsageError: A file or an option is wrong.
     """
     overrides, words = split_overrides(words)
     trusted, _ = trust.take(overrides)
-    if trusted is None:  # a paper's configs need no class of anybody's
+    if trusted is None:  # a paper's configs need no class from outside
         trusted, overrides = True, [*overrides, f"{trust.FLAG}=true"]
     options = parser().parse_args(words)
     if options.list:
         return _list(overrides, options, trusted)
     if not options.item:
-        raise UsageError(f"an item is missing. Available: {', '.join(sorted(items.names()))}.")
+        raise UsageError(f"an item is missing. Available: {', '.join(sorted(names()))}.")
     return _reproduce(overrides, options, trusted)
 
 
-def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
-    from gnn_depth.cli.comparison import check, show
+def parser() -> Options:
+    parser = Options(
+        "reproduce",
+        "Run the missing runs of a paper's table or figure, and show our numbers beside the published ones.",
+        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
+    )
+    parser.add_argument("item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all")
+    parser.add_argument("--list", action="store_true", help="show all items, or ITEM, and how long each takes here")
+    parser.add_argument("--estimate", action="store_true", help="measure a few epochs and print how long it would take")
+    parser.add_argument("--available", action="store_true", help="leave out runs whose data is not here")
+    parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
+    add_options(parser)
+    return parser
 
-    item = items.load(options.item)
+
+def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
+    item = load(options.item)
     grid = part(load_grid(str(item.grid), trusted), options)
-    check(item, grid)
+    _check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
-    with plain_warnings(ResultWarning), open_engine(options) as engine:
-        from gnn_depth.cli.plans import carry_out, make_plan
+    with plain_warnings(ResultWarning), open_pool(options) as pool:
+        from gnn_depth.cli.grid_runs import plan_of
 
         absent: dict[str, str] = {}
         known = absent if options.available else None
-        plan = make_plan(grid, item.grid.parent, overrides, options, options.force, known)
+        plan = plan_of(grid, item.grid.parent, overrides, options.root, options.force, known)
         if absent:
             print(_left_out(absent, grid))
         if not plan.runs:
@@ -56,43 +109,28 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
         if options.estimate:
             from gnn_depth.cli.cost import estimate
 
-            print(f"{item.name}: {estimate(plan, engine)}")
+            print(f"{item.name}: {estimate(plan, pool)}")
             return 0
-        code = carry_out(plan, engine, options.retries, deadline)
-    if not any(record.is_result for record in plan.found()):
+        code = run_plan(plan, pool, options.retries, deadline)
+    if any(record.is_result for record in plan.found()):
+        _show(item, plan, plan.store.root / "reproduced")
+    else:
         print("no run has ended, so there is nothing to show")
-        return code
-    show(item, plan, plan.store.root / "reproduced")
     return code
 
 
-def parser() -> Options:
-    parser = Options(
-        "reproduce",
-        "Run what is missing of a table or figure of a paper, and show ours beside it.",
-        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
-    )
-    parser.add_argument("item", nargs="?", help="lipschitz/depth, or a file of one's own; --list shows all")
-    parser.add_argument("--list", action="store_true", help="all items, or ITEM, and what each costs here")
-    parser.add_argument("--estimate", action="store_true", help="measure a few epochs and say how long it would take")
-    parser.add_argument("--available", action="store_true", help="leave out the runs whose data is not here")
-    parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
-    add_options(parser)
-    return parser
-
-
 def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
-    """Every item, or the one asked for, with its number of runs and what is left of it, measured on a few groups."""
-    with plain_warnings(ResultWarning), open_engine(options) as engine:
+    """Print every item, or the one asked for, and an estimate of the time left, measured on a few groups."""
+    with plain_warnings(ResultWarning), open_pool(options) as pool:
         from gnn_depth.cli.cost import estimate
-        from gnn_depth.cli.plans import make_plan
+        from gnn_depth.cli.grid_runs import plan_of
 
-        for item in [items.load(options.item)] if options.item else items.every():
+        for item in [load(options.item)] if options.item else every():
             print(f"{item.name}: {item.title}\n  {item.source}", flush=True)
             absent: dict[str, str] = {}
             grid = load_grid(str(item.grid), trusted)
-            plan = make_plan(grid, item.grid.parent, overrides, options, force=False, absent=absent)
-            print(f"  {len(plan.runs)} runs; {estimate(plan, engine, SAMPLED)}")
+            plan = plan_of(grid, item.grid.parent, overrides, options.root, absent=absent)
+            print(f"  {len(plan.runs)} runs; {estimate(plan, pool, SAMPLED)}")
             if absent:
                 print(f"  {_left_out(absent, grid)}")
     return 0
@@ -101,3 +139,123 @@ def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> i
 def _left_out(absent: dict[str, str], grid: Grid) -> str:
     reason = next(iter(absent.values())).splitlines()[0]
     return f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}"
+
+
+def folders() -> list[Path]:
+    """Folders that are searched for items: the working directory, the source tree, the installed package's share."""
+    source = Path(__file__).parents[2]
+    return [Path(), source, Path(sys.prefix) / "share" / "gnn_depth"]
+
+
+def names() -> dict[str, Path]:
+    """Every item and its file; the first folder that has one counts."""
+    found: dict[str, Path] = {}
+    for top in (folder / FOLDER for folder in folders()):
+        for path in sorted(top.rglob("*.yaml")):
+            found.setdefault(path.relative_to(top).with_suffix("").as_posix(), path)
+    return found
+
+
+def load(name: str) -> Item:
+    """Load an item by its name, or from a file.
+
+    Raises:
+        UsageError: There is no such item, or its file is wrong.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return _item(Path(name).stem, read(name, labels=True))
+    known = names()
+    if name not in known:
+        raise UsageError(unknown("item", name, known))
+    return _item(name, read(str(known[name]), labels=True))
+
+
+def every() -> Iterator[Item]:
+    """All items, by name."""
+    return (load(name) for name in sorted(names()))
+
+
+def _item(name: str, config: Config) -> Item:
+    for key in config.data:
+        if key not in KEYS:
+            raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, KEYS)}")
+    for key in REQUIRED:
+        if not config.data.get(key):
+            raise UsageError(f"{config.source}: an item needs the key {key!r}.")
+    content = {key: config.data.get(key) for key in KEYS}
+    for key, kind, what in (("table", dict, "axes"), ("figure", dict, "options"), ("published", list, "numbers")):
+        if not isinstance(content[key], kind | None):
+            raise UsageError(f"{config.at((key,))}: {key} is a {kind.__name__} of {what}, not {content[key]!r}.")
+    return Item(
+        name,
+        str(content["title"]),
+        str(content["source"]),
+        Path(config.source).parent / str(content["grid"]),
+        content["table"],
+        content["figure"] or {},
+        content["published"] or [],
+    )
+
+
+# The reports bring pandas, which the completion of item names and the start of the workers need not wait for.
+
+
+def _check(item: Item, grid: Grid) -> None:
+    """Refuse an item that could not be shown, before anything runs."""
+    from gnn_depth.reports import figures
+    from gnn_depth.reports.load import ReportError
+    from gnn_depth.reports.published import parse
+
+    try:
+        parse(item.published, item.name)
+        figures.check_options(*_figure(item))
+        for axes in (item.table.get(key, []) for key in ("rows", "columns")):
+            for axis in axes if isinstance(axes, list) else [axes]:
+                grid.axis_called(axis)
+    except (ReportError, GridError) as error:
+        raise UsageError(f"{item.name}: {error}") from error
+
+
+def _show(item: Item, plan: Plan, root: Path) -> None:
+    """Print an item's table beside the published one, and write both it and the figure to ``root/ITEM/DATE_TIME``."""
+    from gnn_depth.cli.reports import load_runs
+    from gnn_depth.reports import figures
+    from gnn_depth.reports.formats import latex, markdown, terminal
+    from gnn_depth.reports.load import ReportError, ReportWarning
+    from gnn_depth.reports.published import compare_published, parse
+    from gnn_depth.reports.sheets import agreement_sheet, table_sheet
+    from gnn_depth.reports.table import METRIC, tabulate, to_csv
+
+    try:
+        frame = _in_order(load_runs([str(plan.store.folder)], []), plan)
+        table = tabulate(frame, **({"metric": METRIC, "spread": "std"} | item.table))
+        published = parse(item.published, item.name)
+        sheets = [table_sheet(table)]
+        if published:
+            sheets.append(agreement_sheet(table, compare_published(table, published), published))
+        print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
+        folder = new_run_folder(root, item.name)
+        for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
+            (folder / name).write_text(text, encoding="utf-8")
+        if item.figure:
+            kind, options = _figure(item)
+            with plain_warnings(ReportWarning):
+                chart = figures.chart(kind, frame, published, **options)
+            for suffix in figures.FORMATS:
+                figures.save(chart, folder / f"figure{suffix}", item.title)
+    except ReportError as error:
+        raise UsageError(f"{item.name}: {error}") from error
+    print(f"table and figure: {folder}")
+
+
+def _in_order(frame: "pd.DataFrame", plan: Plan) -> "pd.DataFrame":
+    """The plan's runs, in its order, which is that of rows and columns."""
+    place = {run.place.identity: number for number, run in enumerate(plan.runs)}
+    places = frame["identity"].map(place).dropna().sort_values()
+    return frame.loc[places.index].reset_index(drop=True)
+
+
+def _figure(item: Item) -> tuple[str, dict[str, Any]]:
+    """The kind of an item's figure, and its options."""
+    options = dict(item.figure)
+    return str(options.pop("kind", "depth")), options

@@ -1,58 +1,86 @@
 """``gnn-depth sweep``: every run of a grid, once."""
 
+import argparse
 import re
 from pathlib import Path
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.files import read
-from gnn_depth.cli.grids import add_options, open_engine, part
-from gnn_depth.cli.options import Options
+from gnn_depth.cli.options import Options, natural, positive, split_values
 from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.sweeps.grid import Grid, GridError
-from gnn_depth.sweeps.grid_file import read_grid
+from gnn_depth.runs import RESULTS
+from gnn_depth.signals import exit_code
+from gnn_depth.sweeps.drive import carry_out
+from gnn_depth.sweeps.grid import Grid, GridError, read_grid
+from gnn_depth.sweeps.plan import Plan
+from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
+# The module that resolves and trains runs; it brings torch, so commands import it while the workers do.
+PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 
 
 def main(words: list[str]) -> int:
-    """Run what is missing of a grid, and return the exit code: 0, 1 if a run failed, that of a signal that stopped it.
+    """Run all runs of a grid that are not done.
+
+    Returns:
+        The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
 
     Raises:
-        UsageError: Something that was asked for does not exist or does not fit.
+        UsageError: A file or an option is wrong.
     """
     overrides, words = split_overrides(words)
     options = parser().parse_args(words)
     grid, folder = part(load_grid(options.file, trust.take(overrides)[0]), options), Path(options.file).parent
     if options.dry_run:
-        from gnn_depth.cli.plans import make_plan
+        from gnn_depth.cli.grid_runs import plan_of
 
         with plain_warnings(ResultWarning):
-            print(make_plan(grid, folder, overrides, options, force=False).listing())
+            print(plan_of(grid, folder, overrides, options.root).listing())
         return 0
-    with plain_warnings(ResultWarning), open_engine(options) as engine:  # workers import while this process does
-        from gnn_depth.cli.plans import carry_out, make_plan
+    with plain_warnings(ResultWarning), open_pool(options) as pool:
+        from gnn_depth.cli.grid_runs import plan_of
 
-        plan = make_plan(grid, folder, overrides, options, options.force)
-        return carry_out(plan, engine, options.retries)
+        return run_plan(plan_of(grid, folder, overrides, options.root, options.force), pool, options.retries)
 
 
 def parser() -> Options:
     parser = Options(
         "sweep",
-        "Run what is missing of a grid of runs. Any option of fit, such as --trainer.max_epochs 3, is for all of them.",
+        "Run all runs of a grid that are not done. Options of fit, such as --trainer.max_epochs 3, apply to all runs.",
         "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION VALUE]...",
     )
     parser.add_argument("file", help="the grid: a YAML file with base, axes, rules and seeds")
-    parser.add_argument("--dry-run", action="store_true", help="print the runs and what is done already; run nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the runs and their state; run nothing")
     add_options(parser)
     return parser
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `sweep` and `reproduce` share."""
+    add = parser.add_argument
+    add(
+        "--subset",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="AXIS=VALUE,...",
+        help="run only these values of an axis",
+    )
+    add("--seeds", type=positive, help="number of seeds, from 0 on; by default those of the file")
+    add("--root", default="runs", help="folder of all runs; the sweep gets a folder of its name there")
+    add("--workers", type=positive, help="runs at once; by default one per core, or per GPU if there are any")
+    add("--engine", choices=["local", "dask"], default="local", help="where the runs run")
+    add("--address", help="of the scheduler of a Dask cluster: tcp://HOST:8786")
+    add("--retries", type=natural, default=2, help="how often a run whose process died is started again")
+    add("--force", action="store_true", help="archive existing results, and run all again")
+
+
 def split_overrides(words: list[str]) -> tuple[list[str], list[str]]:
-    """The options of ``fit`` among the words, with their values, and the other words."""
+    """The options of ``fit`` among the arguments, with their values, and the other arguments."""
     overrides, rest, remaining = [], [], list(words)
     while remaining:
         word = remaining.pop(0)
@@ -70,10 +98,10 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
 
     Args:
         name: The file.
-        trusted: What was said of ``--trusted-only``; None for nothing.
+        trusted: The value of ``--trusted-only``, or None.
 
     Raises:
-        UsageError: There is no such file, or something in it is wrong or not to be trusted; file and line are named.
+        UsageError: The file is missing, wrong or not to be trusted; file and line are named.
     """
     config = read(name, labels=True)
     if not config.data:
@@ -85,3 +113,76 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
         return read_grid(config.data, Path(name).stem)
     except GridError as error:
         raise UsageError(f"{config.at(error.where)}: {error}") from None
+
+
+def part(grid: Grid, options: argparse.Namespace) -> Grid:
+    """The part of a grid that ``--subset`` and ``--seeds`` choose.
+
+    Raises:
+        UsageError: The grid does not have such an axis or value.
+    """
+    chosen: dict[str, list[str]] = {}
+    try:
+        for pair in options.subset:
+            axis, _, values = pair.partition("=")
+            if not axis or not values:
+                raise UsageError(f"--subset takes AXIS=VALUE,VALUE, not {pair!r}.")
+            name = grid.axis_called(axis)
+            chosen.setdefault(name, []).extend(split_values(values, grid.labels_of(name)))
+        return grid.subset(chosen, options.seeds)
+    except GridError as error:
+        raise UsageError(f"--subset: {error}") from None
+
+
+def open_pool(options: argparse.Namespace) -> Pool:
+    """The workers that were asked for; those of this machine begin to import at once.
+
+    Raises:
+        UsageError: There are none.
+    """
+    if (options.engine == "dask") != bool(options.address):
+        raise UsageError("--engine dask and --address tcp://HOST:PORT, of its scheduler, go together.")
+    try:
+        if options.engine == "local":
+            return LocalPool(options.workers, PRELOAD)
+        from gnn_depth.sweeps.cluster import DaskPool
+
+        return DaskPool(options.address, PRELOAD)
+    except PoolError as error:
+        raise UsageError(str(error)) from error
+    except ModuleNotFoundError as error:
+        if error.name not in ("dask", "distributed"):
+            raise
+        raise UsageError(f"--engine dask needs the package {error.name}: pip install 'gnn-depth[cluster]'.") from error
+
+
+def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf")) -> int:
+    """Run all runs of a plan that are not done, and print a summary; see :func:`gnn_depth.sweeps.drive.carry_out`.
+
+    Returns:
+        The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
+
+    Raises:
+        UsageError: The folder of the results cannot be written.
+        RunError: The pool is lost.
+    """
+    from gnn_depth.cli.grid_runs import train
+
+    try:
+        plan.store.make_folder()
+    except OSError as error:
+        raise UsageError(
+            f"the folder of the sweep cannot be made, written or locked, {str(plan.store.folder)!r} "
+            f"({error.strerror}); choose another with --root."
+        ) from error
+    try:
+        tally = carry_out(plan, pool, train, retries, deadline)
+    except PoolError as error:
+        raise RunError(f"stopped: {error}") from error
+    state = plan.state(lambda record: record.status if record else "not started")
+    head = "interrupted; the same command goes on" if tally.interrupted else "done"
+    folder = plan.store.folder
+    print(f"{head}: {state}\ntable:  gnn-depth table {folder}\ncurves: tensorboard --logdir {folder}")
+    if tally.interrupted:
+        return exit_code(tally.interrupted)
+    return 1 if any(outcome.status not in RESULTS for outcome in tally.outcomes.values()) else 0

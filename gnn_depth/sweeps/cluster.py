@@ -1,83 +1,75 @@
-"""Workers of a Dask cluster that runs already: on other machines, under SLURM, or here for a test."""
+"""Workers of a running Dask cluster: on other machines, under SLURM, or on this machine."""
 
 import asyncio
+import contextlib
 import logging
-import uuid
-import warnings
-from collections.abc import Callable
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from distributed import Client, Event, KilledWorker, Security, rpc
+from distributed import Client, KilledWorker, Security, rpc
 
-from gnn_depth.sweeps.engines import Engine, EngineError, WorkerDied
+from gnn_depth.sweeps.pool import FreshProcess, Pool, PoolError, WorkerDied
 
 #: Seconds in which a scheduler must answer, and in which a killed worker should be back.
 PATIENCE = 10
-# What Dask raises when a scheduler does not answer, or a worker has no nanny to restart it.
+# Raised by Dask when a scheduler does not answer, or a worker has no nanny to restart it.
 FAILURES = (OSError, asyncio.TimeoutError, ValueError)
 
 
-class DaskEngine(Engine):
-    """The workers of a Dask cluster. A call runs in a thread of a worker, which need not be its main thread.
+class DaskPool(Pool):
+    """The workers of a Dask cluster, each of which makes its calls in fresh processes.
 
-    A call that waits when the last worker has gone waits for the next one. Calls that are stopped are killed where
-    a nanny watches the worker (the default of ``dask worker``); elsewhere they come to their end.
+    A call submitted while there are no workers waits for one. If a whole worker dies, Dask itself repeats its calls
+    elsewhere, so a function must cope with being called again (a run of a sweep is found as begun). Running calls can
+    be stopped only where a nanny watches the worker, which is the default of ``dask worker``.
 
     Args:
-        address: Of the scheduler: ``tcp://HOST:8786``.
+        address: The scheduler's address, ``tcp://HOST:8786``.
+        preload: Modules that every worker imports once.
 
     Raises:
-        EngineError: Nobody answers there.
+        PoolError: No scheduler answers there.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
         super().__init__()
-        # Dask reports lost connections to its log as they happen; whoever waits for a future is told anyway.
+        # Dask logs lost connections as they happen; the futures report them anyway.
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address = address
-        self._keys: dict[Future[Any], str] = {}
+        self._preload = tuple(preload)
         _check_address(address)
         self._client = Client(address, timeout=PATIENCE, set_as_default=False)
-        self._executor = self._client.get_executor(retries=0)
-        self._check_threads()
+        self._executor = self._client.get_executor(retries=0, pure=False)
 
     @property
     def workers(self) -> int:
-        """Worker processes, not threads, since two runs in one process would share its random state."""
-        return max(1, len(self._threads()))
-
-    def _threads(self) -> dict[str, int]:
+        """Number of threads of all workers: each can run a call."""
         try:
-            return self._client.nthreads()
+            return max(1, sum(self._client.nthreads().values()))
         except FAILURES as error:
             raise self._lost() from error
 
-    def _lost(self) -> EngineError:
-        return EngineError(f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again.")
+    def _lost(self) -> PoolError:
+        return PoolError(f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again.")
 
-    def _check_threads(self) -> None:
-        if shared := [worker for worker, threads in self._threads().items() if threads > 1]:
-            warnings.warn(
-                f"{len(shared)} of the cluster's workers ({shared[0]}) have more than one thread, and only one of them "
-                "is used: start `dask worker` with --nthreads 1.",
-                stacklevel=4,
-            )
-
-    def _start(self, future: "Future[Any]", function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        key = f"gnn-depth-{uuid.uuid4()}"
-        self._keys = {other: name for other, name in self._keys.items() if not other.done()} | {future: key}
-        inner = self._executor.submit(once, key, function, *args, key=key)
+    def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        inner = self._executor.submit(call, self._preload, function, args)
         inner.add_done_callback(partial(self._settle, future))
+        return future
 
     def _settle(self, future: "Future[Any]", inner: "Future[Any]") -> None:
         if inner.cancelled():
             future.set_exception(CancelledError() if self._stopped else self._lost())
         elif isinstance(error := inner.exception(), KilledWorker):
-            future.set_exception(WorkerDied(DIED))
+            future.set_exception(WorkerDied("several workers of the cluster died of it; their own logs say more"))
         elif error is not None:
             future.set_exception(error)
         else:
@@ -86,32 +78,74 @@ class DaskEngine(Engine):
     def _end(self) -> None:
         if self._client.status == "closed":
             return
-        if left := {key for future, key in self._keys.items() if not future.done()}:
-            with suppress(*FAILURES):
-                self._kill(left)
+        running = [future for future in self._futures if not future.done()]
+        if running:
+            with contextlib.suppress(*FAILURES):
+                self._kill()
         self._client.close()
-        for future in self._keys:  # whom the client could not tell any more
+        for future in running:  # those that the closed client could not settle
             if not future.done():
                 future.set_exception(CancelledError())
 
-    def _kill(self, keys: set[str]) -> None:
+    def _kill(self) -> None:
+        """Restart the workers that run nothing but calls of this pool."""
+        ours = set(self._client.futures)
         busy = self._client.processing()
-        self._executor.shutdown(wait=False)  # cancels: nothing begins that has not begun
-        ours = [worker for worker, running in busy.items() if running and keys.issuperset(running)]
-        self._client.restart_workers(ours, timeout=PATIENCE, raise_for_error=False)
+        self._executor.shutdown(wait=False)  # cancels calls that have not begun
+        mine = [worker for worker, running in busy.items() if running and ours.issuperset(running)]
+        self._client.restart_workers(mine, timeout=PATIENCE, raise_for_error=False)
+
+
+def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Make a call in a fresh process of this worker.
+
+    Args:
+        preload: Modules that this worker imports once for all its calls.
+        function: The function to call.
+        args: Its arguments.
+
+    Raises:
+        WorkerDied: The process died.
+    """
+    with _STARTING:
+        multiprocessing.set_forkserver_preload(list(preload))
+        # Dask's workers are daemons, which multiprocessing does not let start processes.
+        config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+        daemon = config.pop("daemon", None)
+        try:
+            process = FreshProcess(_call_and_follow, (function, args))
+        finally:
+            config["daemon"] = daemon
+    return process.result()
+
+
+_STARTING = threading.Lock()
+
+
+def _call_and_follow(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Make a call in this process, and end with the worker that asked for it: whoever kills that means this too."""
+    threading.Thread(target=_follow, daemon=True).start()
+    return function(*args)
+
+
+def _follow() -> None:
+    worker = multiprocessing.parent_process()
+    assert worker is not None
+    worker.join()
+    os._exit(1)
 
 
 def _check_address(address: str) -> None:
-    """Ask whoever is there for its kind first: a Client that cannot connect takes 20 s more, and complains, to end."""
+    """Ask who is there before connecting: a Client that cannot connect takes long and complains at its end."""
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), PATIENCE + 1))
         reason = "" if kind == "Scheduler" else f"there is a {kind}"
     except FAILURES as error:
         reason = str(error)
-    except Exception:  # of reading the answer of a web server as if it were Dask's: a MemoryError, for one
-        reason = "what answers speaks another protocol"
+    except Exception:  # a web server's answer read as if it were Dask's may raise anything, such as a MemoryError
+        reason = "the answer is of another protocol"
     if reason:
-        raise EngineError(
+        raise PoolError(
             f"no Dask scheduler answers at {address!r}: {reason}. `dask scheduler` starts one and prints its address, "
             "such as tcp://192.168.0.1:8786."
         )
@@ -120,31 +154,3 @@ def _check_address(address: str) -> None:
 async def _kind(address: str) -> str:
     async with rpc(address, timeout=PATIENCE, connection_args=Security().get_connection_args("client")) as there:
         return (await there.identity())["type"]
-
-
-DIED = "the worker process died: killed, crashed or out of memory; its own log says more"
-
-
-def once(key: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Call the function in a worker, unless a worker died of this very call.
-
-    Dask runs the call of a dead worker again by itself, by default three times, and tells nobody. Here each death is
-    told, and the driver decides. An event on the scheduler remembers that the call has begun.
-
-    Args:
-        key: Name of the call, its own.
-        function: What to call.
-        args: Its arguments.
-
-    Raises:
-        WorkerDied: This call has begun before.
-    """
-    begun = Event(key)
-    if begun.is_set():
-        begun.clear()
-        raise WorkerDied(DIED)
-    begun.set()
-    try:
-        return function(*args)
-    finally:
-        begun.clear()

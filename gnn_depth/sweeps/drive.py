@@ -1,17 +1,21 @@
-"""The loop of a sweep: hand runs to workers, take what comes of them, lose nothing."""
+"""The loop of a sweep: hand runs to workers, take their outcomes, lose nothing."""
 
+import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gnn_depth.sweeps.engines import Engine, EngineError, WorkerDied
-from gnn_depth.sweeps.live import Live
-from gnn_depth.sweeps.store import CLAIMS, Store
-from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
+from gnn_depth.sweeps.plan import Plan, PlannedRun
+from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
+from gnn_depth.sweeps.progress import SweepProgress
+from gnn_depth.sweeps.store import CLAIMS, Place, Store
+from gnn_depth.sweeps.summary import write_summary
+from gnn_depth.sweeps.worker import ELSEWHERE, Outcome, Task, Train, work
 
 LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
 GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
@@ -19,52 +23,105 @@ GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 
 @dataclass
 class Tally:
-    """What has come of a sweep so far.
+    """The outcomes of a sweep so far.
 
     Attributes:
         outcomes: By identity; runs that were not started have none.
-        interrupted: What stopped it before its end.
+        interrupted: The interrupt that ended the sweep early, if one did.
     """
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     interrupted: KeyboardInterrupt | None = None
 
 
+def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")) -> Tally:
+    """Run all runs of a plan that are not done, and show the progress.
+
+    Args:
+        plan: All runs; the folder of its store exists.
+        pool: The workers.
+        train: Trains one run, in a worker.
+        retries: How often a run whose process died is started again.
+        deadline: No run starts after this reading of the monotonic clock.
+
+    Raises:
+        PoolError: The pool is lost.
+    """
+    done = {identity for identity, record in plan.records().items() if record.is_result}
+    waiting = [run for run in plan.runs if run.place.identity not in done]
+    metric = plan.grid.metric
+    with (
+        _stop_file(plan.store) as stop,
+        SweepProgress(len(plan.runs), len(plan.runs) - len(waiting), pool, metric) as progress,
+    ):
+        tasks = [_task(run, plan.store, train, retries, stop) for run in waiting]
+        return Sweep(pool, plan.store, progress, metric, deadline, [run.place for run in plan.runs]).run(tasks)
+
+
+def _task(run: PlannedRun, store: Store, train: Train, retries: int, stop: Path) -> Task:
+    return Task(
+        root=str(store.root.absolute()),
+        sweep=store.name,
+        place=run.place,
+        labels=run.labels,
+        config=run.config,
+        data_sha256=run.data_sha256,
+        command=(Path(sys.argv[0]).name, *sys.argv[1:]),
+        retries=retries,
+        stop=str(stop.absolute()),
+        train=train,
+    )
+
+
+@contextmanager
+def _stop_file(store: Store) -> Iterator[Path]:
+    """The file whose existence stops this sweep's runs, wherever they run; removed at the end."""
+    path = store.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
 class Sweep:
     """A sweep under way.
 
     Args:
-        work: What a worker does with a task.
-        engine: The workers.
-        store: Where results are kept.
-        live: What is shown meanwhile.
-        metric: What runs are compared by.
+        pool: The workers.
+        store: The store of the results.
+        progress: Shows the progress.
+        metric: The metric that runs are compared by.
         deadline: No run starts after this reading of the monotonic clock.
-        ended: Called with every task that has an outcome.
+        places: All places of the sweep; the mean curves of a group are written once all its runs are done.
     """
 
     def __init__(
         self,
-        work: Callable[[Task], Outcome],
-        engine: Engine,
+        pool: Pool,
         store: Store,
-        live: Live,
+        progress: SweepProgress,
         metric: str,
         deadline: float = float("inf"),
-        ended: Callable[[Task], None] = lambda task: None,
+        places: Iterable[Place] = (),
     ) -> None:
-        self.work, self.engine, self.store, self.live = work, engine, store, live
-        self.metric, self.deadline, self.ended = metric, deadline, ended
+        self.pool = pool
+        self.store = store
+        self.progress = progress
+        self.metric = metric
+        self.deadline = deadline
         self.tally = Tally()
+        self._groups: dict[str, list[Place]] = defaultdict(list)
+        for place in places:
+            self._groups[place.group].append(place)
         self._waiting: deque[Task] = deque()
         self._running: dict[Future[Outcome], Task] = {}
         self._elsewhere: list[Task] = []
+        self._said_elsewhere: set[str] = set()
         self._looked = 0.0
         self._deaths: Counter[str] = Counter()
-        self._left: set[str] = set()
 
     def run(self, tasks: Iterable[Task]) -> Tally:
-        """Run every task that is not done; returns when all are, when it is interrupted or when the time is up."""
+        """Run all tasks; returns when all are done, when interrupted, or when the time is up."""
         self._waiting.extend(tasks)
         try:
             while self._step():
@@ -75,17 +132,17 @@ class Sweep:
         return self.tally
 
     def _step(self) -> bool:
-        """Start what there is room for and take what is ready; False when nothing is left to do."""
+        """Start as many runs as there is room for and take finished ones; False when nothing is left to do."""
         now = time.monotonic()
         in_time = now < self.deadline
         if not self._waiting and now - self._looked > LOOK_SECONDS:
             self._looked = now
             self._waiting.extend(self._elsewhere)
             self._elsewhere.clear()
-        while in_time and self._waiting and len(self._running) < self.engine.workers:
+        while in_time and self._waiting and len(self._running) < self.pool.workers:
             task = self._waiting.popleft()
-            self.live.start(task.place.label)
-            self._running[self.engine.submit(self.work, task)] = task
+            self.progress.start(task.place.label)
+            self._running[self.pool.submit(work, task)] = task
         if self._running:
             ready, _ = wait(self._running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
             for future in ready:
@@ -100,56 +157,69 @@ class Sweep:
         except WorkerDied as death:
             self._retry(task, str(death))
             return
-        except EngineError:
+        except PoolError:
             raise
-        except Exception as error:  # of a full disk, say; other runs may have more luck
+        except Exception as error:  # such as a full disk; other runs may have more luck
             self._end(task, Outcome("failed", reason=f"{type(error).__name__}: {error}"))
             return
         if outcome.status == ELSEWHERE:
             self._leave(task)
-        elif outcome.status == "interrupted":  # not by this sweep: by a signal to its worker, or it called exit
+        elif outcome.status == "interrupted":  # not by this sweep: by a signal to its worker, or because it called exit
             self._retry(task, f"it was stopped: {outcome.reason}")
         else:
             self._end(task, outcome)
 
     def _retry(self, task: Task, reason: str) -> None:
-        """Start a run again whose worker died. Its attempts are counted on disk; here those that died before that."""
+        """Start a run again whose worker died. Attempts are also counted on disk; this counts earlier deaths too."""
         self._deaths[task.place.identity] += 1
         if self._deaths[task.place.identity] > task.retries + 1:
             self._end(task, Outcome("failed", reason=reason))
             return
-        self.live.retry(task.place.label, reason)
+        self.progress.retry(task.place.label, reason)
         self._waiting.appendleft(task)
 
     def _leave(self, task: Task) -> None:
-        """Leave a run to the process that works on it, and look again later: it may die."""
-        self.live.retry(task.place.label, "")
-        if task.place.identity not in self._left:
-            self._left.add(task.place.identity)
-            self.live.say(f"{task.place.label} is being run by another process")
+        """Leave a run to the process that works on it, and look again later in case that dies."""
+        self.progress.retry(task.place.label, "")
+        if task.place.identity not in self._said_elsewhere:
+            self._said_elsewhere.add(task.place.identity)
+            self.progress.print(f"{task.place.label} is being run by another process")
         self._elsewhere.append(task)
 
     def _end(self, task: Task, outcome: Outcome) -> None:
         self.tally.outcomes[task.place.identity] = outcome
-        self.live.end(task.place.label, outcome.status, outcome.value(self.metric), outcome.seconds)
+        self.progress.end(task.place.label, outcome.status, outcome.value(self.metric), outcome.seconds)
         if outcome.status == "failed":
-            self.live.say(f"{task.place.label} failed: {outcome.reason}")
-        self.ended(task)
+            self.progress.print(f"{task.place.label} failed: {outcome.reason}")
+        self._summarise(task.place)
+
+    def _summarise(self, ended: Place) -> None:
+        """Write the mean curves of a run's group if all its runs are done."""
+        records = [self.store.find(place) for place in self._groups[ended.group]]
+        folders = [record.folder for record in records if record and record.is_result]
+        if len(folders) < len(records) or len(records) < 2:
+            return
+        try:
+            write_summary(self.store.folder, self.store.place(ended).parent.name, folders)
+        except Exception as error:  # the runs themselves are safe, and others are under way
+            self.progress.print(f"no summary of {ended.group}: {error}")
 
     def _stop(self) -> None:
-        """Let what runs save itself, and note of the rest that it was interrupted."""
-        self.live.say(f"stopping: runs save what they have, for up to {GRACE_SECONDS:.0f} s; again to stop at once.")
+        """Let running runs save what they have, and mark those that were killed as interrupted."""
+        self.progress.print(
+            f"stopping: runs save what they have, for up to {GRACE_SECONDS:.0f} s; again to stop at once."
+        )
         for task in self._running.values():
             Path(task.stop).touch()
         try:
-            self.engine.stop(GRACE_SECONDS)
+            self.pool.stop(GRACE_SECONDS)
         except KeyboardInterrupt:
-            self.engine.stop(0)
+            self.pool.stop(0)
         for future, task in self._running.items():
             try:
                 self._settle(future, task)
-            except OSError as error:  # of a full disk: what is still marked as running counts as died
-                self.live.say(f"{task.place.label} cannot be marked as interrupted: {error}")
+            except OSError as error:  # such as a full disk; a run still marked as running counts as died
+                self.progress.print(f"{task.place.label} cannot be marked as interrupted: {error}")
 
     def _settle(self, future: "Future[Outcome]", task: Task) -> None:
         if future.done() and not future.cancelled() and future.exception() is None:
@@ -161,13 +231,3 @@ class Sweep:
             record = self.store.find(task.place) if mine else None
             if record and record.status == "running":
                 self.store.mark(record, "interrupted", "interrupted")
-
-
-@contextmanager
-def stop_file(store: Store, name: str) -> Iterator[Path]:
-    """The file whose presence stops this sweep's runs, wherever they run; taken away at the end."""
-    path = store.folder / CLAIMS / f"stop-{name}"
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)

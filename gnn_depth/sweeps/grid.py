@@ -1,24 +1,30 @@
-"""A grid of runs: a base config, axes, rules and seeds."""
+"""A grid of runs, a base config with axes, rules and seeds, and how it is read from a file."""
 
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from gnn_depth.registry import unknown
+from gnn_depth.runs import ARCHIVE, COLUMNS
 
 Label: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = dict[str, Any]  # dotted option -> value; `config` -> a config file to lay over the base
 Where: TypeAlias = tuple[str | int, ...]
 
 METRIC = "test_acc_at_best_val"
+KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
+RULE_KEYS = ("when", "set", "skip")
+LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
+MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were forgotten
 
 
 class GridError(ValueError):
-    """A grid file that says nothing sensible.
+    """A grid file is wrong.
 
     Attributes:
-        where: The keys that lead to what is wrong.
+        where: The keys that lead to the mistake.
     """
 
     def __init__(self, message: str, where: Where = ()) -> None:
@@ -28,7 +34,7 @@ class GridError(ValueError):
 
 @dataclass(frozen=True)
 class Axis:
-    """What is varied: the settings that each of its labels stands for."""
+    """An option, or several, that are varied: each label stands for some settings."""
 
     name: str
     values: dict[Label, Settings]
@@ -36,27 +42,29 @@ class Axis:
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings for some combinations, or that they are skipped: ``when`` has the labels of each axis that it is for."""
+    """Settings for some combinations, or that they are skipped; ``when`` has the labels it applies to, by axis."""
 
     when: dict[str, tuple[Label, ...]]
     settings: Settings
     skip: bool
 
-    def holds(self, labels: Mapping[str, Label]) -> bool:
+    def applies(self, labels: Mapping[str, Label]) -> bool:
         return all(labels[axis] in accepted for axis, accepted in self.when.items())
 
 
 @dataclass(frozen=True)
 class Combination:
-    """A point of the grid: a label of every axis, and all settings, later ones above earlier ones."""
+    """A point of the grid: a label of every axis, and all settings; later ones override earlier ones."""
 
     labels: dict[str, Label]
     settings: tuple[Settings, ...]
 
     @property
     def group(self) -> str:
-        """``data=Cora,depth=10``: what runs that differ in their seed have in common."""
-        return ",".join(f"{axis.rpartition('.')[2]}={say(label)}" for axis, label in self.labels.items()) or "all"
+        """The name that runs with different seeds share: ``data=Cora,depth=10``."""
+        return (
+            ",".join(f"{axis.rpartition('.')[2]}={label_text(label)}" for axis, label in self.labels.items()) or "all"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,10 @@ class Grid:
     Attributes:
         name: Name of the sweep, and of its folder.
         base: Config files that every run starts from.
-        axes: What is varied, the first axis slowest.
+        axes: The axes; the first one varies slowest.
         seeds: Every combination is run with each.
-        rules: Settings of some combinations, applied in order.
-        metric: What runs are compared by.
+        rules: Rules, applied in order.
+        metric: The metric that runs are compared by.
     """
 
     name: str
@@ -83,16 +91,16 @@ class Grid:
         """Every combination that no rule skips."""
         for values in itertools.product(*(axis.values.items() for axis in self.axes)):
             labels = {axis.name: label for axis, (label, _) in zip(self.axes, values, strict=True)}
-            rules = [rule for rule in self.rules if rule.holds(labels)]
+            rules = [rule for rule in self.rules if rule.applies(labels)]
             if not any(rule.skip for rule in rules):
                 yield Combination(labels, (*(settings for _, settings in values), *(rule.settings for rule in rules)))
 
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
-        """The part of the grid that has one of these labels, written as text, on each of these axes.
+        """The part of the grid with these labels.
 
         Args:
-            chosen: Labels by axis.
-            seeds: How many seeds, from 0 on; all of the grid's if not given.
+            chosen: Labels as text, by axis; other axes are kept whole.
+            seeds: Number of seeds, from 0 on; by default those of the grid.
 
         Raises:
             GridError: There is no such axis or label.
@@ -111,10 +119,10 @@ class Grid:
 
     def labels_of(self, name: str) -> dict[str, Label]:
         """The labels of an axis, by their text."""
-        return {say(label): label for axis in self.axes if axis.name == name for label in axis.values}
+        return {label_text(label): label for axis in self.axes if axis.name == name for label in axis.values}
 
     def axis_called(self, name: str) -> str:
-        """The full name of an axis that is called by it or by its last word.
+        """The full name of an axis, given that or its last word.
 
         Raises:
             GridError: There is no such axis.
@@ -126,8 +134,174 @@ class Grid:
         return name if name in names else last[0]
 
 
-def say(label: Label) -> str:
-    """A label as YAML writes it."""
+def label_text(label: Label) -> str:
+    """A label as in YAML."""
     if label is None:
         return "null"
     return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def read_grid(content: Mapping[str, Any], name: str) -> Grid:
+    """Make a grid from the content of a grid file.
+
+    Args:
+        content: The file, parsed.
+        name: Name of the sweep if the file has none.
+
+    Raises:
+        GridError: Something in it is unknown, empty or of the wrong kind.
+    """
+    for key in content:
+        if key not in KEYS:
+            raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))
+    axes = tuple(_axis(key, values) for key, values in _mapping(content.get("axes"), ("axes",)).items())
+    base = content.get("base")
+    files = [] if base is None else base if isinstance(base, list) else [base]
+    if not all(isinstance(file, str) for file in files):
+        raise GridError(f"base names config files, not {base!r}.", ("base",))
+    by_name = {axis.name: axis for axis in axes}
+    rules = tuple(_rule(rule, by_name, ("rules", n)) for n, rule in enumerate(_list(content.get("rules"), ("rules",))))
+    grid = Grid(
+        _name(content.get("name", name)),
+        tuple(files),
+        axes,
+        _seeds(content.get("seeds", 1)),
+        rules,
+        _text(content.get("metric", METRIC), ("metric",)),
+    )
+    if next(grid.combinations(), None) is None:
+        raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
+    return grid
+
+
+def _name(value: Any) -> str:
+    name = _text(value, ("name",))
+    path = PurePath(name)
+    if path.is_absolute() or not path.parts or {"..", ARCHIVE} & set(path.parts):
+        raise GridError(f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.", ("name",))
+    return name
+
+
+def _axis(name: Any, values: Any) -> Axis:
+    where = ("axes", name)
+    if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
+        raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
+    if name in COLUMNS:
+        raise GridError(f"an axis cannot be called {name!r}: every table of results has a column of that name.", where)
+    if isinstance(values, list):
+        found = {_label(value, where): _settings({name: value}, where) for value in values}
+        count = len(values)
+    elif isinstance(values, dict) and all(isinstance(value, list) for value in values.values()):
+        found, count = _together(values, where), len(next(iter(values.values()), []))
+    elif isinstance(values, dict):
+        found = {label: _settings(value, (*where, label)) for label, value in values.items()}
+        count = len(values)
+    else:
+        raise GridError(
+            f"axis {name!r} is a list of values, or labels with their settings, or options with equally long lists, "
+            f"not {values!r}.",
+            where,
+        )
+    if not found:
+        raise GridError(f"the grid is empty: axis {name!r} has no values.", where)
+    texts = {label_text(label) for label in found}
+    if len(texts) < count:
+        raise GridError(f"axis {name!r} has a value twice.", where)
+    for text in texts:
+        if not _is_line(text):
+            raise GridError(f"a label of axis {name!r} is a line of text, not {text!r}.", where)
+    return Axis(name, found)
+
+
+def _together(options: dict[str, list[Any]], where: Where) -> dict[Label, Settings]:
+    """Options that change together; the values of the first are the labels."""
+    lengths = {key: len(values) for key, values in options.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise GridError(f"options that change together need equally many values: {said}.", where)
+    rows = zip(*options.values(), strict=True)
+    return {_label(row[0], where): _settings(dict(zip(options, row, strict=True)), where) for row in rows}
+
+
+def _is_line(text: str) -> bool:
+    return text.isprintable() and bool(text.strip())
+
+
+def _label(value: Any, where: Where) -> Label:
+    if isinstance(value, dict) and isinstance(value.get("name"), str):  # a part with its options
+        rest = [f"{key}={label_text(item)}" for key, item in value.items() if key != "name"]
+        return " ".join([value["name"], *rest])
+    if isinstance(value, list):
+        return "+".join(label_text(_label(item, where)) for item in value) or "[]"
+    if isinstance(value, dict):
+        raise GridError(f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}.", where)
+    return value
+
+
+def _settings(value: Any, where: Where) -> Settings:
+    if isinstance(value, str) and value.endswith((".yaml", ".yml")):
+        return {"config": value}
+    if value is None:
+        return {}
+    settings = dict(_mapping(value, where))
+    for key in settings:
+        if not isinstance(key, str) or "=" in key:  # it would carry a value already
+            raise GridError(f"an option is called by a word without '=', not {key!r}.", where)
+    if "seed_everything" in settings:
+        raise GridError("the seeds of a grid stand under its key `seeds`, not `seed_everything`.", where)
+    if not isinstance(settings.get("config", ""), str):
+        raise GridError(f"config names a config file, not {settings['config']!r}.", where)
+    return settings
+
+
+def _rule(rule: Any, axes: Mapping[str, Axis], where: Where) -> Rule:
+    rule = _mapping(rule, where)
+    for key in rule:
+        if key not in RULE_KEYS:
+            raise GridError(unknown("key of a rule", str(key), RULE_KEYS), (*where, key))
+    if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
+        raise GridError("a rule has `when` and either `set`, options with their values, or `skip: true`.", where)
+    when = {}
+    for name, labels in _mapping(rule.get("when", {}), (*where, "when")).items():
+        here = (*where, "when", name)
+        if name not in axes:
+            raise GridError(unknown("axis", str(name), axes), here)
+        when[name] = tuple(_label(label, here) for label in (labels if isinstance(labels, list) else [labels]))
+        for label in when[name]:
+            if label not in axes[name].values:
+                raise GridError(
+                    unknown(f"value of axis {name!r}", label_text(label), map(label_text, axes[name].values)), here
+                )
+    return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
+
+
+def _seeds(seeds: Any) -> tuple[int, ...]:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and 0 < seeds <= MOST_SEEDS:
+        return tuple(range(seeds))
+    right = isinstance(seeds, list) and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
+    if not right or not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise GridError(
+            f"seeds is how many, up to {MOST_SEEDS}, or a list of different ones from 0 to {LARGEST_SEED}, "
+            f"not {seeds!r}.",
+            ("seeds",),
+        )
+    return tuple(seeds)
+
+
+def _mapping(value: Any, where: Where) -> dict[str, Any]:
+    if not isinstance(value, dict | None):
+        what = where[-1] if isinstance(where[-1], str) else f"each of {where[-2]}"
+        raise GridError(f"{what} is made of keys with values, not of {value!r}.", where)
+    return value or {}
+
+
+def _list(value: Any, where: Where) -> list[Any]:
+    if not isinstance(value, list | None):
+        raise GridError(f"{where[-1]} is a list, not {value!r}.", where)
+    return value or []
+
+
+def _text(value: Any, where: Where) -> str:
+    if not isinstance(value, str) or not value:
+        raise GridError(f"{where[-1]} is a word, not {value!r}.", where)
+    return value

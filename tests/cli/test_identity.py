@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gnn_depth.cli.grid_runs import Resolver, plan_of
 from gnn_depth.cli.identity import identity
-from gnn_depth.cli.resolve import Resolver, resolve_all
 from gnn_depth.cli.sweep import load_grid
-from gnn_depth.cli.words import split
 from tests.cli.test_sweep import BASE
 
 
@@ -20,7 +19,7 @@ def known(tmp_path, monkeypatch):
     Path("grid.yaml").write_text("base: base.yaml\n")
 
     def of(*words):
-        (run,) = resolve_all(load_grid("grid.yaml"), Path(), split(list(words)))
+        (run,) = plan_of(load_grid("grid.yaml"), Path(), list(words), "runs").runs
         return run.place.identity
 
     return of

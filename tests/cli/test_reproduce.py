@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli import items
+from gnn_depth.cli import reproduce
 from tests.cli.test_sweep import BASE
 
 GRID = {
@@ -37,7 +37,7 @@ ITEM = {
 def item(tmp_path, monkeypatch):
     """``item(title=...)``: an item named nobody/depth in the working directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(items, "folders", lambda: [Path()])
+    monkeypatch.setattr(reproduce, "folders", lambda: [Path()])
     Path("base.yaml").write_text(yaml.safe_dump(BASE))
     folder = Path("configs/reproduce/nobody")
     folder.mkdir(parents=True)
@@ -144,5 +144,5 @@ def test_what_cannot_be_reproduced_is_refused(item, refused, changes, words, sai
 
 def test_the_items_that_come_with_the_package_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "lipschitz/depth" in items.names()
-    assert [item.name for item in items.every()] == sorted(items.names())
+    assert "lipschitz/depth" in reproduce.names()
+    assert [item.name for item in reproduce.every()] == sorted(reproduce.names())

@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli import plans
-from gnn_depth.cli.resolve import resolve_all
+from gnn_depth.cli.grid_runs import plan_of
 from gnn_depth.cli.sweep import load_grid, split_overrides
-from gnn_depth.cli.words import split
-from gnn_depth.sweeps.store import Record, Store
 
 DATA = {
     "class_path": "SyntheticCitation",
@@ -66,7 +63,7 @@ def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(dr
 
 
 def test_the_workers_import_while_the_driver_has_not_begun_to():
-    script = "import sys, gnn_depth.cli.sweep, gnn_depth.cli.reproduce, gnn_depth.cli.comparison; print(*sys.modules)"
+    script = "import sys, gnn_depth.cli.sweep, gnn_depth.cli.reproduce; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"torch", "lightning"} & set(done.stdout.split())
 
@@ -185,21 +182,6 @@ def test_a_damaged_result_is_warned_of_in_one_line(gnn_depth, grid):
     assert line.startswith(f"warning: {path} is damaged")
 
 
-def test_a_summary_has_the_folder_name_of_its_runs(grid, monkeypatch):
-    written = []
-    monkeypatch.setattr(plans, "write_summary", lambda folder, name, runs: written.append((folder, name)))
-    runs = resolve_all(load_grid(grid(axes={"m": {"../../x": {}}}, seeds=2)), Path(), split([]))
-    store = Store("runs", "grid")
-    for run in runs:
-        store.mark(Record(store.begin(run.place, {"identity": run.place.identity}), {}), "finished", "")
-    tasks = [plans._task(run, store, 0, Path("stop")) for run in runs]
-    plan = plans.Plan(load_grid("grid.yaml"), runs, store)
-    plans._Summaries(plan, live=None).update(tasks[0])
-    ((folder, name),) = written
-    assert (folder / name) in [path.parent for path in (store.place(run.place) for run in runs)]
-    assert "/" not in name
-
-
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(refused, grid):
     Path("file").touch()
     answer = refused("sweep", grid(), "--root", "file", "--workers", "1")
@@ -223,12 +205,15 @@ def test_dask_needs_an_address_and_an_address_needs_dask(refused, grid):
 
 
 def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_options(grid, gnn_depth):
-    axes = {"model.num_layers": [2, 3]}
-    runs = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split([]))
+    def planned(*words):
+        name = grid(axes={"model.num_layers": [2, 3]}, seeds=2)
+        return plan_of(load_grid(name), Path(), list(words), "runs").runs
+
+    runs = planned()
     assert len({run.place.identity for run in runs}) == 4
-    again = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split(["--trainer.enable_progress_bar", "false"]))
+    again = planned("--trainer.enable_progress_bar", "false")
     assert [run.place.identity for run in again] == [run.place.identity for run in runs]
-    other = resolve_all(load_grid(grid(axes=axes, seeds=2)), Path(), split(["--data.seed", "1"]))
+    other = planned("--data.seed", "1")
     assert not {run.place.identity for run in other} & {run.place.identity for run in runs}
     answer = gnn_depth("fit", "--config", "base.yaml", "--model.num_layers", "3", "--seed_everything", "1")
     assert answer.code == 0, answer.err

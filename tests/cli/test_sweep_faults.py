@@ -102,8 +102,8 @@ def test_after_kill_of_a_worker_and_of_the_sweep_the_table_is_the_same_and_every
 
     first = sweep()
     wait_for(in_the_middle(tmp_path / "runs"), first)
-    worker = next(p for p in psutil.Process(first.pid).children() if "--process-name" in " ".join(p.cmdline()))
-    worker.kill()
+    (server,) = (p for p in psutil.Process(first.pid).children() if "forkserver" in " ".join(p.cmdline()))
+    server.children()[0].kill()
     archived = tmp_path / "runs" / "archive" / "grid"
     wait_for(lambda: list(archived.glob("*/seed_*/result.json")), first)
     (died,) = (json.loads(path.read_text()) for path in archived.glob("*/seed_*/result.json"))

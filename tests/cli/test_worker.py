@@ -1,23 +1,21 @@
-"""One run of a sweep, in this process."""
+"""One run of a sweep: in this process where a test reaches into it, otherwise in one of its own as in a sweep."""
 
-import gc
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import lightning as L
 import pytest
-import torch
 import yaml
 
-from gnn_depth.cli.plans import make_plan
-from gnn_depth.cli.sweep import load_grid
-from gnn_depth.cli.worker import OUTPUT, work
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.cli import grid_runs
+from gnn_depth.cli.cost import measure
+from gnn_depth.cli.grid_runs import plan_of, train
+from gnn_depth.cli.sweep import PRELOAD, load_grid
+from gnn_depth.sweeps.pool import LocalPool
 from gnn_depth.sweeps.store import Store
-from gnn_depth.sweeps.task import ELSEWHERE, Task
+from gnn_depth.sweeps.worker import ELSEWHERE, OUTPUT, Task, work
 from gnn_depth.training.recorder import RunRecorder
 from tests.cli.test_sweep import BASE
 
@@ -27,27 +25,38 @@ def task(tmp_path):
     """``task("--model.dropout=0.5")``: the task of a small run."""
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE))
     (tmp_path / "grid.yaml").write_text("base: base.yaml\n")
-
-    class Options:
-        root = tmp_path / "runs"
+    root = tmp_path / "runs"
 
     def make(*overrides, retries=2):
-        grid = load_grid(str(tmp_path / "grid.yaml"))
-        (run,) = make_plan(grid, tmp_path, list(overrides), Options, force=False).runs
-        stop = str(tmp_path / "stop")
+        (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, list(overrides), str(root)).runs
         return Task(
-            str(Options.root), "grid", run.place, run.labels, run.config, run.data_sha256, ("sweep",), retries, stop
+            str(root),
+            "grid",
+            run.place,
+            run.labels,
+            run.config,
+            run.data_sha256,
+            command=("sweep",),
+            retries=retries,
+            stop=str(tmp_path / "stop"),
+            train=train,
         )
 
     return make
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with LocalPool(1, PRELOAD, gpus=[]) as pool:
+        yield pool
 
 
 def result_of(outcome):
     return json.loads((outcome.folder / "result.json").read_text())
 
 
-def test_a_run_leaves_its_result_and_what_it_printed_and_is_not_run_again(task):
-    outcome = work(task())
+def test_a_run_leaves_its_result_and_what_it_printed_and_is_not_run_again(task, pool):
+    outcome = pool.submit(work, task()).result(120)
     assert (outcome.status, outcome.new) == ("finished", True)
     assert outcome.value("test_acc_at_best_val") == result_of(outcome)["metrics"]["test_acc_at_best_val"]
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
@@ -55,11 +64,35 @@ def test_a_run_leaves_its_result_and_what_it_printed_and_is_not_run_again(task):
     assert (again.status, again.new, again.folder) == ("finished", False, outcome.folder)
 
 
-def test_of_many_runs_the_last_alone_stays_in_memory(task):
-    for seed in range(3):
-        assert work(task(f"--data.seed={seed}")).new
-    left = [type(item) for item in gc.get_objects() if type(item) in (NodeBatch, L.Trainer)]
-    assert len(left) == len(set(left))
+def test_a_run_has_the_numbers_of_a_fit_of_its_config_whatever_ran_before(task, pool, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert pool.submit(work, task("--trainer.precision=64-true")).result(120).status == "finished"
+    outcome = pool.submit(work, task("--model.dropout=0.5", "--model.norm=pair")).result(120)
+    command = [sys.executable, "-m", "gnn_depth", "fit", f"--config={outcome.folder / 'config.yaml'}"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    (fresh,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/config/*/result.json"))
+    assert fresh["metrics"] == result_of(outcome)["metrics"]
+    assert fresh["identity"] == result_of(outcome)["identity"]
+
+
+def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(task, pool, bad):
+    with pytest.raises(Exception, match="SIGSEGV"):
+        pool.submit(work, mine := task(*bad("Crashes"))).result(120)
+    folder = Store(mine.root, mine.sweep).find(mine.place).folder
+    said = (folder / OUTPUT).read_text()
+    assert "from compiled code" in said
+    assert "on_train_epoch_end" in said
+
+
+def test_a_measured_run_may_diverge_and_leaves_no_files(task, pool, tmp_path):
+    saver = '[{"class_path": "lightning.pytorch.callbacks.ModelCheckpoint"}]'
+    mine = task("--model.optimizer.lr=1e30", f"--trainer.callbacks={saver}")
+    before = sorted(tmp_path.rglob("*"))
+    cost = pool.submit(measure, mine.config).result(120)
+    assert cost.setup > 0
+    assert cost.epochs == 3
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_run_that_another_process_works_on_is_left_to_it(task):
@@ -93,7 +126,7 @@ def test_a_run_that_cannot_be_built_fails_with_the_reason(task):
     assert result_of(outcome)["reason"] == outcome.reason
 
 
-def test_a_run_that_is_asked_to_stop_is_interrupted_and_its_checkpoint_is_kept(task, tmp_path):
+def test_a_run_that_is_asked_to_stop_before_it_begins_leaves_nothing(task, tmp_path):
     mine = task("--trainer.max_epochs=100000")
     (tmp_path / "stop").touch()
     assert work(mine).status == "interrupted"
@@ -101,16 +134,14 @@ def test_a_run_that_is_asked_to_stop_is_interrupted_and_its_checkpoint_is_kept(t
 
 
 def test_a_running_training_stops_when_the_file_appears(task, tmp_path, monkeypatch):
-    from gnn_depth.cli import worker
-
-    class Asked(worker.StopWhenAsked):
+    class Asked(grid_runs.StopWhenAsked):
         def on_train_batch_end(self, trainer, *rest):
             if trainer.current_epoch == 2:
                 (tmp_path / "stop").touch()
             self._looked = float("-inf")
             super().on_train_batch_end(trainer, *rest)
 
-    monkeypatch.setattr(worker, "StopWhenAsked", Asked)
+    monkeypatch.setattr(grid_runs, "StopWhenAsked", Asked)
     outcome = work(task("--trainer.max_epochs=1000"))
     assert outcome.status == "interrupted"
     assert result_of(outcome)["epochs"] == 3
@@ -118,28 +149,32 @@ def test_a_running_training_stops_when_the_file_appears(task, tmp_path, monkeypa
 
 
 BAD = """
+import os
+import signal
+
 import lightning as L
-import torch
-
-
-class Untidy(L.Callback):
-    def on_validation_epoch_start(self, trainer, module):
-        torch.set_default_dtype(torch.float64)
-        torch.set_float32_matmul_precision("medium")
-        torch.use_deterministic_algorithms(True)
-        torch.backends.cudnn.benchmark = True
-        raise KeyError("untidy")
 
 
 class Leaves(L.Callback):
     def on_train_epoch_end(self, trainer, module):
         raise SystemExit(3)
+
+
+class Raises(L.Callback):
+    def on_train_epoch_end(self, trainer, module):
+        raise KeyError("untidy")
+
+
+class Crashes(L.Callback):
+    def on_train_epoch_end(self, trainer, module):
+        os.write(2, b"from compiled code")
+        os.kill(os.getpid(), signal.SIGSEGV)
 """
 
 
 @pytest.fixture
 def bad(tmp_path):
-    """``bad("Untidy")``: options of a run with a callback that misbehaves."""
+    """``bad("Leaves")``: options of a run with a callback that misbehaves."""
     (tmp_path / "my_bad.py").write_text(BAD)
 
     def words(name):
@@ -150,85 +185,21 @@ def bad(tmp_path):
     sys.modules.pop("my_bad", None)
 
 
-def test_a_run_after_others_has_the_numbers_of_one_in_a_new_process(task, bad, tmp_path):
-    """Whatever the others were: diverged, failed, of another precision, of a later seed."""
-    before = [
-        ("--model.optimizer.lr=1e30",),
-        ("--trainer.benchmark=true",),
-        ("--trainer.deterministic=true",),
-        ("--trainer.precision=64-true",),
-        ("--trainer.precision=bf16-mixed",),
-        bad("Untidy"),
-        ("--data.seed=5",),
-    ]
-    assert [work(task(*words)).status for words in before] == [*["diverged", *["finished"] * 4, "failed", "finished"]]
-    outcome = work(task("--model.dropout=0.5", "--model.norm=pair"))
-    command = [sys.executable, "-m", "gnn_depth", "fit", f"--config={outcome.folder / 'config.yaml'}"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    (fresh,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/config/*/result.json"))
-    assert fresh["metrics"] == result_of(outcome)["metrics"]
-    assert fresh["identity"] == result_of(outcome)["identity"]
-
-
-def test_a_run_leaves_the_settings_of_the_process_as_they_were(task, bad, monkeypatch):
-    monkeypatch.delenv("PL_GLOBAL_SEED", raising=False)
-
-    def settings():
-        return torch.get_default_dtype(), torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
-
-    before = settings(), torch.backends.cudnn.benchmark
-    mine = task(*bad("Untidy"))
-    variables = dict(os.environ)
-    assert work(mine).status == "failed"
-    assert (settings(), torch.backends.cudnn.benchmark) == before
-    assert dict(os.environ) == variables
-
-
-def test_a_run_that_calls_exit_is_no_result_and_can_be_told(task, bad):
+def test_a_run_that_raises_fails_with_the_reason_and_one_that_calls_exit_is_no_result(task, bad):
+    outcome = work(task(*bad("Raises")))
+    assert outcome.status == "failed"
+    assert "untidy" in outcome.reason
+    assert "Traceback" in (outcome.folder / OUTPUT).read_text()
     outcome = work(task(*bad("Leaves")))
     assert (outcome.status, outcome.reason) == ("interrupted", "3")
 
 
-PLUGIN = """
-import lightning as L
-import torch
-
-
-class Shrink(L.Callback):
-    def on_train_epoch_start(self, trainer, module):
-        with torch.no_grad():
-            for weight in module.parameters():
-                weight /= {factor}
-"""
-
-
-@pytest.mark.parametrize("by_module", [False, True])
-def test_an_edited_plugin_is_imported_anew_by_a_worker_that_has_it_already(
-    task, tmp_path, monkeypatch, own_registry, by_module
-):
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    file = tmp_path / "my_part.py"
-    plugin = "my_part" if by_module else str(file)
-    found = []
-    for factor in ("1.0", "100.0", "1.0"):
-        file.write_text(PLUGIN.format(factor=factor))
-        outcome = work(task(f"--plugins={plugin}", '--trainer.callbacks=[{"class_path": "my_part.Shrink"}]'))
-        assert outcome.status == "finished", outcome.reason
-        found.append((outcome.folder, outcome.metrics["train/loss"]))
-    sys.modules.pop("my_part")
-    assert found[0] == found[2]
-    assert found[0][0] != found[1][0]
-    assert found[0][1] != found[1][1]
-
-
 def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(task, bad, tmp_path):
-    planned = task(*bad("Untidy"))
+    planned = task(*bad("Leaves"))
     (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
     outcome = work(planned)
     assert outcome.status == "failed"
-    assert "was edited after the sweep had been planned" in outcome.reason
+    assert "edited" in outcome.reason
 
 
 def test_a_full_disk_at_the_end_of_a_run_is_a_failure_that_is_tried_again(task, monkeypatch):
@@ -259,20 +230,6 @@ def test_what_says_finished_has_its_checkpoints(task, monkeypatch):
     monkeypatch.setattr(RunRecorder, "_save_checkpoints", watched)
     assert work(task()).status == "finished"
     assert seen == ["running"]
-
-
-def test_a_measured_run_may_diverge_and_leaves_neither_files_nor_settings(task, tmp_path, monkeypatch):
-    from gnn_depth.cli.cost import measure
-
-    monkeypatch.chdir(tmp_path)
-    saver = '[{"class_path": "lightning.pytorch.callbacks.ModelCheckpoint"}]'
-    mine = task("--model.optimizer.lr=1e30", "--trainer.deterministic=true", f"--trainer.callbacks={saver}")
-    before, mode = sorted(tmp_path.rglob("*")), torch.get_deterministic_debug_mode()
-    cost = measure(mine.config)
-    assert cost.setup > 0
-    assert cost.epochs == 3
-    assert sorted(tmp_path.rglob("*")) == before
-    assert torch.get_deterministic_debug_mode() == mode
 
 
 def test_a_folder_with_the_result_of_another_run_is_moved_out_of_the_way(task, tmp_path):

@@ -1,12 +1,11 @@
-"""Functions that the tests of the engines run in worker processes."""
+"""Functions that the tests of the pools run in worker processes."""
 
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
-
-_held: list[bytearray] = []
 
 
 def pid() -> int:
@@ -14,7 +13,7 @@ def pid() -> int:
 
 
 def mark(folder: Path) -> int:
-    """Leave a file of this process's name."""
+    """Leave a file named after this process."""
     (folder / str(os.getpid())).touch()
     return os.getpid()
 
@@ -31,41 +30,54 @@ def mark_both_ends(began: Path, seconds: float, ended: Path) -> int:
 
 
 def meet(folder: Path, number: int, name: str = "") -> tuple[int, str | None]:
-    """Wait until so many processes are in this function, then return the process id and an environment variable."""
+    """Wait until this many processes are in this function; return the process id and an environment variable."""
     mark(folder)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while len(list(folder.iterdir())) < number:
         assert time.monotonic() < until, "the others never came"
         time.sleep(0.01)
     return os.getpid(), os.environ.get(name)
 
 
-def kill_oneself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def hold(number_of_bytes: int) -> int:
-    _held.append(bytearray(b"x" * number_of_bytes))
-    return os.getpid()
+def kill_oneself(number: int) -> None:
+    os.kill(os.getpid(), number)
 
 
 def fail(message: str) -> None:
     raise LookupError(message)
 
 
-def refuse() -> None:
-    raise LookupError("no such plugin")
+class Unpicklable(Exception):
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
 
 
-def import_wave() -> None:
-    import wave  # noqa: F401
+def fail_unpicklably() -> None:
+    raise Unpicklable("nothing ", "there")
+
+
+def return_a_lock() -> object:
+    return threading.Lock()
+
+
+def leave_a_thread() -> int:
+    """Return although a thread keeps the process from exiting."""
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return os.getpid()
 
 
 def is_imported(name: str) -> bool:
     return name in sys.modules
 
 
-def torch_threads() -> int:
+def threads_used() -> tuple[int, int]:
+    """The number of torch's threads, and of all threads of this process once torch has used them."""
     import torch
 
-    return torch.get_num_threads()
+    x = torch.rand(600, 600)
+    (x @ x).relu().sum()
+    return torch.get_num_threads(), len(list(Path("/proc/self/task").iterdir()))
+
+
+def interrupt_is_ignored() -> bool:
+    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN and signal.SIGINT not in signal.pthread_sigmask(0, ())

@@ -7,12 +7,12 @@ import pytest
 
 from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
-from gnn_depth.sweeps.engines import Engine, EngineError, WorkerDied
+from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
 from gnn_depth.sweeps.store import Place, Store
-from gnn_depth.sweeps.task import ELSEWHERE, Outcome, Task
+from gnn_depth.sweeps.worker import ELSEWHERE, Outcome, Task
 
 
-class Scripted(Engine):
+class Scripted(Pool):
     """The n-th call of a seed comes out as ``script[seed][n]``; one without a word for it runs until it is killed."""
 
     def __init__(self, script, workers=2):
@@ -24,17 +24,17 @@ class Scripted(Engine):
     def workers(self):
         return self.number
 
-    def _start(self, future, function, args):
+    def _submit(self, function, args):
         (task,) = args
+        future = Future()
         self.calls.append(task.place.seed)
         answers = self.script.get(task.place.seed)
         answer = answers.pop(0) if answers else None
-        if isinstance(answer, OSError):
-            raise answer
         if isinstance(answer, Exception):
             future.set_exception(answer)
         elif answer:
             future.set_result(Outcome(answer, reason=answer))
+        return future
 
     def _end(self):
         self.ended += 1
@@ -49,7 +49,7 @@ class Silent:
     def __init__(self):
         self.said = []
 
-    def say(self, text):
+    def print(self, text):
         self.said.append(text)
 
     def start(self, *_):
@@ -73,11 +73,20 @@ def sweep(tmp_path, monkeypatch):
     def run(engine, seeds, retries=1):
         tasks = [
             Task(
-                str(tmp_path), "s", Place("all", seed, f"{seed}" * 64), {}, {}, "", (), retries, str(tmp_path / "stop")
+                str(tmp_path),
+                "s",
+                Place("all", seed, f"{seed}" * 64),
+                labels={},
+                config={},
+                data_sha256="",
+                command=(),
+                retries=retries,
+                stop=str(tmp_path / "stop"),
+                train=print,
             )
             for seed in range(seeds)
         ]
-        run.tally = Sweep(print, engine, store, live, "acc").run(tasks)
+        run.tally = Sweep(engine, store, live, "acc").run(tasks)
         return {int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()}
 
     run.store, run.live = store, live
@@ -91,8 +100,8 @@ def test_a_process_that_cannot_be_started_fails_its_run_alone(sweep):
 
 
 def test_a_lost_engine_ends_the_sweep(sweep):
-    with pytest.raises(EngineError, match="gone"):
-        sweep(Scripted({0: [EngineError("gone")]}), 1)
+    with pytest.raises(PoolError, match="gone"):
+        sweep(Scripted({0: [PoolError("gone")]}), 1)
 
 
 def test_a_future_that_somebody_cancelled_is_a_failure(sweep):
@@ -110,12 +119,13 @@ def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
     class Ends(Scripted):
         """Its seed 0 runs until seed 1 is done."""
 
-        def _start(self, future, function, args):
-            super()._start(future, function, args)
+        def _submit(self, function, args):
+            future = super()._submit(function, args)
             if args[0].place.seed == 0:
                 self.first = future
             elif future.result().status == "finished":
                 self.first.set_result(Outcome("finished"))
+            return future
 
     assert sweep(Ends({1: [ELSEWHERE, ELSEWHERE, "finished"]}), 2) == {0: "finished", 1: "finished"}
 
@@ -125,10 +135,11 @@ class Interrupted(Scripted):
 
     again = 0
 
-    def _start(self, future, function, args):
-        super()._start(future, function, args)
+    def _submit(self, function, args):
+        future = super()._submit(function, args)
         if len(self.calls) == self.number + 1:
             raise KeyboardInterrupt
+        return future
 
     def stop(self, grace):
         if self.again:
@@ -166,10 +177,11 @@ def test_a_run_that_cannot_be_marked_does_not_keep_others_from_it(sweep, monkeyp
         raise OSError(28, "No space left on device")
 
     class Both(Scripted):
-        def _start(self, future, function, args):
-            super()._start(future, function, args)
+        def _submit(self, function, args):
+            future = super()._submit(function, args)
             if len(self.calls) == 3:
                 raise KeyboardInterrupt
+            return future
 
     monkeypatch.setattr(sweep.store, "mark", mark)
     begin(sweep, [0, 1])
@@ -184,9 +196,3 @@ def test_a_run_that_another_process_works_on_is_not_marked(sweep):
     with sweep.store.claim("1" * 64):
         sweep(Interrupted({0: ["finished"]}), 4)
     assert on_disk(sweep)[1] == "running"
-
-
-def test_a_future_is_what_submit_returns_even_where_nothing_started():
-    future = Scripted({0: [OSError("no")]}).submit(print, Task("", "s", Place("all", 0, ""), {}, {}, "", (), 1, "stop"))
-    assert isinstance(future, Future)
-    assert isinstance(future.exception(), OSError)

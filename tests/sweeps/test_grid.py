@@ -3,8 +3,7 @@ import itertools
 import pytest
 import yaml
 
-from gnn_depth.sweeps.grid import GridError, say
-from gnn_depth.sweeps.grid_file import read_grid
+from gnn_depth.sweeps.grid import GridError, label_text, read_grid
 
 FULL = """
 base: ../gcn_2.yaml
@@ -66,7 +65,7 @@ def test_a_group_names_the_last_word_of_each_axis_and_its_label():
 def test_a_part_with_options_is_labelled_by_its_name_and_them():
     text = "axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null, true]}"
     labels = [c.labels["model.norm"] for c in grid(text).combinations()]
-    assert list(map(say, labels)) == ["none", "lipschitz scale=4", "pair+layer", "null", "true"]
+    assert list(map(label_text, labels)) == ["none", "lipschitz scale=4", "pair+layer", "null", "true"]
 
 
 @pytest.mark.parametrize("value", ["{name: lipschitz, scale: 4}", "[[pair, layer]]", "null"])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import psutil
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
+def eventually(condition: Callable[[], object], seconds: float = 60) -> bool:
     """Whether a condition holds within some seconds."""
     until = time.monotonic() + seconds
     while not condition() and time.monotonic() < until:

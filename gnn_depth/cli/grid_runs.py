@@ -1,0 +1,228 @@
+"""The command line's part in a sweep: resolve a combination of a grid to a config, and train one run of it."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonargparse
+import lightning as L
+import torch.utils.tensorboard  # noqa: F401  (imported once, before the processes of all runs are forked)
+from tqdm import tqdm
+
+import gnn_depth.data
+import gnn_depth.nn  # noqa: F401  (registers every built-in part)
+from gnn_depth.cli import trust
+from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.errors import RunError, UsageError, innermost
+from gnn_depth.cli.files import INLINE, Config, read
+from gnn_depth.cli.identity import identity
+from gnn_depth.cli.quiet import quiet, without_notes
+from gnn_depth.cli.run import start
+from gnn_depth.cli.sections import expand_config
+from gnn_depth.cli.words import CommandLine, check, load_plugins, plugins_of, split
+from gnn_depth.data.base import GraphDataModule
+from gnn_depth.data.checks import DataError
+from gnn_depth.runs import Origin
+from gnn_depth.signals import take
+from gnn_depth.sweeps.grid import Combination, Grid
+from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
+from gnn_depth.sweeps.store import StoreError
+from gnn_depth.sweeps.worker import RunFailed, Task
+
+LOOK_SECONDS = 0.3
+
+
+class Resolver:
+    """Resolves command lines of ``fit`` with one parser: making it takes longer than using it.
+
+    Args:
+        plugins: Loaded before the parser is made.
+    """
+
+    def __init__(self, plugins: list[str]) -> None:
+        load_plugins(plugins)
+        self.plugins = plugins
+        self._parser: Any = None
+        self._data: dict[str, str] = {}
+
+    def resolve(self, line: CommandLine) -> dict[str, Any]:
+        """The resolved config of a command line, as it would be saved in the run's folder.
+
+        Raises:
+            UsageError: An option does not exist or does not fit.
+        """
+        check(line.configs)
+        with quiet():
+            if self._parser is None:
+                self._parser = CommandLineInterface("fit", CommandLine([], self.plugins, []), build=False).parser
+            self._parser.configs = line.configs
+            config = self._parser.parse_args(line.for_parser())
+            return jsonargparse.get_loader("yaml")(self._parser.dump(config, skip_unset=False))
+
+    def data_sha256(self, config: dict[str, Any]) -> str:
+        """Checksum of the data of a resolved config; the data is read, once for equal configs.
+
+        Raises:
+            AbsentDataError: The data is missing, damaged or refuses its options.
+        """
+        data = expand_config({"data": config["data"]})["data"]
+        key = json.dumps(data, sort_keys=True)
+        if key not in self._data:
+            parser = jsonargparse.ArgumentParser(exit_on_error=False)
+            parser.add_subclass_arguments(GraphDataModule, "data")
+            try:
+                with quiet():
+                    L.seed_everything(0, verbose=False)  # data that draws from it is then the same in every order
+                    module = parser.instantiate_classes(parser.parse_object({"data": data})).data
+                    self._data[key] = module.checksum
+            except (DataError, ValueError) as error:
+                raise AbsentDataError(str(innermost(error))) from error
+        return self._data[key]
+
+
+class GridResolver:
+    """Resolves the combinations of a grid.
+
+    Args:
+        grid: The grid.
+        folder: The folder that its config files are relative to.
+        line: Options and configs for all runs, which override the grid.
+
+    Raises:
+        UsageError: A config file is missing, cannot be read or is not to be trusted.
+    """
+
+    def __init__(self, grid: Grid, folder: Path, line: CommandLine) -> None:
+        lines = {tuple(each.labels.values()): line_of(each, grid.base, folder, line) for each in grid.combinations()}
+        # Inline configs are part of the grid, which has been checked as a whole.
+        files = {config.source: config for each in lines.values() for config in each.configs if config.is_file}
+        trust.check(list(files.values()), line.trusted)
+        self._lines = lines
+        self._resolver = Resolver(list(dict.fromkeys(plugin for each in lines.values() for plugin in each.plugins)))
+
+    def resolve(self, combination: Combination) -> tuple[dict[str, Any], str]:
+        """See :class:`gnn_depth.sweeps.plan.Resolver`.
+
+        Raises:
+            UsageError: An option does not exist or does not fit.
+            AbsentDataError: The data is missing, damaged or refuses its options.
+        """
+        try:
+            config = self._resolver.resolve(self._lines[tuple(combination.labels.values())])
+            return config, self._resolver.data_sha256(config)
+        except (UsageError, AbsentDataError) as error:
+            raise type(error)(f"{combination.group}: {error}") from error
+
+    def identity(self, config: dict[str, Any], data_sha256: str) -> str:
+        """See :func:`gnn_depth.cli.identity.identity`."""
+        return identity(config, data_sha256)
+
+
+def plan_of(
+    grid: Grid,
+    folder: Path,
+    overrides: list[str],
+    root: str,
+    force: bool = False,
+    absent: dict[str, str] | None = None,
+) -> Plan:
+    """Resolve all runs of a grid; see :func:`gnn_depth.sweeps.plan.make_plan`.
+
+    Args:
+        grid: The grid.
+        folder: The folder that its config files are relative to.
+        overrides: Options of ``fit`` for all runs.
+        root: Folder of all runs.
+        force: Archive the results that are there.
+        absent: If given, groups whose data is not here are left out, and noted in it with the reason.
+
+    Raises:
+        UsageError: An option does not exist or does not fit, or the folder of the results cannot be used.
+    """
+    try:
+        with without_notes():
+            return make_plan(grid, GridResolver(grid, folder, split(overrides)), root, force, absent)
+    except (PlanError, StoreError, OSError) as error:
+        raise UsageError(str(error)) from error
+
+
+def line_of(combination: Combination, base: Sequence[str], folder: Path, line: CommandLine) -> CommandLine:
+    """The command line of a combination: whole sections become configs, single options become arguments.
+
+    Args:
+        combination: Its settings.
+        base: Config files that it starts from.
+        folder: The folder that config files are relative to.
+        line: Options and configs that override it.
+
+    Raises:
+        UsageError: A config file is missing or cannot be read.
+    """
+    layers, options, plugins = [*(read(str(folder / name)) for name in base), *line.configs], [], []
+    for settings in combination.settings:
+        for key, value in settings.items():
+            if key == "config":
+                layers.append(read(str(folder / value)))
+            elif key == "plugins":
+                plugins += plugins_of(Config(str(folder / "grid"), {key: value}))
+            elif isinstance(value, dict) and key in ("model", "data", "trainer"):
+                layers.append(Config(INLINE, {key: value}))
+            else:
+                options.append(f"--{key}={value if isinstance(value, str) else json.dumps(value)}")
+    of_files = [plugin for config in layers for plugin in plugins_of(config)]
+    return CommandLine(layers, list(dict.fromkeys([*of_files, *plugins, *line.plugins])), [*options, *line.words])
+
+
+class StopWhenAsked(L.Callback):
+    """Ends the training as Ctrl-C does once a file exists, which workers on other machines see too."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._looked = 0.0
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        now = time.monotonic()
+        if now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            if self.path.exists():
+                take(signal.SIGINT)
+
+
+def train(task: Task, origin: Origin) -> None:
+    """Train one run of a sweep as ``gnn-depth fit`` would; called in a process of its own.
+
+    Args:
+        task: The run.
+        origin: Its folder, and where it comes from.
+
+    Raises:
+        RunFailed: It cannot run, or diverged.
+    """
+    tqdm.set_lock(threading.RLock())  # its own is a semaphore, which Python reports as leaked if the process is killed
+    try:
+        with quiet():
+            cli = cli_of(task.config)
+            if identity(task.config, task.data_sha256) != task.place.identity:
+                raise UsageError(
+                    "a plugin was edited after the sweep had been planned, or this worker has another version of "
+                    "gnn-depth or of a plugin than the sweep has; start the sweep again."
+                )
+            cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
+            start(cli, origin)
+    except (UsageError, RunError) as error:
+        raise RunFailed(str(error)) from error
+
+
+def cli_of(config: dict[str, Any]) -> CommandLineInterface:
+    """Data, model and trainer of a resolved config.
+
+    Raises:
+        UsageError: They do not fit together, or a plugin cannot be loaded.
+    """
+    plugins = config.get("plugins") or []
+    load_plugins(plugins)
+    return CommandLineInterface("fit", CommandLine([Config(INLINE, config)], plugins, []))

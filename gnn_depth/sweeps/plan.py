@@ -1,0 +1,170 @@
+"""All runs of a grid, resolved before anything runs, and the state of each."""
+
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gnn_depth._version import __version__
+from gnn_depth.sweeps.grid import Combination, Grid, Label
+from gnn_depth.sweeps.store import Place, Record, Store, StoreError
+
+
+class PlanError(ValueError):
+    """The runs of a grid do not fit together, or not into a sweep."""
+
+
+class AbsentDataError(PlanError):
+    """The data of a run is not on this machine, or cannot be used."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of a grid, ready to start.
+
+    Attributes:
+        place: Its group, seed and identity.
+        labels: Its label on every axis.
+        config: Its resolved config.
+        data_sha256: Checksum of its data.
+    """
+
+    place: Place
+    labels: dict[str, Label]
+    config: dict[str, Any]
+    data_sha256: str
+
+
+class Resolver(Protocol):
+    """Turns combinations of a grid into runs; the command line provides it."""
+
+    def resolve(self, combination: Combination) -> tuple[dict[str, Any], str]:
+        """The resolved config of a combination, and the checksum of its data.
+
+        Raises:
+            AbsentDataError: The data is not here.
+        """
+
+    def identity(self, config: dict[str, Any], data_sha256: str) -> str:
+        """A checksum that is equal for runs with equal results."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a grid, and the store of their results."""
+
+    grid: Grid
+    runs: list[PlannedRun]
+    store: Store
+
+    def records(self) -> dict[str, Record]:
+        """The records of all runs in the store, by identity."""
+        return self.store.records()
+
+    def found(self) -> list[Record]:
+        """The records of this plan's runs."""
+        records = self.records()
+        return [records[run.place.identity] for run in self.runs if run.place.identity in records]
+
+    def state(self, describe: Callable[[Record | None], str]) -> str:
+        """How many runs are in which state: ``3 finished, 1 failed``."""
+        return _counted(self.runs, self.records(), describe)
+
+    def listing(self) -> str:
+        """Every group of runs, and how many of its runs are done."""
+        shape = [*(f"{len(axis.values)} {axis.name}" for axis in self.grid.axes), f"{len(self.grid.seeds)} seeds"]
+        groups: dict[str, list[PlannedRun]] = defaultdict(list)
+        for run in self.runs:
+            groups[run.place.group].append(run)
+        records, width = self.records(), max(map(len, groups))
+        rows = [f"  {name:<{width}}  {_counted(runs, records, _to_do)}" for name, runs in groups.items()]
+        head = f"sweep {self.grid.name}: {len(self.runs)} runs of {' x '.join(shape)}, in {self.store.folder}"
+        return "\n".join([head, *rows, f"in all: {_counted(self.runs, records, _to_do)}"])
+
+
+def make_plan(
+    grid: Grid, resolver: Resolver, root: str, force: bool = False, absent: dict[str, str] | None = None
+) -> Plan:
+    """Resolve all runs of a grid, and open the store of their results.
+
+    Args:
+        grid: The grid.
+        resolver: Resolves its combinations.
+        root: Folder of all runs.
+        force: Archive the results that are there.
+        absent: If given, groups whose data is not here are left out, and noted in it with the reason.
+
+    Raises:
+        PlanError: Two runs are equal, or a run cannot be part of a sweep.
+        StoreError: The folder has results of another version, or a run that is to be archived is being worked on.
+    """
+    runs: list[PlannedRun] = []
+    for combination in grid.combinations():
+        try:
+            config, data_sha256 = resolver.resolve(combination)
+        except AbsentDataError as error:
+            if absent is None:
+                raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
+            absent[combination.group] = str(error)
+            continue
+        _check_alone(combination, config)
+        for seed in grid.seeds:
+            mine = copy.deepcopy(config) | {"seed_everything": seed}
+            place = Place(combination.group, seed, resolver.identity(mine, data_sha256))
+            runs.append(PlannedRun(place, combination.labels, mine, data_sha256))
+    _check_distinct(runs)
+    store = Store(root, grid.name)
+    if force:
+        _archive(runs, store)
+    store.check_version(__version__)
+    return Plan(grid, runs, store)
+
+
+def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
+    """Refuse options that a run in one process of a sweep cannot have."""
+    trainer = config["trainer"]
+    if trainer.get("devices") not in ("auto", 1, "1") or trainer.get("num_nodes", 1) != 1:
+        raise PlanError(
+            f"{combination.group}: each run of a sweep is one process on one device, and trainer.devices is "
+            f"{trainer.get('devices')}; several runs at once use the other devices."
+        )
+    if trainer.get("fast_dev_run") or config.get("ckpt_path"):
+        key = "ckpt_path" if config.get("ckpt_path") else "trainer.fast_dev_run"
+        raise PlanError(
+            f"{combination.group}: {key} is for a single fit: the runs of a sweep start afresh and keep their results."
+        )
+
+
+def _check_distinct(runs: list[PlannedRun]) -> None:
+    seen: dict[str, PlannedRun] = {}
+    for run in runs:
+        other = seen.setdefault(run.place.identity, run)
+        if other is not run:
+            raise PlanError(
+                f"{other.place.label!r} and {run.place.label!r} are one and the same run: "
+                "the difference between them has no effect. Take one of them out, by a rule with skip: true."
+            )
+
+
+def _archive(runs: list[PlannedRun], store: Store) -> None:
+    """Archive the results of these runs, and those of other versions."""
+    wanted = {run.place.identity for run in runs}
+    for record in store.records().values():
+        if record.identity not in wanted and record.version == __version__:
+            continue
+        with store.claim(record.identity) as mine:
+            if not mine:
+                raise StoreError(f"{str(record.folder)!r} is being worked on by another process; stop it first.")
+            store.archive(record)
+
+
+def _counted(runs: list[PlannedRun], records: dict[str, Record], describe: Callable[[Record | None], str]) -> str:
+    counts = Counter(describe(records.get(run.place.identity)) for run in runs)
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
+
+
+def _to_do(record: Record | None) -> str:
+    if record is None:
+        return "to run"
+    return record.status if record.is_result else f"to run again ({record.status})"

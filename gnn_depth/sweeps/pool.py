@@ -1,0 +1,303 @@
+"""A pool of workers that runs every call in a fresh process, with the imports already done."""
+
+import contextlib
+import faulthandler
+import gc
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+# OMP_NUM_THREADS is the one that torch reads; the BLAS libraries read theirs when they are loaded.
+# Inductor would otherwise start one compiler process per core in every worker.
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
+EXIT_SECONDS = 10.0  # for a process to exit by itself once its call has returned
+
+
+class PoolError(ValueError):
+    """The workers cannot be reached or have been lost."""
+
+
+class WorkerDied(Exception):
+    """The process of a call has died: killed, crashed or out of memory."""
+
+
+class Pool(ABC):
+    """Runs calls in fresh processes; a context manager that leaves none of them behind.
+
+    A future holds the call's result or raises what the call raised. It raises `WorkerDied` if the process died (the
+    call is not repeated), `PoolError` if the pool itself is lost, and `CancelledError` if the call was stopped.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self._futures: set[Future[Any]] = set()
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """Number of calls that run at once, at least 1; it may change in a cluster."""
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
+        """Start a call.
+
+        Args:
+            function: A function of a module that the worker can import.
+            args: Its arguments; they and the result are pickled.
+        """
+        assert not self._stopped, "the pool has been stopped"
+        future = self._submit(function, args)
+        self._futures = {future, *(other for other in self._futures if not other.done())}
+        return future
+
+    def stop(self, grace: float) -> None:
+        """Wait for running calls, then kill those that still run.
+
+        Args:
+            grace: Seconds to wait.
+        """
+        self._stopped = True
+        wait(self._futures, timeout=grace)
+        self._end()
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(0)
+
+    @abstractmethod
+    def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
+        """Start a call in a worker."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Kill running calls and free everything; may be called again."""
+
+
+class LocalPool(Pool):
+    """Processes of this machine, forked from a server that imports `preload` in the background, once.
+
+    The cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides what becomes of
+    its calls. If the driver is killed, running calls come to their end and nothing is left behind.
+
+    Args:
+        workers: Number of calls that run at once; by default one per GPU, or one per physical core without GPUs.
+        preload: Modules that the server imports.
+        gpus: GPU names as in CUDA_VISIBLE_DEVICES; by default all that are visible.
+
+    Raises:
+        PoolError: Fewer than one worker.
+    """
+
+    def __init__(
+        self, workers: int | None = None, preload: Sequence[str] = (), gpus: Sequence[str] | None = None
+    ) -> None:
+        super().__init__()
+        gpus = visible_gpus() if gpus is None else gpus
+        number = workers if workers is not None else len(gpus) or cores()
+        if number < 1:
+            raise PoolError(f"{number} workers cannot run anything; at least 1 is needed (there are {cores()} cores).")
+        self._number = number
+        self._environments: SimpleQueue[dict[str, str]] = SimpleQueue()  # one for each call that may run
+        for index in range(number):
+            self._environments.put({"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {})
+        self._processes: set[FreshProcess] = set()
+        self._starting = threading.Lock()
+        _start_server(preload, threads(max(1, cores() // number)))
+        # Each thread waits for one process. Interrupts are left to the main thread.
+        self._threads = ThreadPoolExecutor(number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT}))
+
+    @property
+    def workers(self) -> int:
+        return self._number
+
+    def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
+        return self._threads.submit(self._call, function, args)
+
+    def _call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        environment = self._environments.get()
+        try:
+            with self._starting:
+                if self._stopped:
+                    raise CancelledError
+                mine = FreshProcess(function, args, environment)
+                self._processes.add(mine)
+            try:
+                return mine.result()
+            finally:
+                self._processes.discard(mine)
+        except (WorkerDied, EOFError) as error:
+            if self._stopped:
+                raise CancelledError from error
+            if isinstance(error, EOFError):
+                raise WorkerDied("the worker process could not be started: killed or out of memory") from error
+            raise
+        finally:
+            self._environments.put(environment)
+
+    def _end(self) -> None:
+        if self._starting.locked():  # by a call that waits for the server to finish its imports
+            _kill_server()
+        with self._starting:
+            for mine in self._processes:
+                mine.kill()
+        self._threads.shutdown()
+        _stop_server()
+
+
+class FreshProcess:
+    """A process that makes one call and exits.
+
+    Args:
+        function: The function to call.
+        args: Its arguments.
+        environment: Variables that only this process gets.
+
+    Raises:
+        EOFError: The server that forks processes has died.
+    """
+
+    # multiprocessing polls all its children whenever one is started, which two threads must not do at once.
+    _table = threading.Lock()
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], environment: Mapping[str, str] | None = None
+    ) -> None:
+        context = multiprocessing.get_context("forkserver")
+        self._answer, answer = context.Pipe(duplex=False)
+        call = pickle.dumps((function, args))
+        self._process = context.Process(target=_answer_call, args=(answer, dict(environment or {}), call))
+        with answer, self._table:
+            self._process.start()
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+
+    def result(self) -> Any:
+        """Wait for the call, and return what it returned.
+
+        Raises:
+            WorkerDied: The process died.
+            Exception: What the call raised.
+        """
+        connection.wait([self._answer, self._process.sentinel])
+        answer = None
+        with self._answer, contextlib.suppress(EOFError, OSError):
+            answer = self._answer.recv() if self._answer.poll() else None
+        if not connection.wait([self._process.sentinel], EXIT_SECONDS):
+            self.kill()
+        with self._table:
+            self._process.join()
+            code = self._process.exitcode
+            self._process.close()
+        if answer is None:
+            raise WorkerDied(f"the worker process died of {_cause(code)}: killed, crashed or out of memory")
+        value, error = answer
+        if error is not None:
+            raise error
+        return value
+
+
+def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes) -> None:
+    """Make a call and send (result, error); runs in the fresh process."""
+    # Ctrl-C in a terminal reaches all processes of it. The signal has been blocked since before the server began.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    faulthandler.enable()
+    os.environ.update(environment)
+    gc.freeze()  # what was imported is neither garbage nor to be copied by looking for some
+    result: tuple[Any, BaseException | None]
+    try:
+        function, args = pickle.loads(call)
+        result = (function(*args), None)
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        result = (None, error)
+    try:
+        message = pickle.dumps(result)
+        pickle.loads(message)
+    except Exception as error:  # of a class that cannot be pickled
+        message = pickle.dumps((None, RuntimeError(f"{type(result[1] or error).__name__}: {result[1] or error}")))
+    with contextlib.suppress(OSError):  # the driver is gone
+        answer.send_bytes(message)
+
+
+def _cause(code: int | None) -> str:
+    return signal.Signals(-code).name if code and -code in set(signal.Signals) else f"exit code {code}"
+
+
+def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Start the server whose processes have this environment and hear no Ctrl-C, which a child inherits."""
+    resource_tracker.ensure_running()  # which would unblock the signal if it began within
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mine = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        multiprocessing.set_forkserver_preload(list(preload))
+        forkserver.ensure_running()
+    finally:
+        for name in environment:
+            del os.environ[name]
+        os.environ.update({name: value for name, value in mine.items() if value is not None})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _kill_server() -> None:
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    with contextlib.suppress(ProcessLookupError):
+        if server._forkserver_pid is not None:
+            os.kill(server._forkserver_pid, signal.SIGKILL)
+
+
+def _stop_server() -> None:
+    """End the server, for which multiprocessing has no public function; it would live as long as the driver."""
+    _kill_server()
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    with contextlib.suppress(ChildProcessError):
+        server._stop()
+
+
+def threads(share: int) -> dict[str, str]:
+    """The variables that give a process this many threads, or as many as the user asked for if that is fewer."""
+    asked = {name: os.environ.get(name, "") for name in THREADS}
+    fewer = {name: value for name, value in asked.items() if value.isdigit() and 0 < int(value) < share}
+    return dict.fromkeys(THREADS, str(share)) | fewer
+
+
+def cores() -> int:
+    """Number of physical cores that this process may use; affinity and container limits count."""
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    usable = os.sched_getaffinity(0)
+    siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in usable]
+    number = len({path.read_text() if path.exists() else path for path in siblings})
+    with contextlib.suppress(OSError, ValueError):  # no control groups, or no limit
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+        number = min(number, math.ceil(quota / period))
+    return number
+
+
+def visible_gpus() -> list[str]:
+    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them; CUDA is not initialised."""
+    import torch
+
+    count = torch.cuda.device_count()
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [name.strip() for name in named.split(",")][:count] if named else [str(gpu) for gpu in range(count)]

@@ -1,0 +1,170 @@
+"""One run of a sweep: claimed, begun in its folder, trained, and its outcome recorded."""
+
+import contextlib
+import json
+import os
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gnn_depth.runs import Origin
+from gnn_depth.sweeps.grid import Label
+from gnn_depth.sweeps.store import Place, Record, ResultWarning, Store
+
+OUTPUT = "output.txt"
+ELSEWHERE = "elsewhere"
+
+
+class RunFailed(Exception):
+    """A run failed for a known reason, which is the message."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run that a worker is asked to do.
+
+    Attributes:
+        root, sweep: The store, see :class:`~gnn_depth.sweeps.store.Store`.
+        place: Its place in the store.
+        labels: Its label on every axis.
+        config: Its resolved config.
+        data_sha256: Checksum of its data.
+        command: The command line of the sweep.
+        retries: How often the run is started again if its process dies.
+        stop: A file; the run stops once it exists.
+        train: Trains a task's config in its folder; a function that workers can import.
+    """
+
+    root: str
+    sweep: str
+    place: Place
+    labels: dict[str, Label]
+    config: dict[str, Any]
+    data_sha256: str
+    command: tuple[str, ...]
+    retries: int
+    stop: str
+    train: "Train"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Where the run comes from, for its ``result.json``."""
+        return {
+            "sweep": self.sweep,
+            "group": self.place.group,
+            "axes": self.labels,
+            "identity": self.place.identity,
+            "data_sha256": self.data_sha256,
+            "command": list(self.command),
+        }
+
+
+Train: TypeAlias = Callable[[Task, Origin], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        status: As in its ``result.json``, or ``elsewhere`` if another process works on it.
+        folder: Its folder.
+        metrics: Its metrics.
+        seconds: How long it took.
+        reason: Why it did not finish.
+        new: False if the run had been done before.
+    """
+
+    status: str
+    folder: Path | None = None
+    metrics: dict[str, Any] | None = None
+    seconds: float = 0.0
+    reason: str = ""
+    new: bool = True
+
+    @classmethod
+    def of(cls, record: Record, new: bool = True) -> "Outcome":
+        """The outcome that a record states."""
+        result = record.result
+        reason = result.get("reason", "")
+        return cls(record.status, record.folder, result.get("metrics", {}), record.seconds, reason, new)
+
+    def value(self, metric: str) -> float | None:
+        """A metric of the run, or None."""
+        found = (self.metrics or {}).get(metric)
+        return None if found is None else float(found)
+
+
+def work(task: Task) -> Outcome:
+    """Do a task, unless it is done already or another process works on it."""
+    store = Store(task.root, task.sweep)
+    with warnings.catch_warnings(), store.claim(task.place.identity) as mine:
+        warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
+        return _run(task, store) if mine else Outcome(ELSEWHERE)
+
+
+def _run(task: Task, store: Store) -> Outcome:
+    known, attempt = store.find(task.place), 1
+    if known and known.is_result:
+        return Outcome.of(known, new=False)
+    if known:
+        if known.status == "running" and known.attempt > task.retries:
+            store.mark(known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why.")
+            return Outcome.of(_read(known.folder))
+        attempt = known.attempt + 1 if known.status in ("running", "failed") else 1
+        if known.status == "running":
+            store.mark(known, "failed", "its process died.")
+        store.archive(known)
+    if Path(task.stop).exists():
+        return Outcome("interrupted")
+    if (stray := store.place(task.place)).exists():  # it holds the result of another run, moved or edited by hand
+        store.archive(Record(stray, {}))
+    facts = {**task.facts, "attempt": attempt}
+    folder = store.begin(task.place, facts)
+    with _output_to(folder / OUTPUT):
+        status, reason = _train(task, Origin(facts, folder))
+    record = _read(folder)
+    if record.status == "running":  # it ended before its recorder could write how
+        store.mark(record, status, reason)
+        record = _read(folder)
+    return Outcome.of(record)
+
+
+def _train(task: Task, origin: Origin) -> tuple[str, str]:
+    """Train, and return status and reason in case the run has recorded neither."""
+    try:
+        task.train(task, origin)
+    except RunFailed as error:
+        return "failed", str(error)
+    except (KeyboardInterrupt, SystemExit):  # Lightning turns the first into the second
+        return "interrupted", "interrupted"
+    except Exception as error:
+        traceback.print_exc()
+        return "failed", f"{type(error).__name__}: {error}"
+    return "failed", "it ended without a result"
+
+
+def _read(folder: Path) -> Record:
+    return Record(folder, json.loads((folder / "result.json").read_text(encoding="utf-8")))
+
+
+@contextlib.contextmanager
+def _output_to(path: Path) -> Iterator[None]:
+    """Send everything that this process prints, compiled code included, to a file."""
+    kept = [os.dup(descriptor) for descriptor in (1, 2)]
+    try:
+        with (
+            path.open("w", encoding="utf-8", buffering=1) as file,
+            contextlib.redirect_stdout(file),
+            contextlib.redirect_stderr(file),
+        ):
+            for descriptor in (1, 2):
+                os.dup2(file.fileno(), descriptor)
+            yield
+    finally:
+        for descriptor, before in enumerate(kept, start=1):
+            os.dup2(before, descriptor)
+            os.close(before)

@@ -1,0 +1,221 @@
+"""The pool of this machine, with real processes that are really killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import CancelledError, wait
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnn_depth.sweeps import pool
+from gnn_depth.sweeps.pool import THREADS, LocalPool, PoolError, WorkerDied, cores, threads, visible_gpus
+from tests.sweeps import jobs
+from tests.sweeps.waiting import alive, eventually
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def two():
+    with LocalPool(2, gpus=[]) as two:
+        yield two
+
+
+def the_mark_in(folder: Path) -> int:
+    assert eventually(lambda: any(folder.iterdir()))
+    return int(next(folder.iterdir()).name)
+
+
+def test_calls_run_at_once_each_in_a_fresh_process_of_its_own(two, tmp_path):
+    seen = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        calls = [two.submit(jobs.meet, folder, 2) for _ in range(2)]
+        seen += [call.result(60)[0] for call in calls]
+    assert len({os.getpid(), *seen}) == 5
+    assert not any(map(alive, seen))
+
+
+def test_calls_find_their_imports_done_and_all_cores_their_own_and_leave_interrupts_to_the_driver(monkeypatch):
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    with LocalPool(1, ["torch", "no.such.module"], gpus=[]) as one:
+        assert one.submit(jobs.is_imported, "torch").result(60)
+        assert not one.submit(jobs.is_imported, "wave").result(60)
+        known, used = one.submit(jobs.threads_used).result(60)
+        assert one.submit(jobs.interrupt_is_ignored).result(60)
+    assert known == cores()
+    assert used >= known, "OpenMP works in a forked process"
+    assert not any(name in os.environ for name in THREADS), "the driver's environment has changed"
+
+
+def test_errors_come_out_with_the_trace_of_the_worker(two):
+    with pytest.raises(LookupError, match="nothing there") as error:
+        two.submit(jobs.fail, "nothing there").result(60)
+    assert "jobs.py" in error.value.__notes__[0]
+    with pytest.raises(RuntimeError, match="Unpicklable: nothing there"):
+        two.submit(jobs.fail_unpicklably).result(60)
+    with pytest.raises(RuntimeError, match="lock"):
+        two.submit(jobs.return_a_lock).result(60)
+
+
+def test_by_default_there_is_a_worker_for_each_gpu_or_core(tmp_path):
+    with LocalPool(gpus=[]) as here:
+        assert here.workers == cores()
+    with LocalPool(gpus=["2", "GPU-7"]) as here:
+        assert here.workers == 2
+        calls = [here.submit(jobs.meet, tmp_path, 2, "CUDA_VISIBLE_DEVICES") for _ in range(2)]
+        assert {call.result(60)[1] for call in calls} == {"2", "GPU-7"}
+
+
+@given(workers=st.integers(1, 50), gpus=st.integers(1, 9))
+def test_gpus_are_shared_fairly(workers, gpus):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "_start_server", lambda *_: None)
+        here = LocalPool(workers, gpus=[str(gpu) for gpu in range(gpus)])
+    taken = Counter(here._environments.get_nowait()["CUDA_VISIBLE_DEVICES"] for _ in range(workers))
+    assert len(taken) == min(workers, gpus)
+    assert max(taken.values()) - min(taken.values()) <= 1
+
+
+@pytest.mark.parametrize(("asked", "share"), [("2", "2"), ("16", "4"), ("4,2", "4"), ("0", "4"), ("", "4")])
+def test_a_user_may_ask_for_fewer_threads_than_the_share(monkeypatch, asked, share):
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    assert threads(4)["OMP_NUM_THREADS"] == share
+
+
+@pytest.mark.parametrize(
+    ("named", "count", "gpus"),
+    [(None, 0, []), (None, 2, ["0", "1"]), ("3, 1", 2, ["3", "1"]), ("GPU-a,GPU-b,-1,2", 2, ["GPU-a", "GPU-b"])],
+)
+def test_only_visible_gpus_count(monkeypatch, named, count, gpus):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if named is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert visible_gpus() == gpus
+
+
+@pytest.mark.parametrize("workers", [0, -2])
+def test_fewer_than_one_worker_are_refused(workers):
+    with pytest.raises(PoolError, match=f"^{workers} workers"):
+        LocalPool(workers, gpus=[])
+
+
+def test_a_killed_or_crashed_process_loses_its_own_call_and_no_other(two, tmp_path):
+    healthy = two.submit(jobs.mark_and_sleep, tmp_path, 3)
+    pid = the_mark_in(tmp_path)
+    for number in (signal.SIGKILL, signal.SIGSEGV):
+        with pytest.raises(WorkerDied, match=number.name):
+            two.submit(jobs.kill_oneself, number).result(60)
+    with pytest.raises(WorkerDied, match="exit code 3"):
+        two.submit(sys.exit, 3).result(60)
+    assert healthy.result(60) == pid
+
+
+def test_the_server_of_the_processes_is_replaced_when_it_has_died(two):
+    two.submit(jobs.pid).result(60)
+    (server,) = (child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline()))
+    server.kill()
+    assert eventually(lambda: not alive(server.pid))
+    assert two.submit(jobs.pid).result(60)
+
+
+def test_a_process_that_does_not_exit_by_itself_is_ended(two, monkeypatch):
+    monkeypatch.setattr(pool, "EXIT_SECONDS", 0.2)
+    pid = two.submit(jobs.leave_a_thread).result(60)
+    assert not alive(pid)
+
+
+def test_stopping_waits_for_a_call_that_ends_in_time_and_kills_the_other(two, tmp_path):
+    short, long = two.submit(jobs.pid), two.submit(jobs.mark_and_sleep, tmp_path, 600)
+    pid = the_mark_in(tmp_path)
+    assert short.result(60)
+    before = time.monotonic()
+    two.stop(grace=0.5)
+    assert 0.5 <= time.monotonic() - before < 60
+    with pytest.raises(CancelledError):
+        long.result(0)
+    assert not alive(pid)
+    with pytest.raises(AssertionError):
+        two.submit(jobs.pid)
+
+
+def test_leaving_the_pool_leaves_no_process_behind_even_while_the_server_imports(tmp_path):
+    for preload in (["torch"], []):
+        with LocalPool(2, preload, gpus=[]) as here:
+            calls = [here.submit(jobs.mark_and_sleep, tmp_path, 600) for _ in range(2)]
+            if not preload:
+                assert eventually(lambda: len(list(tmp_path.iterdir())) >= 2)
+        assert len(wait(calls, timeout=0).done) == 2
+        assert all(isinstance(call.exception(), CancelledError) for call in calls)
+    assert not any(alive(int(mark.name)) for mark in tmp_path.iterdir())
+    assert not [child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())]
+
+
+DRIVER = """
+import sys
+from concurrent.futures import wait
+from pathlib import Path
+from gnn_depth.sweeps.pool import LocalPool
+from tests.sweeps import jobs
+
+began, ended = Path(sys.argv[1]), Path(sys.argv[2])
+with LocalPool(2, ["torch"], gpus=[]) as pool:
+    calls = []
+    try:
+        print("up", flush=True)
+        calls.append(pool.submit(jobs.mark_and_sleep, began, 1))
+        calls.append(pool.submit(jobs.mark_both_ends, began, 3, ended))
+        wait(calls)
+    except KeyboardInterrupt:
+        calls = calls or [pool.submit(jobs.pid)]
+        print("interrupted, calls done:", *{call.result() > 0 for call in calls}, flush=True)
+"""
+
+
+@pytest.fixture
+def driver(tmp_path):
+    folders = [tmp_path / "began", tmp_path / "ended"]
+    for folder in folders:
+        folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *folders],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        yield process, *folders
+        process.kill()
+
+
+def test_calls_of_a_killed_driver_come_to_their_end_and_leave_nothing(driver):
+    process, began, ended = driver
+    assert eventually(lambda: len(list(began.iterdir())) == 2)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    the_mark_in(ended)
+    assert eventually(lambda: not any(alive(child.pid) for child in children))
+
+
+@pytest.mark.parametrize("moment", ["while the server imports", "while calls run"])
+def test_an_interrupt_from_the_terminal_reaches_the_driver_alone(driver, moment):
+    process, began, _ = driver
+    assert process.stdout.readline() == "up\n"
+    if moment == "while calls run":
+        assert eventually(lambda: len(list(began.iterdir())) == 2)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert out == "interrupted, calls done: True\n"
+    assert not err

@@ -1,0 +1,189 @@
+import io
+import math
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from gnn_depth.sweeps.progress import SweepProgress, duration
+
+ACC = "test_acc_at_best_val"
+POOL = SimpleNamespace(workers=3)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def in_a_log(total=40, done=0, **options):
+    file = io.StringIO()
+    return SweepProgress(total, done, POOL, ACC, Console(file=file, color_system=None, **options)), file
+
+
+def on_a_terminal(width=100):
+    file = Terminal()
+    console = Console(file=file, force_terminal=True, width=width, height=10, color_system=None, legacy_windows=False)
+    return SweepProgress(40, 4, POOL, ACC, console), file
+
+
+def drawn(progress, width=100):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(progress._view())
+    return console.file.getvalue().splitlines()
+
+
+def left(progress):
+    return re.search(r"about (.*) left|time left \?|$", progress._left()).group()
+
+
+def test_the_time_left_is_that_of_the_runs_left_over_the_workers():
+    progress, _ = in_a_log(total=11, done=2)
+    progress.end("a", "failed", None, 0.1)  # tells nothing
+    assert left(progress) == "time left ?"
+    for label, seconds in (("b", 8.0), ("c", 12.0)):
+        progress.end(label, "finished", 0.5, seconds)
+    assert left(progress) == "about 20 s left"  # two rounds of three, 10 s each
+    for label in "defgh":
+        progress.end(label, "diverged", None, 10.0)
+    assert left(progress) == "about 10 s left"  # the last run takes its time, however many workers are idle
+    progress.end("i", "finished", 0.5, 10.0)
+    assert left(progress) == ""
+
+
+@given(st.lists(st.tuples(st.sampled_from(["finished", "diverged", "failed"]), st.none() | st.floats()), max_size=10))
+def test_the_best_is_the_highest_accuracy_and_the_lowest_loss_of_runs_that_have_one(ends):
+    known = [v for status, v in ends if status != "failed" and v is not None and math.isfinite(v)]
+    for metric, best in ((ACC, max), ("val/loss", min), ("train_loss_at_best_val", min)):
+        progress, _ = in_a_log()
+        progress.metric = metric
+        for count, (status, value) in enumerate(ends):
+            progress.end(str(count), status, value, 1.0)
+        assert (progress.best[1] if progress.best else None) == (best(known) if known else None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.5, "1 min"),
+        (3569, "59 min"),
+        (3570, "1 h 0 min"),
+        (7805, "2 h 10 min"),
+        (86400, "1 d 0 h"),
+        (100 * 3600, "4 d 4 h"),
+    ],
+)
+def test_an_estimate_is_no_more_precise_than_it_can_be(seconds, words):
+    assert duration(seconds) == words
+
+
+# In a log
+
+
+def test_in_a_log_every_run_that_has_ended_is_one_line():
+    progress, file = in_a_log(done=11)
+    with progress:
+        for seed in (0, 1, 2, 3):
+            progress.start(f"depth=10 seed {seed}")
+        progress.end("depth=10 seed 3", "finished", 0.7912, 12.3)
+        progress.end("depth=10 seed 1", "diverged", 12345.6, 12.3)
+        progress.end("depth=10 seed 0", "failed", None, 1.0)
+        progress.start("depth=10 seed 0")
+        progress.retry("depth=10 seed 0", "its worker died")
+        progress.retry("depth=10 seed 2", "")
+    assert file.getvalue().splitlines() == [
+        "[12/40] depth=10 seed 3: finished 0.791 (best so far) in 12.3 s; 3 running, about 2 min left",
+        "[13/40] depth=10 seed 1: diverged 1.23e+04 (best so far) in 12.3 s; 1 diverged, 2 running, about 2 min left",
+        "[14/40] depth=10 seed 0: failed in 1.0 s; 1 diverged, 1 failed, 1 running, about 2 min left",
+        "depth=10 seed 0 will be started again: its worker died",
+    ]
+    assert progress.running == []
+
+
+def test_text_is_not_read_as_markup_and_lines_of_a_log_are_not_broken():
+    progress, file = in_a_log()
+    text = "[red]not red[/red] :smile: " + "word " * 40
+    progress.print(text)
+    assert file.getvalue() == f"{text}\n"
+
+
+def test_a_log_with_colours_is_still_a_log():
+    progress, file = in_a_log(force_terminal=True)
+    with progress:
+        progress.end("a", "finished", 0.5, 1.0)
+    assert "\x1b" not in file.getvalue()
+
+
+def test_everything_goes_to_standard_error(capsys):
+    with SweepProgress(2, 0, POOL, ACC) as progress:
+        progress.end("a", "finished", 0.5, 1.0)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("[1/2] a: finished")
+
+
+# On a terminal
+
+
+def test_the_view_has_counts_times_and_the_best_run_and_no_line_is_broken():
+    progress, _ = on_a_terminal()
+    assert "4/40" in drawn(progress)[0]
+    assert "time left ?" in drawn(progress)[0]
+    for label in ("a", "b", "c", "d" * 200):
+        progress.start(label)
+    for label, status, value in (("a", "diverged", 0.25), ("b", "finished", 0.75), ("c", "failed", None)):
+        progress.end(label, status, value, 20.0)
+    for width in (60, 100):
+        head, counts, best = drawn(progress, width)
+        assert "7/40" in head
+        assert counts.startswith("1 diverged, 1 failed, 1 running, oldest: ddd")
+        assert best == f"best {ACC} 0.750: b"
+        assert all(cell_len(line) <= width for line in (head, counts, best))
+    assert "about 4 min left" in drawn(progress)[0]
+
+
+def test_printed_text_stays_above_the_view():
+    progress, file = on_a_terminal()
+    with progress:
+        progress.start("a")
+        progress.print("something happened")
+        progress.end("a", "finished", 0.5, 1.0)
+    assert file.getvalue().count("something happened") == 1
+    assert "something happened" not in file.getvalue().rpartition("\x1b[2K")[2]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_whatever_ends_a_sweep_the_terminal_gets_its_cursor_back(error):
+    progress, file = on_a_terminal()
+
+    def sweep():
+        with progress:
+            progress.start("a")
+            raise error
+
+    with pytest.raises(error):
+        sweep()
+    hidden, shown = file.getvalue().rfind("\x1b[?25l"), file.getvalue().rfind("\x1b[?25h")
+    assert 0 <= hidden < shown
+
+
+def test_a_reader_that_has_gone_does_not_end_the_sweep(monkeypatch):
+    """As with ``gnn-depth sweep grid.yaml 2>&1 | head -1``."""
+
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    with SweepProgress(2, 0, POOL, "acc") as progress:
+        progress.start("a")
+        progress.end("a", "finished", 0.5, 1.0)
+        progress.print("unheard")
+    assert progress.over == 1
