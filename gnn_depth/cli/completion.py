@@ -23,7 +23,6 @@ from gnn_depth.cli.options import Options
 from gnn_depth.cli.sections import LIBRARIES, SECTIONS
 
 
-
 class Flag(NamedTuple):
     """An option of a run: its spellings, its number of values, and these; None for names of files."""
 
