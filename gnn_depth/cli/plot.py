@@ -8,8 +8,8 @@ from gnn_depth.cli.options import Options, natural
 from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
-from gnn_depth.reports.figures.depth import AROUND
 from gnn_depth.reports.figures.layers import WHEN
+from gnn_depth.reports.figures.metrics import BAND_SPREADS
 from gnn_depth.reports.figures.scatter import PLACES
 from gnn_depth.reports.load import ReportError, ReportWarning
 
@@ -35,7 +35,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
     "metric": ("depth, scatter: test_acc_at_best_val by default", {"metavar": "NAME"}),
     "spread": (
         "depth, convergence: standard deviation, which is the default, 95%% confidence interval, or no band",
-        {"choices": AROUND},
+        {"choices": BAND_SPREADS},
     ),
     "measure": (
         "heatmap, layers, history: one, scatter: two, or one for a metric against it; those that there are by default",

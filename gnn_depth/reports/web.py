@@ -72,7 +72,7 @@ def layer_charts(layers: Sequence[int], curves: Mapping[str, Sequence[float | No
     if not drawn:
         return ""
     rows = -(-len(drawn) // COLUMNS)
-    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9, "text.parse_math": False}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(3 * COLUMNS, 1.9 * rows), layout="constrained")
         axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
         for one in axes[len(drawn) :]:
@@ -85,6 +85,8 @@ def layer_charts(layers: Sequence[int], curves: Mapping[str, Sequence[float | No
 
 
 def _chart(axes: Any, title: str, layers: Sequence[int], values: Sequence[float | None]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_title(title, fontsize=10, loc="left")
     known = [(layer, value) for layer, value in zip(layers, values, strict=True) if value is not None]
     finite = [value for _, value in known if math.isfinite(value)]
@@ -92,9 +94,10 @@ def _chart(axes: Any, title: str, layers: Sequence[int], values: Sequence[float 
     axes.plot([layer for layer, _ in known], heights, "o-", markersize=2.5)
     if finite and min(finite) > 0 and math.log10(max(finite) / min(finite)) > DECADES:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:.0e}")
     if lost := [layer for layer, value in known if not math.isfinite(value)]:
         axes.plot(lost, [0.02] * len(lost), "x", color="#D55E00", transform=axes.get_xaxis_transform())
         axes.set_xlabel("x: not finite", fontsize=8)
     axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)
-    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
     axes.grid(axis="y", color="0.9")

@@ -1,4 +1,4 @@
-"""Figures of runs: from a frame of `load` to a chart, and on paper (PNG, PDF) or on a page to hover over (HTML)."""
+"""Figures of runs: from a frame of `load` to a chart, and from a chart to a PNG, a PDF or an interactive HTML page."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,18 +9,15 @@ import pandas as pd
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.figures.charts import Chart
-from gnn_depth.reports.figures.convergence import convergence
-from gnn_depth.reports.figures.depth import depth
-from gnn_depth.reports.figures.heat import heatmap
-from gnn_depth.reports.figures.histories import history
-from gnn_depth.reports.figures.layers import layers
+from gnn_depth.reports.figures.layers import heatmap, history, layers
+from gnn_depth.reports.figures.metrics import convergence, depth
 from gnn_depth.reports.figures.scatter import scatter
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Published
 
 __all__ = [
     *("FORMATS", "KINDS", "Chart", "chart", "check_options", "convergence", "depth"),
-    *("heatmap", "history", "layers", "save", "scatter"),
+    *("heatmap", "history", "layers", "save", "scatter", "writer"),
 ]
 
 KINDS: dict[str, Callable[..., Chart]] = {
@@ -31,39 +28,39 @@ KINDS: dict[str, Callable[..., Chart]] = {
     "convergence": convergence,
     "scatter": scatter,
 }
-SEVERAL = ("line", "panel", "measure", "layers", "at")  # where a file may say one without a list
+LISTS = ("line", "panel", "measure", "layers", "at")  # options for which a single value stands for a list of one
 FORMATS = (".png", ".pdf", ".html")
 
 
 def chart(kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), **options: Any) -> Chart:
-    """What a figure of some kind shows of some runs.
+    """The chart of some kind for some runs.
 
     Args:
         kind: ``depth``, ``heatmap``, ``layers``, ``history``, ``convergence`` or ``scatter``.
-        frame: Runs, as `load` gives them.
-        published: Numbers of papers, which figures of depth show beside ours.
+        frame: Runs, as `load` returns them.
+        published: Numbers of papers, which figures of kind depth show next to ours.
         options: Arguments of the function of that name.
 
     Raises:
-        ReportError: There is no such kind, it has no such option, or what an option names does not exist.
+        ReportError: There is no such kind, it has no such option, or an option names something that does not exist.
     """
     check_options(kind, options)
-    listed = {
-        name: [value] if name in SEVERAL and isinstance(value, str | int) else value for name, value in options.items()
-    }
-    beside = {"published": published} if published and KINDS[kind] is depth else {}
-    return KINDS[kind](frame, **listed, **beside)
+    for name, value in options.items():
+        if name in LISTS and isinstance(value, str | int):
+            options[name] = [value]
+    if published and kind == "depth":
+        options["published"] = published
+    return KINDS[kind](frame, **options)
 
 
 def check_options(kind: str, options: dict[str, Any]) -> None:
-    """Refuse a kind that does not exist, and options that it would ignore.
+    """Refuse a kind that does not exist, and options that it does not have.
 
     Raises:
         ReportError: There is no such kind, or it has no such option.
     """
     if kind not in KINDS:
         raise ReportError(unknown("kind of figure", kind, KINDS))
-    # What a figure is made of is no option of it.
     known = [name for name in inspect.signature(KINDS[kind]).parameters if name not in ("frame", "published")]
     for name in options:
         if name not in known:
@@ -74,12 +71,12 @@ def save(chart: Chart, path: str | Path, title: str = "") -> None:
     """Draw a chart into a new file.
 
     Args:
-        chart: What to draw.
-        path: Where to; the suffix says how: ``.png``, ``.pdf`` or ``.html``.
-        title: Stands above it.
+        chart: The content.
+        path: The file; its suffix is the format: ``.png``, ``.pdf`` or ``.html``.
+        title: Heading of the figure.
 
     Raises:
-        ReportError: The suffix is another, the file exists, or the library that draws it is not installed.
+        ReportError: The suffix is another, the file exists, or Plotly is needed and not installed.
     """
     path = Path(path)
     write = writer(path.suffix)
@@ -89,21 +86,19 @@ def save(chart: Chart, path: str | Path, title: str = "") -> None:
 
 
 def writer(suffix: str) -> Callable[[Chart, Path, str], None]:
-    """What writes files of a suffix.
+    """The function that writes files of a suffix.
 
     Raises:
-        ReportError: There is no such format, or its library is not installed.
+        ReportError: There is no such format, or Plotly is needed and not installed.
     """
     if suffix not in FORMATS:
         raise ReportError(f"a figure cannot be written as {suffix!r}. Available: {', '.join(FORMATS)}.")
-    try:
-        if suffix == ".html":
-            from gnn_depth.reports.figures.page import write_page
-
-            return write_page
+    if suffix != ".html":
         from gnn_depth.reports.figures.paper import write_paper
+
+        return write_paper
+    try:
+        from gnn_depth.reports.figures.page import write_page
     except ImportError as error:
-        raise ReportError(
-            f"{suffix} needs {error.name}, of the extra `plots`: pip install 'gnn-depth[plots]'."
-        ) from error
-    return write_paper
+        raise ReportError(f"{suffix} needs the extra `plots`: pip install 'gnn-depth[plots]' ({error}).") from error
+    return write_page

@@ -1,9 +1,28 @@
-"""What a figure shows, as numbers and words: paper and page draw the same charts and read nothing else."""
+"""The content of a figure as numbers and text. Paper (Matplotlib) and page (Plotly) draw the same charts."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+# Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow, which is lost on white paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # Matplotlib's
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")  # Plotly's
+DASHES = (
+    (),
+    (5, 1.6),
+    (1.2, 1.4),
+    (6, 1.6, 1.2, 1.6),
+    (9, 2.2),
+    (3, 1.2, 3, 3.4),
+    (6, 1.6, 1.2, 1.6, 1.2, 1.6),
+    (1.2, 3.2),
+)  # on, off, on, off in line widths; none is solid
+START_DASH = (2.5, 1.5)
 
 
 @dataclass(frozen=True)
@@ -11,12 +30,12 @@ class Axis:
     """One axis of a chart.
 
     Attributes:
-        label: What it says, with the unit.
-        ticks: Places and their names, for categories and for values that are few; chosen by the drawer where empty.
-        categories: Whether the ticks are names without distances, which no line connects.
-        log: Whether it is drawn with a logarithmic scale.
-        whole: Whether only whole numbers are ticked.
-        within: Where the axis ends at the latest, whatever bands reach beyond: no accuracy is above 100%.
+        label: Its label, with the unit.
+        ticks: Positions and names of the ticks; chosen automatically where empty.
+        categories: True if positions have no distances, so that no line connects them.
+        log: True for a logarithmic scale.
+        whole: True if only integers get ticks.
+        within: Outermost limits, however far bands reach: no accuracy is above 100%.
     """
 
     label: str
@@ -29,27 +48,26 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """What lies around a line, from low to high at each of its points; NaN where there is nothing."""
+    """The area around a line, from low to high at each of its points; NaN where there is none."""
 
     low: np.ndarray
     high: np.ndarray
 
     def stretches(self, apart: bool) -> list[slice]:
-        """Where it has both edges, see `stretches`."""
+        """The stretches where both edges are finite, see `stretches`."""
         return stretches(np.isfinite(self.low) & np.isfinite(self.high), apart)
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Points in the order of x, NaN where there is nothing, and the bands around them from the widest to the narrowest.
+    """Points in the order of x, NaN where there is none, and bands around them from the widest to the narrowest.
 
     Attributes:
         label: Its name in the legend.
-        style: Which colour, marker and dashes; lines of the same style are of the same thing.
-        part: ``start``, drawn thin, dotted and with open markers, or ``end``, solid, of something that has both;
-            ``published``, open markers alone, of another's numbers beside ours.
-        notes: What hovering over each point says.
-        note: What hovering over any of them says besides.
+        style: Number of its colour, marker and dashes; equal for lines of the same thing.
+        part: ``start``, thin, dotted and with open markers; ``end``, solid; ``published``, open markers without a line.
+        notes: Hover text of each point.
+        note: Hover text that all points share.
     """
 
     label: str
@@ -61,56 +79,26 @@ class Line:
     notes: tuple[str, ...] = ()
     note: str = ""
 
+    def apart(self, axis: Axis) -> bool:
+        """True if nothing connects the points on this x axis."""
+        return axis.categories or self.part == "published"
 
-@dataclass(frozen=True, eq=False)
-class LinePanel:
-    """Lines that share their axes."""
-
-    title: str
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """Panels of lines with shared axes; ``legend`` says what the lines' labels are values of."""
-
-    x: Axis
-    y: Axis
-    panels: tuple[LinePanel, ...]
-    legend: str = ""
-    caption: str = ""
+    @property
+    def dashes(self) -> tuple[float, ...]:
+        """Those of its style, but solid for an end and dotted for a start."""
+        return {"start": START_DASH, "end": ()}.get(self.part, stroke(self.style).dashes)
 
 
 @dataclass(frozen=True, eq=False)
-class MapPanel:
-    """Values at x and y, shape (y, x); NaN and infinity are not finite, -inf is the logarithm of an exact zero.
+class Points:
+    """Points with one marker.
 
     Attributes:
-        note: What hovering says besides the values.
+        label: Their name in the legend.
+        colour: A value for each point, NaN for an open marker; without a colour axis the style gives the colour.
+        style: Number of the marker and the colour.
+        notes: Hover text of each point.
     """
-
-    title: str
-    x: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-    note: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Maps:
-    """Panels of heat maps with one colour scale; where ``zeros`` is set, -inf is the logarithm of an exact zero."""
-
-    x: Axis
-    y: Axis
-    colour: Axis
-    panels: tuple[MapPanel, ...]
-    zeros: bool = False
-    caption: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Cloud:
-    """Points of one marker with a colour each, NaN for a point that has no colour."""
 
     label: str
     x: np.ndarray
@@ -121,32 +109,92 @@ class Cloud:
 
 
 @dataclass(frozen=True, eq=False)
-class CloudPanel:
-    """Clouds that share their axes."""
+class HeatMap:
+    """Values at x and y, shape (y, x).
 
-    title: str
-    clouds: tuple[Cloud, ...]
+    Attributes:
+        log10: True if the values are logarithms, where -inf is the logarithm of an exact zero.
+        note: Hover text that all cells share.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+    log10: bool = False
+    note: str = ""
+
+    @property
+    def uncoloured(self) -> dict[str, np.ndarray]:
+        """Name -> which values have no place on a colour scale, for the names that occur."""
+        zero = np.isneginf(self.values) & self.log10
+        found = {"not finite": ~np.isfinite(self.values) & ~zero, "exactly zero": zero}
+        return {name: where for name, where in found.items() if where.any()}
 
 
 @dataclass(frozen=True, eq=False)
-class Clouds:
-    """Panels of scattered points with shared axes and one colour scale; without one, clouds differ in their colour."""
+class Panel:
+    """The content of one pair of axes."""
+
+    title: str
+    lines: tuple[Line, ...] = ()
+    points: tuple[Points, ...] = ()
+    map: HeatMap | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Panels that share their axes.
+
+    Attributes:
+        legend: Title of the legend: the axes whose values the labels are.
+        colour: The colour scale of points and heat maps, if there is one.
+        caption: Sentences below the panels.
+    """
 
     x: Axis
     y: Axis
-    colour: Axis | None
-    panels: tuple[CloudPanel, ...]
+    panels: tuple[Panel, ...]
     legend: str = ""
+    colour: Axis | None = None
     caption: str = ""
 
+    @property
+    def columns(self) -> int:
+        """Panels side by side: three at most."""
+        return 2 if len(self.panels) == 4 else min(len(self.panels), 3)
 
-Chart = Lines | Maps | Clouds
+    @property
+    def rows(self) -> int:
+        """Rows of panels."""
+        return -(-len(self.panels) // self.columns)
+
+    @property
+    def colour_range(self) -> tuple[float, float]:
+        """The smallest and largest finite value with a colour; room around a single one, 0 to 1 without any."""
+        values = [points.colour for panel in self.panels for points in panel.points]
+        values += [panel.map.values.ravel() for panel in self.panels if panel.map]
+        finite = np.concatenate([part[np.isfinite(part)] for part in values]) if values else np.array([])
+        if not len(finite):
+            return 0.0, 1.0
+        low, high = float(finite.min()), float(finite.max())
+        return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def grid(panels: int) -> tuple[int, int]:
-    """Columns and rows of a figure: up to three panels side by side."""
-    columns = 2 if panels == 4 else min(panels, 3)
-    return columns, -(-panels // columns)
+@dataclass(frozen=True)
+class Stroke:
+    """What tells one line from the others, on paper and on a page."""
+
+    colour: str
+    marker: str
+    symbol: str
+    dashes: tuple[float, ...]
+
+
+def stroke(style: int) -> Stroke:
+    """The stroke of a style: the first eight differ in everything, all below 64 in something."""
+    turn, place = divmod(style, len(COLOURS))
+    other = (place + turn) % len(COLOURS)
+    return Stroke(COLOURS[place], MARKERS[other], SYMBOLS[other], DASHES[other])
 
 
 def stretches(there: np.ndarray, apart: bool = False) -> list[slice]:
@@ -154,7 +202,7 @@ def stretches(there: np.ndarray, apart: bool = False) -> list[slice]:
 
     Args:
         there: Booleans, shape (places,).
-        apart: Whether every place stands for itself, as on an axis of categories.
+        apart: Treat every place as a stretch of its own, as on an axis of categories.
     """
     if apart:
         return [slice(int(place), int(place) + 1) for place in np.flatnonzero(there)]
@@ -170,17 +218,9 @@ def cell_edges(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
-def colour_range(values: list[np.ndarray]) -> tuple[float, float]:
-    """The smallest and the largest finite value; a single value gets room around it, and none at all gives 0 to 1."""
-    flat = np.concatenate([np.ravel(part) for part in values]) if values else np.array([])
-    finite = flat[np.isfinite(flat)]
-    if not len(finite):
-        return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
-    return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-
-def positive_range(values: np.ndarray) -> tuple[float, float]:
-    """The smallest and the largest finite value where all are positive, otherwise 0 and 0."""
-    finite = values[np.isfinite(values)]
-    return (float(finite.min()), float(finite.max())) if len(finite) and finite.min() > 0 else (0.0, 0.0)
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let statistics of NaN alone be NaN, and those of infinities whatever they are, without warnings."""
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", over="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield

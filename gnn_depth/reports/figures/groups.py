@@ -1,40 +1,52 @@
-"""Runs by what a figure tells apart: a panel for each value of some axes, a line for each of others."""
+"""Runs by panel and line of a figure, and the text of labels and captions."""
 
 import itertools
 import math
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from gnn_depth.reports.figures.charts import Axis, Line, LinePanel
-from gnn_depth.reports.figures.words import counted
+from gnn_depth.reports.figures.charts import Axis, Line, Panel
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import axes, check_one_experiment, full_name, in_order, labels_of, number, varying
+from gnn_depth.reports.settings import (
+    axes,
+    check_one_experiment,
+    full_name,
+    in_order,
+    labels_of,
+    last_part,
+    number,
+    varying,
+)
+from gnn_depth.reports.sheets import is_percent
 from gnn_depth.reports.table import Labels
 from gnn_depth.runs import RESULTS
 
 MAX_PANELS = 24
 MAX_LINES = 16
 CROWDED = 0.05  # of an axis: values nearer than this get a logarithmic axis, then no tick of their own
+WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "lr": "learning rate"}
+LISTED = 10  # folders in a hover text
 
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """Full names of the axes that tell panels and lines apart."""
+    """Full names of the axes that distinguish panels and lines."""
 
     panel: Labels
     line: Labels
 
     def panel_title(self, values: Labels) -> str:
         """``data=Cora, depth=10``."""
-        return ", ".join(f"{last_word(name)}={value}" for name, value in zip(self.panel, values, strict=True))
+        return ", ".join(f"{last_part(name)}={value}" for name, value in zip(self.panel, values, strict=True))
 
     @property
     def legend(self) -> str:
-        """What the lines' labels are values of."""
-        return ", ".join(map(last_word, self.line))
+        """Title of the legend."""
+        return ", ".join(map(last_part, self.line))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,53 +65,55 @@ def names(
     line: Sequence[str] | None,
     used: Collection[str] = (),
 ) -> Names:
-    """Full names of the axes; of the one that is None: all axes whose values differ and that are not used otherwise.
+    """Full names of the axes; where one is None, all axes that vary and are not used otherwise.
 
     Raises:
         ReportError: There is no such axis, or one is used twice.
     """
-    said = [full_name(frame, word) for word in (*(panel or ()), *(line or ()))]
-    if twice := [name for name, count in Counter([*used, *said]).items() if count > 1]:
-        raise ReportError(f"axis {twice[0]!r} is used twice: an axis is of the x axis, of the panels or of the lines.")
-    rest = tuple(name for name in varying(frame, axes(frame)) if name not in {*used, *said})
-    full = tuple(said)
+    given = tuple(full_name(frame, word) for word in (*(panel or ()), *(line or ())))
+    if twice := [name for name, count in Counter([*used, *given]).items() if count > 1]:
+        raise ReportError(f"axis {twice[0]!r} is used twice: use it for the x axis, for panels or for lines.")
+    rest = tuple(name for name in varying(frame, axes(frame)) if name not in {*used, *given})
     first = len(panel or ())
-    return Names(rest if panel is None else full[:first], rest if line is None else full[first:])
+    return Names(rest if panel is None else given[:first], rest if line is None else given[first:])
 
 
 def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
     """Runs with a result, by panel and line.
 
     Args:
-        frame: Runs, as `load` gives them.
-        by: Axes that tell them apart.
-        check: Whether runs of one group may differ in nothing but their seed.
+        frame: Runs, as `load` returns them.
+        by: Axes that distinguish panels and lines.
+        check: Require that the runs of one group differ in nothing but their seed.
 
     Raises:
         ReportError: Runs of one group differ in more than their seed, none has a result, or panels are too many.
     """
     results = with_result(frame)
-    axes_told_apart = (*by.panel, *by.line)
-    found = _split(results, axes_told_apart)
+    both = (*by.panel, *by.line)
+    values = labels_of(results, both)
+    found: dict[Labels, list[int]] = {labels: [] for labels in in_order(values)}
+    for run, labels in enumerate(values):
+        found[labels].append(run)
     if check:
-        check_one_experiment(results, found.values(), axes_told_apart)
+        check_one_experiment(results, found.values(), both)
     made = []
     styles: dict[Labels, int] = {}
-    for values, runs in found.items():
-        panel, line = values[: len(by.panel)], values[len(by.panel) :]
+    for labels, runs in found.items():
+        panel, line = labels[: len(by.panel)], labels[len(by.panel) :]
         style = styles.setdefault(line, len(styles))
         made.append(Group(by.panel_title(panel), ", ".join(line), style, results.iloc[runs]))
     check_size(len({group.panel for group in made}), len(styles))
     return made
 
 
-def into_panels(drawn: Iterable[tuple[str, Line]]) -> tuple[LinePanel, ...]:
+def into_panels(drawn: Iterable[tuple[str, Line]]) -> tuple[Panel, ...]:
     """Lines by the titles of their panels, in the order of their first appearance."""
     lines: dict[str, list[Line]] = {}
     for title, line in drawn:
         lines.setdefault(title, []).append(line)
     check_size(len(lines), 0)
-    return tuple(LinePanel(title, tuple(inside)) for title, inside in lines.items())
+    return tuple(Panel(title, tuple(inside)) for title, inside in lines.items())
 
 
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
@@ -114,58 +128,92 @@ def with_result(frame: pd.DataFrame) -> pd.DataFrame:
     return results
 
 
-def _split(frame: pd.DataFrame, by: Labels) -> dict[Labels, list[int]]:
-    """Positions of the runs that have the same values of some axes."""
-    values = labels_of(frame, by)
-    found: dict[Labels, list[int]] = {place: [] for place in in_order(values)}
-    for run, place in enumerate(values):
-        found[place].append(run)
-    return found
-
-
 def check_size(panels: int, lines: int) -> None:
     """Refuse figures that nobody can read.
 
     Raises:
-        ReportError: There are more panels or lines than fit.
+        ReportError: There are too many panels or lines.
     """
     for count, most, what in ((panels, MAX_PANELS, "panels"), (lines, MAX_LINES, "lines")):
         if count > most:
-            raise ReportError(f"{count} {what} are more than a figure holds ({most}): choose runs with --where.")
+            raise ReportError(f"{count} {what} are too many for one figure (at most {most}): choose runs with --where.")
 
 
 def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
-    """An axis for the values of a setting, and their places on it: numbers at their values, others side by side.
+    """An axis for the values of a setting, and their positions: numbers at their values, others side by side.
 
-    Numbers that lie too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic axis.
+    Numbers too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic axis.
     """
-    numbers = [number(value) for value in values]
-    places = [value for value in numbers if value is not None]
+    title = last_part(name).replace("_", " ")
+    places = [place for value in values if (place := number(value)) is not None]
     if len(places) < len(values):
         ticks = tuple((float(place), value) for place, value in enumerate(values))
-        return Axis(last_word(name).replace("_", " "), ticks, categories=True), [tick for tick, _ in ticks]
-    log = len(places) > 1 and min(places) > 0 and _nearest(places) < CROWDED
-    scaled = [math.log(place) for place in places] if log else places
-    ticks = tuple((places[at], values[at]) for at in _apart(scaled))
-    return Axis(last_word(name).replace("_", " "), ticks, log=log), places
-
-
-def _nearest(places: Sequence[float]) -> float:
-    """The smallest distance of neighbours, as a part of the whole axis."""
-    whole = places[-1] - places[0]
-    return min((after - before) / whole for before, after in itertools.pairwise(places))
-
-
-def _apart(places: Sequence[float]) -> list[int]:
-    """Those that are not too near to the last one before them."""
+        return Axis(title, ticks, categories=True), [tick for tick, _ in ticks]
     whole = places[-1] - places[0] or 1.0
+    nearest = min((after - before for before, after in itertools.pairwise(places)), default=whole)
+    log = min(places) > 0 and nearest / whole < CROWDED
+    scaled = [math.log(place) for place in places] if log else places
+    whole = scaled[-1] - scaled[0] or 1.0
     kept: list[int] = []
-    for at, place in enumerate(places):
-        if not kept or (place - places[kept[-1]]) / whole >= CROWDED:
+    for at, place in enumerate(scaled):
+        if not kept or (place - scaled[kept[-1]]) / whole >= CROWDED:
             kept.append(at)
-    return kept
+    return Axis(title, tuple((places[at], values[at]) for at in kept), log=log), places
 
 
-def last_word(name: str) -> str:
-    """``num_layers`` of ``model.num_layers``."""
-    return name.rpartition(".")[2]
+def metric_label(name: str) -> str:
+    """``test accuracy at best validation, %`` for ``test_acc_at_best_val``."""
+    words = " ".join(WORDS.get(word, word) for word in re.split("[_/]", name))
+    return words + (", %" if is_percent(name) else "")
+
+
+def metric_axis(name: str, log: bool = False) -> Axis:
+    """The axis of a metric; that of a fraction goes from 0 to 100% and a little further for the markers."""
+    return Axis(metric_label(name), log=log, within=(-2.0, 102.0) if is_percent(name) else None)
+
+
+def scale(name: str) -> float:
+    """The factor by which a metric is multiplied to be drawn: fractions are shown in percent."""
+    return 100.0 if is_percent(name) else 1.0
+
+
+def plural(count: int, what: str = "run") -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def span(counts: Iterable[int]) -> str:
+    """``3``, or ``3 to 5``."""
+    found = sorted(set(counts)) or [0]
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def count_of(counts: Iterable[int]) -> str:
+    """``n = 3 to 5``, kept on one line."""
+    return f"n = {span(counts)}".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """``2 failed, 1 running``."""
+    return ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+
+
+def tally(frame: pd.DataFrame) -> str:
+    """Sentences with the number of runs that diverged and that are left out for want of a result, if there are any."""
+    counts = Counter(frame["status"])
+    results = sum(counts[status] for status in RESULTS)
+    diverged = f"{counts['diverged']} of {plural(results)} diverged." if counts["diverged"] else ""
+    out = {status: count for status, count in counts.items() if status not in RESULTS}
+    return sentences(diverged, f"Left out: {counted(out)}." if out else "")
+
+
+def folder_list(folders: Iterable[str]) -> str:
+    """Folders, one a line, and how many more there are."""
+    known = list(folders)
+    more = [f"and {len(known) - LISTED} more"] if len(known) > LISTED else []
+    return "\n".join([*known[:LISTED], *more])
+
+
+def sentences(*parts: str) -> str:
+    """The parts that are not empty, separated by spaces."""
+    return " ".join(filter(None, parts))

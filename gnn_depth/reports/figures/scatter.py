@@ -1,4 +1,4 @@
-"""Two measures of a run against one another, coloured by what the run reached."""
+"""A point for each run: two measures coloured by a metric, or a metric against one measure."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -8,13 +8,22 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.figures.charts import Axis, Cloud, CloudPanel, Clouds
-from gnn_depth.reports.figures.groups import Group, groups, last_word, names, with_result
-from gnn_depth.reports.figures.measured import Measured, choose, measured, quiet
-from gnn_depth.reports.figures.measured import names as measures_of
-from gnn_depth.reports.figures.words import metric_axis, metric_label, plural, scale, sentences, tally
+from gnn_depth.reports.figures.charts import Axis, Chart, Panel, Points, quiet
+from gnn_depth.reports.figures.groups import (
+    Group,
+    groups,
+    metric_axis,
+    metric_label,
+    names,
+    plural,
+    scale,
+    sentences,
+    tally,
+    with_result,
+)
+from gnn_depth.reports.figures.measured import Measured, choose, measure_names, measured
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import axes, label, metrics, varying
+from gnn_depth.reports.settings import axes, label, last_part, metrics, varying
 from gnn_depth.reports.table import METRIC
 
 PLACES = ("first", "last", "mean")
@@ -27,20 +36,21 @@ def scatter(
     line: Sequence[str] = (),
     panel: Sequence[str] = (),
     metric: str = METRIC,
-) -> Clouds:
+) -> Chart:
     """A point for each run: two measures at its last measured step, coloured by a metric, or a metric against one.
 
-    Representations grow alike towards the last layer and gradients towards the first, hence the layers by default.
+    By default each measure is taken at the layer that the signal reaches last: the last one going forward, the first
+    one for gradients.
 
     Args:
-        frame: Runs, as `load` gives them.
-        measure: Names of the measures, to the right and upwards; by default the only two, gradients upwards. Of a
-            single one, the metric goes upwards.
-        at: The layer of each: ``first``, ``last``, or ``mean`` over all. By default the last and the first; of a single
-            measure the first of gradients, and the last of anything else.
+        frame: Runs, as `load` returns them.
+        measure: Names of the measures for x and y; by default the only two, gradients on y. With a single one the
+            metric is on y.
+        at: The layer of each: ``first``, ``last``, or ``mean`` over all. By default the last for x and the first for y;
+            for a single measure the first for gradients and the last for anything else.
         line: Axes whose values get a marker each.
         panel: Axes whose values get a panel each.
-        metric: What the colour shows, or the height.
+        metric: The metric shown by the colour, or by the height.
 
     Raises:
         ReportError: An axis, a measure or the metric does not exist, or no run has the measures.
@@ -48,29 +58,34 @@ def scatter(
     if metric not in metrics(frame):
         raise ReportError(unknown("metric", metric, metrics(frame)))
     results = with_result(frame)
-    count = 1 if len(measure or measures_of(results["folder"])) == 1 else 2
+    count = 1 if len(measure or measure_names(results["folder"])) == 1 else 2
     chosen = choose(results, measure, count)
     if not measure:
         chosen.sort(key=_of_gradients)
     at = _places(chosen, at)
     found = _found(results, chosen)
     by = names(frame, panel, line)
-    clouds: dict[str, list[Cloud]] = {}
+    panels: dict[str, list[Points]] = {}
     for group in groups(frame, by, check=False):
         runs = group.runs[group.runs["folder"].isin(found)]
         if len(runs):
-            cloud = _cloud(group, runs, found, at, metric, varying(frame, axes(frame)))
-            clouds.setdefault(group.panel, []).append(cloud)
-    sides = [Axis(f"{one.label}, {_place(where)}") for one, where in zip(next(iter(found.values())), at, strict=True)]
-    panels = tuple(CloudPanel(title, tuple(inside)) for title, inside in clouds.items())
-    every = [cloud for inside in clouds.values() for cloud in inside]
-    hidden = sum(int((~np.isfinite(cloud.x + cloud.y)).sum()) for cloud in every)
+            points = _points(group, runs, found, at, metric, varying(frame, axes(frame)))
+            panels.setdefault(group.panel, []).append(points)
+    x, *y = [
+        Axis(f"{one.label}, {'mean of layers' if where == 'mean' else f'{where} layer'}")
+        for one, where in zip(next(iter(found.values())), at, strict=True)
+    ]
+    hidden = sum(int((~np.isfinite(one.x + one.y)).sum()) for inside in panels.values() for one in inside)
     what = "a measure is not finite" if count == 2 else "the measure or the metric is not finite"
     lost = f"Not drawn, because {what}: {hidden} of {plural(len(found))}." if hidden else ""
-    caption = sentences("A point is a run at its last measured step.", lost, tally(frame))
-    if count == 1:
-        return Clouds(sides[0], metric_axis(metric), None, panels, by.legend, caption)
-    return Clouds(sides[0], sides[1], Axis(metric_label(metric)), panels, by.legend, caption)
+    return Chart(
+        x,
+        y[0] if y else metric_axis(metric),
+        tuple(Panel(title, points=tuple(inside)) for title, inside in panels.items()),
+        by.legend,
+        colour=Axis(metric_label(metric)) if y else None,
+        caption=sentences("A point is a run at its last measured step.", lost, tally(frame)),
+    )
 
 
 def _of_gradients(name: str) -> bool:
@@ -84,7 +99,8 @@ def _places(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
     if wrong := [place for place in at if place not in PLACES]:
         raise ReportError(unknown("layer", wrong[0], PLACES))
     if len(at) != len(measures):
-        raise ReportError(f"every measure is taken at one layer: {len(measures)} of them at {len(at)} do not fit.")
+        both = f"{plural(len(at), 'layer')} for {plural(len(measures), 'measure')}"
+        raise ReportError(f"each measure is taken at one layer: --at gives {both}.")
     return at
 
 
@@ -98,23 +114,23 @@ def _found(runs: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Measur
     return found
 
 
-def _cloud(
+def _points(
     group: Group,
     runs: pd.DataFrame,
     found: dict[str, list[Measured]],
     at: Sequence[str],
     metric: str,
-    told: Sequence[str],
-) -> Cloud:
+    named: Sequence[str],
+) -> Points:
     points = [[_value(one, where) for one, where in zip(found[folder], at, strict=True)] for folder in runs["folder"]]
-    reached = scale(metric) * runs[metric].to_numpy(dtype=float)
-    x, y, colour = [*np.array(points).T, reached, reached][:3]  # of a single measure the metric goes upwards
-    notes = tuple(_note(run, told, metric, point) for run, point in zip(runs.to_dict("records"), points, strict=True))
-    return Cloud(group.line, x, y, colour, group.style, notes)
+    values = scale(metric) * runs[metric].to_numpy(dtype=float)
+    x, y, colour = [*np.array(points).T, values, values][:3]  # with a single measure the metric is on y
+    notes = tuple(_note(run, named, metric, point) for run, point in zip(runs.to_dict("records"), points, strict=True))
+    return Points(group.line, x, y, colour, group.style, notes)
 
 
-def _note(run: dict[Hashable, Any], told: Sequence[str], metric: str, values: Sequence[float]) -> str:
-    settings = [f"{last_word(name)}={label(run[name])}" for name in told]
+def _note(run: dict[Hashable, Any], named: Sequence[str], metric: str, values: Sequence[float]) -> str:
+    settings = [f"{last_part(name)}={label(run[name])}" for name in named]
     reached = "no value" if math.isnan(run[metric]) else f"{scale(metric) * run[metric]:.4g}"
     return "\n".join(
         [
@@ -133,7 +149,3 @@ def _value(one: Measured, where: str) -> float:
         with quiet():
             return float(np.nanmean(values))
     return float(values[0 if where == "first" else -1])
-
-
-def _place(where: str) -> str:
-    return "mean of layers" if where == "mean" else f"{where} layer"
