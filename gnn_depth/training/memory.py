@@ -11,8 +11,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
-from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import AttentionLayer, Layer
+from gnn_depth.nn.parts import Layer
 from gnn_depth.nn.stack import DeepGNN
 
 VARIABLE = "GNN_DEPTH_MEMORY"
@@ -74,7 +73,7 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
         kept = sum(states[::every]) + max(sum(rounds[start : start + every]) for start in range(0, len(rounds), every))
     else:
         kept = sum(rounds)
-    heads = max(layer.heads if isinstance(layer, AttentionLayer) else 0 for layer in layers)
+    heads = max(layer.edge_heads for layer in layers)
     return kept + PASSING * size * num_nodes * widest + edges * (OF_EDGE + OF_EDGE_AND_HEAD * heads)
 
 
@@ -83,12 +82,8 @@ def _kept(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> i
     skip = stack.skips[place] if place < len(stack.skips) else None
     norms = len(list(stack.norms[place].children())) if place < len(stack.norms) else 0
     twice = stack.dropout > 0 or (skip is not None and skip.reads != "nothing")
-    kept = nodes * layer.in_channels * (2 if twice else 1) + norms * nodes * layer.width
-    maps = sum(isinstance(module, Linear) for module in layer.modules())
-    if not isinstance(layer, AttentionLayer):
-        return kept + (maps - 1) * nodes * layer.width  # sums with fixed weights keep nothing
-    scores = 2 + len(layer.score_norms) + (getattr(layer, "dropout", 0) > 0)
-    return kept + maps * nodes * layer.width + scores * edges * layer.heads
+    own = nodes * layer.in_channels * (2 if twice else 1) + norms * nodes * layer.width
+    return own + layer.kept_numbers(nodes, edges)
 
 
 def number_size(trainer: L.Trainer, module: nn.Module) -> int:

@@ -56,6 +56,16 @@ def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
     assert not decide("auto", gat, dense, 4000).compiled
 
 
+def test_a_layer_of_ones_own_says_itself_what_compiling_saves():
+    class Slow(GCN):
+        def compile_saving(self, nodes, edges):
+            return 1e-6 * nodes
+
+    gcn, slow = (DeepGNN(8, 3, layer, num_layers=30) for layer in (GCN, Slow))
+    assert not decide("auto", gcn, CORA, 1000).compiled
+    assert decide("auto", slow, CORA, 1000).compiled
+
+
 def test_without_a_compiler_auto_says_so(stack, monkeypatch):
     monkeypatch.setattr(compiling, "which", lambda name: None)
     decision = decide("auto", stack, CORA, steps=10**6)

@@ -71,6 +71,15 @@ def test_what_is_computed_again_is_not_counted(options, most):
     assert memory.estimate(stack(GCN, 64, **options), NODES, EDGES, 4) < most * whole
 
 
+def test_a_layer_of_ones_own_says_itself_what_it_keeps():
+    class Greedy(GCN):
+        def kept_numbers(self, nodes, edges):
+            return super().kept_numbers(nodes, edges) + 10 * edges
+
+    less, more = (memory.estimate(stack(layer, depth=4), NODES, EDGES, 4) for layer in (GCN, Greedy))
+    assert more - less == 4 * 10 * 4 * (NODES + EDGES)
+
+
 def test_an_estimate_is_linear_in_the_graph_and_larger_for_wider_numbers():
     once = memory.estimate(stack(GAT), NODES, EDGES, 4)
     assert memory.estimate(stack(GAT), 10 * NODES, 10 * EDGES, 4) == 10 * once
