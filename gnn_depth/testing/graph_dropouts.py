@@ -9,8 +9,7 @@ import torch
 from gnn_depth.graph import Graph
 from gnn_depth.nn.graph_dropouts import GraphDropout
 from gnn_depth.testing.graphs import both_ways, pair, without_edges
-from gnn_depth.testing.subject import seeded
-from gnn_depth.testing.suite import Property, Violation, check, class_of
+from gnn_depth.testing.suite import Property, Violation, check, class_of, seeded
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Thinning:
     """A graph dropout and a graph.
 
     Attributes:
-        label: Which graph.
+        label: Description of the graph.
         build: Makes the graph.
         part: The graph dropout.
     """
@@ -36,7 +35,7 @@ class Thinning:
 
 
 def fewer(thinning: Thinning) -> None:
-    """The nodes are those of the graph, and the edges are some of its."""
+    """The nodes stay the same, and the edges are some of the graph's."""
     graph = thinning.build()
     thin = thinning.thinned(graph)
     if thin.num_nodes != graph.num_nodes:
@@ -59,7 +58,7 @@ def seed(thinning: Thinning) -> None:
 
 
 def inputs_stay(thinning: Thinning) -> None:
-    """The graph itself, which evaluation sees, stays whole."""
+    """The graph itself does not change: evaluation sees it whole."""
     graph = thinning.build()
     before = graph.edge_index.clone()
     thinning.thinned(graph)
@@ -82,18 +81,18 @@ PROPERTIES: list[Property[Thinning]] = [
 
 
 def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
-    """Check that a graph dropout does what every one is expected to do.
+    """Check that a graph dropout has the properties of every one.
 
     Properties: ``fewer``, ``seed``, ``inputs``.
 
     Args:
         part: The class, or its registered name.
-        except_for: Properties that it lacks by intent.
-        options: What its constructor takes.
+        except_for: Properties that it lacks on purpose.
+        options: Arguments of its constructor.
 
     Raises:
         NotConforming: A property does not hold.
-        ValueError: It is no graph dropout, or there is no such property.
+        ValueError: It is not a graph dropout, or there is no such property.
     """
     __tracebackhide__ = True
     cls = class_of("graph_dropout", part, GraphDropout)

@@ -1,4 +1,4 @@
-"""The graphs that parts are tried on: small, and with everything that is easily forgotten."""
+"""The graphs that parts are tried on: small, with isolated nodes, self-loops and repeated edges."""
 
 from typing import NamedTuple
 
@@ -24,11 +24,12 @@ def _mirrored(edges: Tensor) -> Tensor:
 
 
 def without_edges(num_nodes: int = 9) -> Graph:
+    """A graph without edges."""
     return Graph(torch.zeros(2, 0, dtype=torch.long), num_nodes)
 
 
 def degenerate() -> dict[str, Graph]:
-    """Graphs on which a part has to stay finite, by what they are called in messages."""
+    """Graphs on which a part has to stay finite, by their description in messages."""
     return {
         "a graph with an isolated node": mixed(),
         "a graph without edges": without_edges(),
@@ -40,8 +41,8 @@ class Pair(NamedTuple):
     """Two graphs as one.
 
     Attributes:
-        together: Both, their nodes mixed; those of each are in their order.
-        alone: Each, with the numbers of its nodes in the whole.
+        together: Both; their nodes alternate, and those of each are in their order.
+        alone: Each graph, with the numbers of its nodes in the whole.
     """
 
     together: Graph
@@ -49,7 +50,7 @@ class Pair(NamedTuple):
 
 
 def pair(mirrored: bool = False) -> Pair:
-    """The mixed graph and a smaller one, side by side; with every edge in both directions if mirrored."""
+    """The mixed graph and a smaller one side by side; with every edge in both directions if mirrored."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
     node_to_graph = torch.tensor([0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0])
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]

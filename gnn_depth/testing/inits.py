@@ -8,28 +8,32 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from gnn_depth.nn.layers import GAT, GCN
-from gnn_depth.nn.norms import FrobeniusNorm
+import gnn_depth.nn  # noqa: F401  (registers the parts of the stacks)
 from gnn_depth.nn.parts import Init
-from gnn_depth.nn.skips import Residual
 from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.registry import get
 from gnn_depth.testing.graphs import mixed
-from gnn_depth.testing.subject import seeded
-from gnn_depth.testing.suite import Property, Violation, assert_close, assert_finite, check, class_of
+from gnn_depth.testing.suite import Property, Violation, assert_close, assert_finite, check, class_of, seeded
 
-#: Stacks that every initialisation is asked to draw: what they are called, and how they are built.
-STACKS: dict[str, Any] = {
-    "a GCN of even width": partial(DeepGNN, layer=GCN, num_layers=3, hidden_channels=6),
-    "a GCN of odd width": partial(DeepGNN, layer=GCN, num_layers=3, hidden_channels=7),
-    "one GCN layer": partial(DeepGNN, layer=GCN, num_layers=1, hidden_channels=4),
-    "a GAT of two heads": partial(DeepGNN, layer=partial(GAT, heads=2), num_layers=3, hidden_channels=5),
-    "a GAT without encoder and decoder": partial(
-        DeepGNN, layer=GAT, num_layers=3, hidden_channels=4, encoder="none", decoder="none"
-    ),
-    "a residual GCN": partial(DeepGNN, layer=GCN, num_layers=3, hidden_channels=5, skip=Residual),
-    "a GCN with a norm of its weights": partial(
-        DeepGNN, layer=GCN, num_layers=2, hidden_channels=4, norms=[FrobeniusNorm]
-    ),
+#: Stacks whose parameters every initialisation is asked to draw.
+STACKS: dict[str, dict[str, Any]] = {
+    "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
+    "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},
+    "one GCN layer": {"num_layers": 1, "hidden_channels": 4},
+    "a GAT of two heads": {"layer": ("gat", {"heads": 2}), "num_layers": 3, "hidden_channels": 5},
+    "a GAT without encoder and decoder": {
+        "layer": ("gat", {}),
+        "num_layers": 3,
+        "hidden_channels": 4,
+        "encoder": "none",
+        "decoder": "none",
+    },
+    "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": get("skip", "residual")},
+    "a GCN with a norm of its weights": {
+        "num_layers": 2,
+        "hidden_channels": 4,
+        "norms": [get("norm", "weight_frobenius")],
+    },
 }
 
 
@@ -38,22 +42,22 @@ class Drawing:
     """An initialisation of a stack.
 
     Attributes:
-        label: Which stack.
-        build: Makes the stack.
+        label: A key of :data:`STACKS`.
         init: The initialisation.
     """
 
     label: str
-    build: Any
     init: Init
 
     def __str__(self) -> str:
         return self.label
 
     def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
-        """The stack as it is built; every parameter is this number where one is given."""
+        """The stack before the initialisation, with every parameter set to a number if one is given."""
+        options = dict(STACKS[self.label])
+        layer, of_layer = options.pop("layer", ("gcn", {}))
         with seeded(0):
-            stack: DeepGNN = self.build(5, 3).to(dtype)
+            stack: DeepGNN = DeepGNN(5, 3, partial(get("layer", layer), **of_layer), **options).to(dtype)
         with torch.no_grad():
             if before is not None:
                 for parameter in stack.parameters():
@@ -70,20 +74,20 @@ class Drawing:
 def seed(drawing: Drawing) -> None:
     """The same seed of torch draws the same parameters.
 
-    Random numbers of Python or NumPy, or the clock, make runs that nobody can repeat.
+    Runs with random numbers of Python or NumPy, or with the clock, cannot be repeated.
     """
     _assert_equal(drawing.drawn(), drawing.drawn(), f"{drawing}, drawn twice from one seed")
 
 
 def touched(drawing: Drawing) -> None:
-    """What stood in a parameter before decides nothing.
+    """The result does not depend on the values before.
 
-    A parameter that is forgotten keeps what its module began with, under the name of this initialisation.
+    A parameter that is forgotten would keep the values of its module's own initialisation.
     """
     try:
         seed(drawing)
     except Violation:
-        return  # no two draws are alike, whatever stood there
+        return  # no two draws are alike anyway
     one, other = drawing.drawn(before=0.5), drawing.drawn(before=-0.25)
     _assert_equal(one, other, f"{drawing}, drawn over other numbers")
 
@@ -99,21 +103,23 @@ def finite(drawing: Drawing) -> None:
 
 
 def in_place(drawing: Drawing) -> None:
-    """Parameters are drawn in place: the same tensors, of the same shape and type, trained or not as before.
+    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as before.
 
-    Optimizers and other processes hold on to them.
+    Optimizers and other processes refer to them.
     """
     stack = drawing.stack(torch.float64)
-    before = dict(_told(stack))
+    before = dict(_identities(stack))
     with seeded(1):
         drawing.init(stack)
-    after = dict(_told(stack))
+    after = dict(_identities(stack))
     changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
     if changed:
-        raise Violation(f"{drawing}: {', '.join(changed)} is another tensor, of another type or trained otherwise.")
+        raise Violation(
+            f"{drawing}: {', '.join(changed)} is another tensor, has another type, or is trained otherwise."
+        )
 
 
-def _told(stack: DeepGNN) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _identities(stack: DeepGNN) -> Iterator[tuple[str, tuple[Any, ...]]]:
     for name, p in stack.named_parameters():
         yield name, (id(p), p.shape, p.dtype, p.requires_grad, p.is_leaf)
 
@@ -133,20 +139,20 @@ PROPERTIES: list[Property[Drawing]] = [
 
 
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
-    """Check that an initialisation does what every one is expected to do, on seven small stacks.
+    """Check that an initialisation has the properties of every one, on seven small stacks.
 
     Properties: ``seed``, ``touched``, ``finite``, ``in_place``.
 
     Args:
         init: The class, or its registered name.
-        except_for: Properties that it lacks by intent.
-        options: What its constructor takes.
+        except_for: Properties that it lacks on purpose.
+        options: Arguments of its constructor.
 
     Raises:
         NotConforming: A property does not hold.
-        ValueError: It is no initialisation, or there is no such property.
+        ValueError: It is not an initialisation, or there is no such property.
     """
     __tracebackhide__ = True
     cls = class_of("init", init, Init)
-    drawings = [Drawing(label, build, cls(**options)) for label, build in STACKS.items()]
+    drawings = [Drawing(label, cls(**options)) for label in STACKS]
     check("check_init", cls, drawings, PROPERTIES, except_for)

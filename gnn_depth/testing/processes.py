@@ -1,4 +1,4 @@
-"""A part in several processes at once, for real."""
+"""Training of a part in several processes at once."""
 
 import datetime
 import tempfile
@@ -12,19 +12,19 @@ from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedExc
 from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.testing.graphs import mixed
-from gnn_depth.testing.subject import Subject
+from gnn_depth.testing.properties import Called
+from gnn_depth.testing.subjects import Subject
 from gnn_depth.testing.suite import Violation
 
-#: Seconds that a process waits for the others.
-PATIENCE = 60
+PATIENCE = 60  # seconds that a process waits for the others
 STEPS = 3
 
 
 class Source(NamedTuple):
-    """What makes the subjects, here and in other processes: subjects hold functions, which do not travel.
+    """Makes the subjects, here and in other processes: subjects themselves hold functions that cannot be pickled.
 
     Attributes:
-        make: Makes the subjects of a class and its options.
+        make: Makes the subjects from a class and its options.
         cls: The part.
         options: Its options.
     """
@@ -58,12 +58,12 @@ def _train(rank: int, processes: int, folder: str, source: Source) -> None:
     )
     try:
         for subject in source():
-            _steps(subject, rank, processes)
+            _take_steps(subject, rank, processes)
     finally:
         dist.destroy_process_group()
 
 
-def _steps(subject: Subject, rank: int, processes: int) -> None:
+def _take_steps(subject: Subject, rank: int, processes: int) -> None:
     graph = mixed()
     part = subject.part(seed=rank)
     parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
@@ -74,23 +74,10 @@ def _steps(subject: Subject, rank: int, processes: int) -> None:
     for step in range(STEPS):
         optimizer.zero_grad()
         inputs = subject.inputs(graph, seed=processes * step + rank)
-        torch.autograd.backward(subject.apply(_Shared(shared), inputs, graph).square().mean())
+        torch.autograd.backward(subject.apply(Called(part, shared), inputs, graph).square().mean())
         optimizer.step()
     for name, parameter in part.named_parameters():
         everywhere = [torch.empty_like(parameter) for _ in range(processes)]
         dist.all_gather(everywhere, parameter.detach())
         if any(not torch.equal(everywhere[0], other) for other in everywhere):
-            raise Violation(f"{subject}: after {STEPS} steps processes have different {name}.")
-
-
-class _Shared:
-    """Calls what is shared between processes, and reads from the part itself."""
-
-    def __init__(self, shared: DistributedDataParallel) -> None:
-        self.shared = shared
-
-    def __call__(self, *args: object) -> torch.Tensor:
-        return self.shared(*args)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.shared.module, name)
+            raise Violation(f"{subject}: after {STEPS} steps the processes have different {name}.")

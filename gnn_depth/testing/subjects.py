@@ -1,29 +1,103 @@
-"""How norms, layers and skips are used, as functions of rows of features and a graph."""
+"""Ways of using a part: norms, layers and skip connections as functions of rows of features and a graph."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, at_source, at_target, edge_additive, edge_dot, targets
 from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.nn.weights import WeightNorm
-from gnn_depth.testing.subject import Subject, seeded
+from gnn_depth.testing.suite import Violation, seeded
 
 CHANNELS, OUT, HEADS = 4, 24, 2  # 24 can be shared by 2, 3, 4, 6 or 8 heads
-NEURONS = 9  # as many as the graph has nodes
+NEURONS = 9  # rows of a weight matrix: as many as the graph has nodes
+MOVED = 0.1  # parameters are moved by this much from their first values: ones and zeros hide mistakes
 
 
-def rows(*widths: int) -> Any:
-    """Draws features of these widths."""
+@dataclass(frozen=True)
+class Subject:
+    """A part, used as a function of rows of features and a graph.
+
+    Attributes:
+        label: Its description in messages.
+        make: The class with its options.
+        build: Makes the part for the widths of the inputs.
+        draw: Draws inputs with this number of rows, in float64.
+        apply: Calls the part.
+        width: Width of the output.
+        takes_sources: True if its rows on a block are the sources, False if they are the targets.
+        by_rows: True if the part promises that the first nodes alone get the same as among all nodes.
+        prepare: Called before every pass in training.
+    """
+
+    label: str
+    make: Callable[..., Any]
+    build: Callable[[Any], Any]
+    draw: Callable[[int], tuple[Tensor, ...]]
+    apply: Callable[[Any, Sequence[Tensor], Graph], Tensor]
+    width: Callable[[Any], int]
+    takes_sources: bool = False
+    by_rows: Callable[[Any], bool] = lambda part: False
+    prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: None
+
+    def __str__(self) -> str:
+        return self.label
+
+    def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
+        """A new part, the same for the same seed, with parameters away from their first values."""
+        with seeded(seed), torch.no_grad():
+            part: nn.Module = self.build(self.make).to(dtype)
+            for parameter in part.parameters():
+                parameter.add_(MOVED * torch.randn(parameter.shape, dtype=torch.float64).to(dtype))
+        return part
+
+    def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64, seed: int = 1) -> tuple[Tensor, ...]:
+        """Random inputs, the same for the same seed."""
+        with seeded(seed):
+            drawn = self.draw(graph.num_sources if self.takes_sources else graph.num_nodes)
+        return tuple(x.to(dtype) for x in drawn)
+
+    def run(self, part: Any, inputs: Sequence[Tensor], graph: Graph, training: bool = False, seed: int = 2) -> Tensor:
+        """The output for copies of the inputs, in training or evaluation.
+
+        Raises:
+            Violation: The output is not a tensor.
+        """
+        copies = [x.clone() for x in inputs]
+        with seeded(seed):
+            part.train(training)
+            if training:
+                with torch.no_grad():
+                    self.prepare(part, copies)
+            out = self.apply(part, copies, graph)
+        if not isinstance(out, Tensor):
+            raise Violation(f"{self}: forward returns {type(out).__name__}, not a tensor.")
+        return out
+
+    def modes(self, graph: Graph) -> dict[bool, str]:
+        """Evaluation, and training unless the output then depends on random numbers."""
+        part, inputs = self.part(), self.inputs(graph)
+        one, other = (self.run(part, inputs, graph, True, seed) for seed in (2, 3))
+        evaluation = {False: f"{self} in evaluation"}
+        return evaluation | ({True: f"{self} in training"} if torch.equal(one, other) else {})
+
+
+def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are trained."""
+    return {name: parameter for name, parameter in part.named_parameters() if parameter.requires_grad}
+
+
+def _rows(*widths: int) -> Any:
     return lambda count: tuple(torch.randn(count, width, dtype=torch.float64) for width in widths)
 
 
-def on_graph(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
+def _on_graph(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
     return part(inputs[0], graph)
 
 
@@ -33,8 +107,8 @@ def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Sub
             "features",
             make=partial(cls, **options),
             build=lambda make: make(CHANNELS),
-            draw=rows(CHANNELS),
-            apply=on_graph,
+            draw=_rows(CHANNELS),
+            apply=_on_graph,
             width=lambda part: CHANNELS,
             by_rows=lambda part: part.nodewise,
         )
@@ -47,8 +121,8 @@ def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
             "features",
             make=partial(cls, **options),
             build=lambda make: make(CHANNELS, OUT),
-            draw=rows(CHANNELS),
-            apply=on_graph,
+            draw=_rows(CHANNELS),
+            apply=_on_graph,
             width=lambda part: part.width,
             takes_sources=True,
             by_rows=lambda part: part.takes_blocks,
@@ -57,14 +131,17 @@ def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
 
 
 def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject]:
-    """One for every kind of score that it serves."""
+    """One subject for every kind of score that the norm serves.
+
+    The normalised scores are the weights of a sum over edges, so that the output has a row for every node.
+    """
     return [
         Subject(
             f"scores of kind {score.__name__}",
             make=partial(cls, **options),
             build=lambda make: make(HEADS),
-            draw=rows(HEADS * CHANNELS, HEADS * CHANNELS),
-            apply=partial(_sum_of_values, score),
+            draw=_rows(HEADS * CHANNELS, HEADS * CHANNELS),
+            apply=partial(_weighted_sum, score),
             width=lambda part: HEADS * CHANNELS,
             takes_sources=True,
             by_rows=lambda part: part.nodewise,
@@ -73,15 +150,13 @@ def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject
     ]
 
 
-def _sum_of_values(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
-    """Normed scores as the weights of a sum over edges, so that what comes out belongs to nodes."""
+def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
     x, value = (x.view(-1, HEADS, CHANNELS) for x in inputs)
     scores, score = _scores(kind, x, value, graph)
     return aggregate(part(scores, score, graph), value, graph).flatten(1)
 
 
 def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor, Score]:
-    """Scores of a kind, and what they are made of."""
     with seeded(6):
         one, other = (torch.randn(HEADS, CHANNELS, dtype=torch.float64).to(x.dtype) for _ in range(2))
     x_dst = targets(x, graph)
@@ -94,7 +169,7 @@ def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor,
 
 
 def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subject]:
-    """Of matrices that are high or wide: of nine neurons, and five inputs or twelve."""
+    """Matrices of nine neurons, with five inputs or twelve."""
     return [
         Subject(
             f"a matrix of {inputs} inputs",
@@ -103,15 +178,11 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
             draw=lambda count, inputs=inputs: (torch.randn(NEURONS, inputs, dtype=torch.float64),),
             apply=lambda part, inputs, graph: part(inputs[0]),
             width=lambda part, inputs=inputs: inputs,
-            prepare=_follow,
+            # As the stack does before a pass in training. Only the forward of a norm is compiled, not this.
+            prepare=lambda part, inputs: getattr(part, "_orig_mod", part).follow([part], [inputs[0]]),
         )
         for inputs in (5, 12)
     ]
-
-
-def _follow(part: Any, inputs: Sequence[Tensor]) -> None:
-    """What a stack does before a pass in training; of a compiled norm only the forward is compiled."""
-    getattr(part, "_orig_mod", part).follow([part], [inputs[0]])
 
 
 def _settled(inputs: int, make: Callable[[int], WeightNorm]) -> WeightNorm:
@@ -122,7 +193,7 @@ def _settled(inputs: int, make: Callable[[int], WeightNorm]) -> WeightNorm:
 
 
 def of_skip(cls: type[Skip], options: dict[str, Any]) -> list[Subject]:
-    """Of states of one width, and of several unless it refuses those."""
+    """States of one width, and of several widths unless the skip connection refuses those."""
     found = [_of_skip(cls, options, [OUT, OUT])]
     try:
         cls([3, 5], OUT, **options)
@@ -136,7 +207,7 @@ def _of_skip(cls: type[Skip], options: dict[str, Any], widths: list[int]) -> Sub
         f"states of widths {', '.join(map(str, widths))}",
         make=partial(cls, **options),
         build=lambda make: make(widths, OUT),
-        draw=rows(OUT, *widths),
+        draw=_rows(OUT, *widths),
         apply=lambda part, inputs, graph: part(inputs[0], _read_by(part, inputs[1:])),
         width=lambda part: part.width,
         by_rows=lambda part: True,
@@ -144,6 +215,6 @@ def _of_skip(cls: type[Skip], options: dict[str, Any], widths: list[int]) -> Sub
 
 
 def _read_by(part: Any, states: Sequence[Tensor]) -> list[Tensor]:
-    """The states that the stack keeps for a skip: those that it says it reads, no others."""
+    """The states that the stack keeps for a skip connection."""
     kept = {"nothing": [], "input": states[-1:], "first": states[:1], "all": states}
     return list(kept[part.reads])

@@ -1,7 +1,8 @@
-"""What a conformance suite is made of: properties, how they are tried, and how it is told which do not hold."""
+"""Properties, how they are tried on a part, and the report of those that do not hold."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,22 +16,22 @@ T = TypeVar("T")
 
 
 class Violation(Exception):
-    """A property that does not hold: on what, and by how much."""
+    """A property does not hold; the message says on which input and by how much."""
 
 
 class NotConforming(AssertionError):
-    """A part lacks properties that parts of its kind have; the message names all of them, and what to do."""
+    """A part lacks properties that all parts of its kind have; the message names all of them and the remedies."""
 
 
 @dataclass(frozen=True)
 class Property(Generic[T]):
-    """Something that every part of a kind is expected to do.
+    """A property that every part of a kind is expected to have.
 
     Attributes:
-        name: What ``except_for`` calls it.
-        holds: Tries it on a subject and raises :class:`Violation`; the first line of its docstring is what it claims.
-        remedy: What the author of a part may do about it.
-        once: Whether one subject tells as much as all of them.
+        name: Its name in ``except_for``.
+        holds: Tries it on a subject and raises :class:`Violation`; the first line of its docstring states the property.
+        remedy: Advice to the author of the part.
+        once: True if one subject tells as much as all of them.
     """
 
     name: str
@@ -39,17 +40,18 @@ class Property(Generic[T]):
     once: bool = False
 
     def failure(self, subjects: Sequence[T]) -> str | None:
-        """What is wrong on the first of the subjects on which it does not hold; None where it holds on all."""
+        """The first failure among the subjects, None if there is none. An error inside the part is a failure too."""
         for subject in subjects[: 1 if self.once else None]:
             try:
                 self.holds(subject)
             except Violation as violation:
                 return str(violation)
-            except Exception as error:  # of the part: to raise is to violate
-                return f"{subject}: {type(error).__name__}: {_first_lines(error)} ({_place(error)})"
+            except Exception as error:
+                lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+                return f"{subject}: {type(error).__name__}: {' '.join(lines[:3])} ({_place(error)})"
         return None
 
-    def told(self, failure: str) -> str:
+    def report(self, failure: str) -> str:
         claim = (self.holds.__doc__ or "").partition("\n")[0]
         return f"  {self.name}: {claim}\n    {failure}\n    {self.remedy}"
 
@@ -60,43 +62,51 @@ def check(
     """Try every property on every subject.
 
     Args:
-        call: The function of the suite, as its user calls it.
+        call: Name of the function that the user called.
         cls: The part.
         subjects: Ways of using it.
-        properties: What is expected of it.
-        except_for: Names of properties that it lacks by intent.
+        properties: The properties of its kind.
+        except_for: Names of properties that it lacks on purpose.
 
     Raises:
-        NotConforming: Properties do not hold, or one that is excepted does.
+        NotConforming: A property does not hold, or one that is excepted does.
         ValueError: There is no property of such a name.
     """
-    __tracebackhide__ = True  # pytest: the message says it all
+    __tracebackhide__ = True  # pytest: the message is enough
     excepted = (except_for,) if isinstance(except_for, str) else tuple(except_for)
     names = [item.name for item in properties]
     for name in excepted:
         if name not in names:
             raise ValueError(unknown(f"property of {call}", name, names))
-    failures = {item.name: item.failure(subjects) for item in properties}
-    found = [item.told(text) for item in properties if (text := failures[item.name]) and item.name not in excepted]
+    failures = {item.name: failure for item in properties if (failure := item.failure(subjects))}
+    found = [item.report(failures[item.name]) for item in properties if item.name in failures.keys() - excepted]
     found += [
         f"  {name}: It is excepted, and it holds.\n    Take it out of except_for."
         for name in excepted
-        if failures[name] is None
+        if name not in failures
     ]
-    if found:
-        raise NotConforming(_report(call, cls, found, [name for name in names if failures[name]], len(names)))
+    if not found:
+        return
+    lines = [
+        f"{cls.__module__}.{cls.__qualname__} does not conform, in {len(found)} of {len(names)} properties:",
+        "",
+        "\n\n".join(found),
+    ]
+    if failures:
+        lines += ["", f"If the part lacks them on purpose: {call}(..., except_for={tuple(failures)})."]
+    raise NotConforming("\n".join(lines))
 
 
 def class_of(kind: str, part: type | str, *bases: type) -> type:
-    """The class of a part, given as such or by its registered name.
+    """The class of a part, which is given as a class or by its registered name.
 
     Raises:
-        ValueError: It is no part of that kind.
+        ValueError: It is not a part of that kind.
     """
     cls = get(kind, part) if isinstance(part, str) else part
     if not (isinstance(cls, type) and issubclass(cls, bases)):
         wanted = " or ".join(base.__name__ for base in bases)
-        raise ValueError(f"{part!r} is no {kind}: give a class that subclasses {wanted}, or a registered name.")
+        raise ValueError(f"{part!r} is not a {kind}: give a subclass of {wanted}, or a registered name.")
     return cls
 
 
@@ -104,10 +114,10 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
     """Compare rows of features.
 
     Args:
-        got: What came out.
-        wanted: What should have.
-        where: On which input.
-        tolerance: Largest difference, relative to the largest entry where that is above 1.
+        got: The output.
+        wanted: The expected output.
+        where: Description of the input.
+        tolerance: Largest difference, relative to the largest entry if that is above 1.
 
     Raises:
         Violation: They differ.
@@ -125,10 +135,10 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
 
 
 def assert_finite(values: dict[str, Any], where: str) -> None:
-    """Compare with infinity.
+    """Check that tensors hold no infinity and no NaN.
 
     Raises:
-        Violation: A tensor holds something that is infinite or not a number.
+        Violation: One does.
     """
     for name, value in values.items():
         if value is not None and not torch.isfinite(value).all():
@@ -136,24 +146,18 @@ def assert_finite(values: dict[str, Any], where: str) -> None:
             raise Violation(f"{where}: {wrong} of {value.numel()} entries of {name} are not finite.")
 
 
-def _report(call: str, cls: type, found: list[str], names: list[str], total: int) -> str:
-    count = f"{len(found)} of {total} properties"
-    lines = [f"{cls.__module__}.{cls.__qualname__} does not conform, in {count}:", "", "\n\n".join(found)]
-    if names:
-        excepted = ", ".join(map(repr, names)) + ("," if len(names) == 1 else "")
-        lines += ["", f"What it does so by intent is excepted: {call}(..., except_for=({excepted}))."]
-    return "\n".join(lines)
-
-
-def _first_lines(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    return " ".join(lines[:3])
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch for a while; the author's random numbers stay what they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def _place(error: Exception) -> str:
-    """File and line of the deepest frame of the author's, as far as can be told."""
+    """File and line of the deepest frame of the author's code, as far as that can be found."""
     frames = traceback.extract_tb(error.__traceback__)
-    not_theirs = [str(Path(torch.__file__).parent), str(Path(__file__).parent.parent)]
-    theirs = [frame for frame in frames if not frame.filename.startswith(tuple(not_theirs))]
-    deepest = (theirs or list(frames))[-1]
+    libraries = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    deepest = (own or list(frames))[-1]
     return f"{Path(deepest.filename).name}:{deepest.lineno}"

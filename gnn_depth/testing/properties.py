@@ -1,0 +1,382 @@
+"""The properties of norms, layers and skip connections. Each function tries one on a subject."""
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.gradcheck import GradcheckError, gradcheck
+
+from gnn_depth.diagnostics.balance import defect
+from gnn_depth.nn.functional.sparse_features import _sparse
+from gnn_depth.nn.neurons import links, why_no_law
+from gnn_depth.nn.parts import HasWeightChain, Link
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.testing.graphs import both_ways, degenerate, mixed, pair, renumbered
+from gnn_depth.testing.subjects import OUT, Subject, parameters_of
+from gnn_depth.testing.suite import Violation, assert_close, assert_finite, seeded
+
+# Structure: the shape of the output, and the nodes and graphs that it depends on.
+
+
+def shape(subject: Subject) -> None:
+    """Every node gets one row, as wide as the part says.
+
+    The stack tells the next part this width: ``width`` of a layer or skip, the channels of a norm.
+    """
+    graph = mixed()
+    part = subject.part()
+    out = subject.run(part, subject.inputs(graph), graph)
+    wanted = (graph.num_nodes, subject.width(part))
+    if out.shape != wanted:
+        raise Violation(f"{subject}: the shape is {tuple(out.shape)} and should be {wanted}.")
+
+
+def permutation(subject: Subject) -> None:
+    """Renumbering the nodes renumbers the outputs and changes nothing else.
+
+    The numbers of nodes are arbitrary: a part that reads them does not generalise to another graph.
+    """
+    graph = mixed()
+    part, inputs = subject.part(), subject.inputs(graph)
+    with seeded(4):
+        order = torch.randperm(graph.num_nodes)
+    other = renumbered(graph, order)
+    for training, where in subject.modes(graph).items():
+        out = subject.run(part, inputs, graph, training)
+        moved = subject.run(part, [x[order] for x in inputs], other, training)
+        assert_close(moved, out[order], f"{where}, nodes renumbered")
+
+
+def batch(subject: Subject) -> None:
+    """Two graphs side by side get the outputs that each gets alone.
+
+    Otherwise a prediction depends on the other graphs of its batch; ``graph.node_to_graph`` tells them apart.
+    """
+    both = pair()
+    part, inputs = subject.part(), subject.inputs(both.together)
+    for training, where in subject.modes(both.together).items():
+        out = subject.run(part, inputs, both.together, training)
+        for number, (graph, nodes) in enumerate(both.alone):
+            alone = subject.run(part, [x[nodes] for x in inputs], graph, training)
+            assert_close(out[nodes], alone, f"{where}, graph {number} of a batch of two")
+
+
+def blocks(subject: Subject) -> None:
+    """The first nodes alone get the outputs that they get among all nodes, if the part promises that.
+
+    With ``takes_blocks`` of a layer and ``nodewise`` of a norm the stack leaves out nodes that are not read; a skip
+    connection always promises it.
+    """
+    graph = mixed()
+    part, inputs = subject.part(), subject.inputs(graph)
+    if not subject.by_rows(part):
+        return
+    for training, where in subject.modes(graph).items():
+        out = subject.run(part, inputs, graph, training)
+        for nodes in (1, 5):
+            block = graph.prefix(nodes)
+            rows = block.num_sources if subject.takes_sources else nodes
+            few = subject.run(part, [x[:rows] for x in inputs], block, training)
+            assert_close(few, out[:nodes], f"{where}, the first {nodes} of {graph.num_nodes} nodes")
+
+
+def sparse(subject: Subject) -> None:
+    """Sparse features give the same output as dense ones, if the layer promises to take them.
+
+    ``takes_sparse`` promises that the features go into :class:`gnn_depth.nn.linear.Linear` and nowhere else.
+    """
+    graph = both_ways()
+    part = subject.part()
+    if not getattr(part, "takes_sparse", False):
+        return
+    (x,) = subject.inputs(graph)
+    x = x * (x > 0)
+    wanted = subject.run(part, [x], graph)
+    with seeded(2):
+        got = subject.apply(part, [_sparse(x)], graph)  # type: ignore[list-item]
+    assert_close(got, wanted, f"{subject}, sparse features")
+
+
+# Numbers: finite, with correct derivatives, in the precision of the input.
+
+
+def finite(subject: Subject) -> None:
+    """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and no edges.
+
+    All of these occur in deep stacks, and one NaN ends a run.
+    """
+    for name, graph in degenerate().items():
+        part = subject.part(torch.float32)
+        for kind, inputs in _extremes(subject.inputs(graph, torch.float32)):
+            for training in (True, False):
+                where = f"{subject}, {kind} on {name}, in {'training' if training else 'evaluation'}"
+                assert_finite(_output_and_gradients(subject, part, inputs, graph, training), where)
+
+
+def _extremes(inputs: tuple[Tensor, ...]) -> Iterator[tuple[str, list[Tensor]]]:
+    yield "random features", list(inputs)
+    yield "zeros", [torch.zeros_like(x) for x in inputs]
+    yield "a row of zeros", [torch.cat([torch.zeros_like(x[:1]), x[1:]]) for x in inputs]
+    yield "equal rows", [x[:1].expand_as(x) for x in inputs]
+    yield "features of 1e-30", [1e-30 * x for x in inputs]
+
+
+def _output_and_gradients(
+    subject: Subject, part: nn.Module, inputs: list[Tensor], graph: Any, training: bool
+) -> dict[str, Any]:
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    part.zero_grad()
+    out = subject.run(part, leaves, graph, training)
+    if out.requires_grad:  # it need not: a norm may return zeros for a single node
+        with seeded(5):
+            torch.autograd.backward(out, torch.randn(out.shape, dtype=out.dtype))
+    of_inputs = {f"the gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
+    of_parameters = {f"the gradient of {name}": p.grad for name, p in parameters_of(part).items()}
+    return {"the output": out, **of_inputs, **of_parameters}
+
+
+def gradient(subject: Subject) -> None:
+    """Gradients by inputs and parameters agree with finite differences, in float64.
+
+    They do not after a ``detach``, a ``.data`` or a faulty backward pass of one's own.
+    """
+    graph = mixed()
+    part, inputs = subject.part(), subject.inputs(graph)
+    parameters = parameters_of(part)
+    names = [*(f"input {i}" for i in range(len(inputs))), *parameters]
+
+    def function(*values: Tensor) -> Tensor:
+        replaced = dict(zip(parameters, values[len(inputs) :], strict=True))
+        copies = [value.clone() for value in values[: len(inputs)]]
+        call = partial(torch.func.functional_call, part, replaced)
+        with seeded(2):
+            return subject.apply(Called(part, lambda *args: call(args)), copies, graph)
+
+    for training, where in subject.modes(graph).items():
+        subject.run(part, inputs, graph, training)
+        leaves = [value.detach().clone().requires_grad_() for value in (*inputs, *parameters.values())]
+        try:
+            gradcheck(function, leaves, fast_mode=True)
+        except GradcheckError as error:
+            raise Violation(f"{where}: {_which_gradient(str(error), names)}") from None
+
+
+class Called:
+    """A part that is called through a function, and asked for everything else itself."""
+
+    def __init__(self, part: nn.Module, call: Any) -> None:
+        self.part = part
+        self.call = call
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.part, name)
+
+
+def _which_gradient(text: str, names: list[str]) -> str:
+    for index, name in enumerate(names):
+        if f"input {index}," in text:
+            numbers = [line for line in text.splitlines() if line.startswith(("numerical:", "analytical:"))]
+            return f"the gradient by {name} is wrong. {'; '.join(numbers)[:200]}"
+    return text.strip().splitlines()[0]
+
+
+def dtype(subject: Subject) -> None:
+    """The output has the type of the input, float32 or float64, and the same numbers.
+
+    A constant of its own type changes the type of everything after it, and a run in another precision stops.
+    """
+    graph = mixed()
+    wide = subject.run(subject.part(), subject.inputs(graph), graph)
+    for kind in (torch.float32, torch.float64):
+        out = subject.run(subject.part(kind), subject.inputs(graph, kind), graph)
+        if out.dtype != kind:
+            raise Violation(f"{subject}: the output for {kind} is {out.dtype}.")
+        assert_close(out, wide, f"{subject} in {kind}, compared with torch.float64", 1e-3)
+
+
+# Modules: state, parameters, side effects, compilation.
+
+
+def state(subject: Subject) -> None:
+    """A new part with the saved state gives the same output as the saved part.
+
+    Checkpoints hold ``state_dict()`` alone, so all that is drawn or learned has to be a parameter or a buffer.
+    """
+    graph = mixed()
+    part, inputs = subject.part(), subject.inputs(graph)
+    subject.run(part, inputs, graph, training=True)
+    saved = io.BytesIO()
+    torch.save(part.state_dict(), saved)
+    saved.seek(0)
+    again = subject.part(seed=17)
+    again.load_state_dict(torch.load(saved, weights_only=True))
+    out, wanted = (subject.run(each, inputs, graph) for each in (again, part))
+    assert_close(out, wanted, f"{subject}, loaded into a new part")
+
+
+def ddp(subject: Subject) -> None:
+    """Parameters exist before the first pass, stay the same objects, and all get a gradient in every step.
+
+    DistributedDataParallel lists them once, at the start, and waits for each of their gradients.
+    """
+    graph = mixed()
+    part = subject.part()
+    before = {name: id(parameter) for name, parameter in part.named_parameters()}
+    out = subject.run(part, subject.inputs(graph), graph, training=True)
+    after = {name: id(parameter) for name, parameter in part.named_parameters()}
+    if before != after:
+        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        raise Violation(f"{subject}: forward makes, removes or replaces the parameters {', '.join(changed)}.")
+    if not out.requires_grad:
+        if parameters_of(part):
+            raise Violation(f"{subject}: the part has parameters, and the output depends on none of them.")
+        return
+    torch.autograd.backward(out.square().sum())
+    unused = [name for name, parameter in parameters_of(part).items() if parameter.grad is None]
+    if unused:
+        raise Violation(f"{subject}: no gradient arrives at {', '.join(unused)}.")
+
+
+def compiles(subject: Subject) -> None:
+    """torch.compile takes the part as a whole, and outputs and gradients stay the same.
+
+    A part that breaks the compiled graph makes a deep stack several times slower.
+    """
+    graph = mixed()
+    inputs, results = subject.inputs(graph), []
+    torch.compiler.reset()
+    for each in (subject.part(), torch.compile(subject.part(), backend="aot_eager", fullgraph=True)):
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        with _quiet():
+            out = subject.run(each, leaves, graph, training=True)
+            torch.autograd.backward(out.square().sum())
+        results.append([out.detach(), *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)])
+        graph.derive()
+    for got, wanted in zip(*reversed(results), strict=True):
+        assert_close(got, wanted, f"{subject}, compiled")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the compiler's own warnings and its trace, which pytest would show."""
+    trace = logging.getLogger("torch.__trace")
+    level = trace.level
+    trace.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        trace.setLevel(level)
+
+
+def inputs_stay(subject: Subject) -> None:
+    """A pass does not change its inputs.
+
+    Skip connections and the backward pass read them later.
+    """
+    graph = mixed()
+    part, inputs = subject.part(), subject.inputs(graph)
+    edges = graph.edge_index.clone()
+    for training in (True, False):
+        part.train(training)
+        given = [x.clone() for x in inputs]
+        with torch.no_grad():
+            subject.apply(part, given, graph)
+        for number, (x, before) in enumerate(zip(given, inputs, strict=True)):
+            assert_close(x, before, f"{subject}, input {number} after a pass", 0)
+    if not torch.equal(edges, graph.edge_index):
+        raise Violation(f"{subject}: the graph has other edges after a pass.")
+
+
+def repeat(subject: Subject) -> None:
+    """In evaluation the same input always gives the same output, changes no state and draws no random numbers.
+
+    Otherwise evaluating a model changes it, and a resumed run differs.
+    """
+    graph = mixed()
+    part, inputs = subject.part(), subject.inputs(graph)
+    first = subject.run(part, inputs, graph)
+    before = {name: value.clone() for name, value in part.state_dict().items()}
+    second = subject.run(part, inputs, graph, seed=3)
+    assert_close(second, first, f"{subject}, a second pass after another seed", 0)
+    for name, value in part.state_dict().items():
+        assert_close(value, before[name], f"{subject}, {name} after a pass in evaluation", 0)
+    numbers = torch.get_rng_state()
+    with torch.no_grad():
+        subject.apply(part.eval(), [x.clone() for x in inputs], graph)
+    moved = not torch.equal(numbers, torch.get_rng_state())
+    torch.set_rng_state(numbers)
+    if moved:
+        raise Violation(f"{subject}: a pass in evaluation draws random numbers.")
+
+
+# The promise of layers that declare a weight chain.
+
+
+def chain(subject: Subject) -> None:
+    """A declared weight chain obeys the conservation law of its neurons.
+
+    The weights into a neuron, times their gradients, balance those out of it and its attention parameters, times
+    theirs: :mod:`gnn_depth.nn.neurons`. Balanced initialisation and diagnostics rely on it.
+    """
+    with seeded(7):
+        layer = subject.make(OUT, OUT)
+        if not isinstance(layer, HasWeightChain):
+            return
+        try:
+            layer.weight_chain()
+        except ValueError:  # it has one with other options
+            return
+        _check_parameters(layer)
+        stack = DeepGNN(5, 3, subject.make, num_layers=3, hidden_channels=OUT).double().eval()
+        with torch.no_grad():
+            for parameter in stack.parameters():  # biases too: zeros hide a term that is missing
+                parameter.normal_().mul_(parameter.shape[-1] ** -0.5)
+        graph = mixed()
+        if why_no_law(stack) is not None:
+            return
+        x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
+        torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
+    for link in links(stack):
+        _check_law(link)
+
+
+def _check_parameters(layer: Any) -> None:
+    """The tensors of a chain are parameters of the layer, with an entry or row for every neuron."""
+    declared = layer.weight_chain()
+    known = {id(parameter) for parameter in layer.parameters()}
+    shapes: dict[str, tuple[tuple[Tensor, ...], tuple[int, ...]]] = {
+        "incoming": (declared.incoming, (layer.width, OUT)),
+        "outgoing": (declared.outgoing, (layer.width, OUT)),
+        "attention": (declared.attention, (layer.heads, layer.out_channels)),
+        "bias": (declared.bias, (layer.width,)),
+    }
+    for name, (tensors, wanted) in shapes.items():
+        for tensor in tensors:
+            if id(tensor) not in known:
+                raise Violation(f"{name} of its weight chain holds a tensor that is not a parameter of the layer.")
+            if name != "outgoing" and tensor.shape[0] != wanted[0]:
+                raise Violation(f"{name} of its weight chain has the shape {tuple(tensor.shape)}, not {wanted}.")
+
+
+def _check_law(link: Link) -> None:
+    shares = (*link.incoming, *link.attention, *link.outgoing)
+    products = [(s.parameter.detach() * s.parameter.grad).abs().max() for s in shares if s.parameter.grad is not None]
+    largest = float(torch.stack(products).max())
+    off = defect(link, lambda parameter: parameter.grad).detach().abs()
+    if not float(off.max()) <= 1e-8 * largest:
+        raise Violation(
+            f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two sides differ by "
+            f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
+        )
