@@ -1,4 +1,4 @@
-"""``gnn-depth plot``: a figure of runs, for a paper or for a browser."""
+"""``gnn-depth plot``: figures of runs, for a paper or for a browser."""
 
 from argparse import SUPPRESS
 from typing import Any
@@ -12,57 +12,58 @@ from gnn_depth.reports.figures.layers import WHEN
 from gnn_depth.reports.figures.metrics import BAND_SPREADS
 from gnn_depth.reports.figures.scatter import PLACES
 from gnn_depth.reports.load import ReportError, ReportWarning
+from gnn_depth.reports.table import METRIC
 
 FIGURES = {
-    "depth": "a metric against depth or another axis, with a band of its spread",
+    "depth": "a metric against depth or another axis, with a band for its spread",
     "heatmap": "a measure at every layer and step",
     "layers": "a measure against the layer: start, end, and the range between its extremes",
-    "history": "how a measure of neurons is distributed in a layer, over training",
-    "convergence": "a metric over epochs, with a band of its spread",
-    "scatter": "two measures against one another, coloured by a metric, or a metric against one measure",
+    "history": "the distribution of a measure over the neurons of a layer, over training",
+    "convergence": "a metric over epochs, with a band for its spread",
+    "scatter": "two measures against each other, coloured by a metric, or a metric against one measure",
 }
-# Each kind has its own defaults, so an option that is not given is not passed on.
+# Each kind has its own defaults: options that are not given are not passed on.
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
-    "x": ("depth: axis to the right; depth or num_layers by default", {"metavar": "AXIS"}),
+    "x": ("depth: the x axis; depth or num_layers by default", {"metavar": "AXIS"}),
     "line": (
-        "axes whose values get a line each, of a scatter a marker; by default all that vary, of a scatter none",
+        "axes whose values get a line each, or a marker in a scatter; by default all that vary, none in a scatter",
         {"nargs": "*", "metavar": "AXIS"},
     ),
     "panel": (
-        "axes whose values get a panel each; by default none, of a heatmap all that vary",
+        "axes whose values get a panel each; by default none, all that vary in a heatmap",
         {"nargs": "*", "metavar": "AXIS"},
     ),
-    "metric": ("depth, scatter: test_acc_at_best_val by default", {"metavar": "NAME"}),
+    "metric": (f"depth, scatter: the metric; {METRIC} by default", {"metavar": "NAME"}),
     "spread": (
-        "depth, convergence: standard deviation, which is the default, 95%% confidence interval, or no band",
+        "depth, convergence: the band; std (standard deviation, the default), ci (95%% confidence interval) or none",
         {"choices": BAND_SPREADS},
     ),
     "measure": (
-        "heatmap, layers, history: one, scatter: two, or one for a metric against it; those that there are by default",
+        "the measure, two for a scatter of both; by default those that the runs have",
         {"nargs": "+", "metavar": "NAME"},
     ),
-    "tag": ("convergence: val/acc by default", {"metavar": "NAME"}),
-    "layers": ("history: which layers; at most six by default", {"nargs": "+", "type": natural, "metavar": "N"}),
-    "when": ("layers: at the start of training, at its end, or both, which is the default", {"choices": WHEN}),
-    "at": ("scatter: layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),
+    "tag": ("convergence: the metric; val/acc by default", {"metavar": "NAME"}),
+    "layers": ("history: the layers; at most six by default", {"nargs": "+", "type": natural, "metavar": "N"}),
+    "when": ("layers: the start of training, its end, or both (the default)", {"choices": WHEN}),
+    "at": ("scatter: the layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),
 }
 
 
-def main(words: list[str]) -> int:
-    """Draw the figure that some words ask for.
+def main(argv: list[str]) -> int:
+    """Draw a figure into a file.
 
     Args:
-        words: What stands behind ``gnn-depth plot``.
+        argv: Command-line arguments after ``gnn-depth plot``.
 
     Raises:
-        UsageError: What was asked for does not exist or does not fit.
+        UsageError: An option names something that does not exist or does not fit.
     """
-    options = parser().parse_args(words)
+    options = parser().parse_args(argv)
     output = check_output(options.output, figures.FORMATS)
     chosen = {name: getattr(options, name) for name in CHOICES if name in options}
     try:
         figures.check_options(options.kind, chosen)
-        figures.writer(output.suffix)  # a library that is missing is missed before anything is read
+        figures.writer(output.suffix)  # raises before anything is read if a library is missing
         frame = load_runs(options.folders, options.where)
         with plain_warnings(ReportWarning):
             chart = figures.chart(options.kind, frame, **chosen)
@@ -81,11 +82,18 @@ def parser() -> Options:
     )
     options.add_argument("kind", choices=tuple(FIGURES), metavar="KIND", help=", ".join(FIGURES))
     options.add_argument("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    options.add_argument("--where", nargs="+", action="extend", default=[], metavar="AXIS=VALUE,...", help="which runs")
-    options.add_argument("--title", default="", help="stands above the figure")
+    options.add_argument(
+        "--where",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="AXIS=VALUE,...",
+        help="which runs",
+    )
+    options.add_argument("--title", default="", help="heading of the figure")
     options.add_argument(
         "--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {', '.join(figures.FORMATS)}"
     )
-    for name, (text, words) in CHOICES.items():
-        options.add_argument(f"--{name}", default=SUPPRESS, help=text, **words)
+    for name, (text, arguments) in CHOICES.items():
+        options.add_argument(f"--{name}", default=SUPPRESS, help=text, **arguments)
     return options

@@ -1,4 +1,4 @@
-"""What commands that report on runs share: runs chosen on the command line."""
+"""Reading the runs chosen on the command line, for commands that report on runs."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,15 @@ from gnn_depth.reports.settings import choose, known_labels
 
 
 def load_runs(folders: Sequence[str], where: Sequence[str]) -> pd.DataFrame:
-    """Read runs and keep those that ``--where`` chooses; warnings are said on the standard error.
+    """Read runs and keep those that ``--where`` chooses; warnings go to the standard error.
 
     Args:
         folders: Folders of runs.
-        where: Words of the form AXIS=VALUE,VALUE.
+        where: Conditions of the form AXIS=VALUE,VALUE.
 
     Raises:
-        UsageError: A word is of another form.
-        ReportError: There are no such runs.
+        UsageError: A condition has another form.
+        ReportError: No run fulfils the conditions.
     """
     chosen = _chosen(where)
     with plain_warnings(ReportWarning):
@@ -32,11 +32,11 @@ def load_runs(folders: Sequence[str], where: Sequence[str]) -> pd.DataFrame:
     return choose(frame, values)
 
 
-def _chosen(words: Sequence[str]) -> dict[str, list[str]]:
+def _chosen(conditions: Sequence[str]) -> dict[str, list[str]]:
     chosen: dict[str, list[str]] = {}
-    for word in words:
-        axis, _, values = word.partition("=")
+    for condition in conditions:
+        axis, _, values = condition.partition("=")
         if not axis or not values:
-            raise UsageError(f"--where takes AXIS=VALUE or AXIS=VALUE,VALUE, not {word!r}.")
+            raise UsageError(f"--where takes AXIS=VALUE or AXIS=VALUE,VALUE, not {condition!r}.")
         chosen.setdefault(axis, []).append(values)
     return chosen

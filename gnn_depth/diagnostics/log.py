@@ -13,7 +13,7 @@ from jaxtyping import Float
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
-from gnn_depth.diagnostics import boards
+from gnn_depth.diagnostics import tensorboard
 from gnn_depth.measurements import Measurement, save
 
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block goes to the loggers
@@ -161,7 +161,9 @@ class MeasureLog:
         parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
         logs = [part for part in parts if isinstance(part, MeasureLog)]
         if not self._laid_out and logs[:1] == [self]:
-            boards.lay_out(trainer, [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities])
+            tensorboard.add_layout(
+                trainer, [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities]
+            )
         self._laid_out = True
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
@@ -171,7 +173,9 @@ class MeasureLog:
             measured = self.measurements()
             save_measurements(trainer, measured)
             if len(self._rows) >= growth * self._drawn and len(self._rows) > self._drawn:
-                boards.show(trainer, zip([quantity.tag for quantity in self.quantities], measured, strict=True))
+                tensorboard.add_heat_maps(
+                    trainer, zip([quantity.tag for quantity in self.quantities], measured, strict=True)
+                )
                 self._drawn = len(self._rows)
         self._saved = time.monotonic()
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)

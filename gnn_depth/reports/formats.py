@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gnn_depth.reports.sheets import Sheet
+from gnn_depth.reports.web import web_page
 
 SPACE = "\N{BRAILLE PATTERN BLANK}"  # becomes a space in the end: rich removes those at the end of a field
 UNBOUNDED = 10_000  # wider than any table
@@ -136,6 +137,12 @@ def latex_text(text: str) -> str:
     """Text in which LaTeX prints every character as it is, and a minus before a number as a minus."""
     escaped = "".join(LATEX.get(letter, letter) for letter in text)
     return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
+
+
+def html_page(sheets: Sequence[Sheet], title: str) -> str:
+    """Sheets as a page for a browser."""
+    heads = [f"<h2>{html.escape(sheet.title)}</h2>\n" if sheet.title else "" for sheet in sheets]
+    return web_page(title, "\n".join(head + html_table(sheet) for head, sheet in zip(heads, sheets, strict=True)))
 
 
 def html_table(sheet: Sheet) -> str:

@@ -92,7 +92,13 @@ def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable)
 
 @pytest.mark.parametrize(
     ("suffix", "start"),
-    [(".txt", "num_layers"), (".md", "| num_layers"), (".tex", r"\begin{table}"), (".csv", "model.num_layers,norm,")],
+    [
+        (".txt", "num_layers"),
+        (".md", "| num_layers"),
+        (".tex", r"\begin{table}"),
+        (".html", "<!DOCTYPE"),
+        (".csv", "model.num_layers,norm,"),
+    ],
 )
 def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
     runs: str, said: Callable, refused: Callable, suffix: str, start: str
@@ -139,7 +145,7 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pyt
         ("runs --baseline nnoe", "'nnoe'. Did you mean 'none'?"),
         ("runs --spread sdt", "'sdt'. Did you mean 'std'?"),
         ("runs --published missing.yaml", "'missing.yaml' cannot be read"),
-        ("runs --output table.doc", "'.doc'. Available: .txt, .md, .tex, .csv, .parquet."),
+        ("runs --output table.doc", "'.doc'. Available: .txt, .md, .tex, .html, .csv, .parquet."),
         ("runs --output no/table.md", "there is no folder 'no'"),
         ("runs --output table.md --format latex", ".tex"),
         ("runs --format parquet", "--output FILE.parquet"),
