@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "data": {"data", "registry", "graph", "csr"},
     "training": {"training", "registry", "nn", "data.base", "runs", "signals"},
     "measurements": set(),
-    "diagnostics": {"diagnostics", "nn.parts", "graph", "measurements"},
+    "diagnostics": {"diagnostics", "nn.parts", "graph", "measurements", "registry"},
     "runs": set(),
     "signals": set(),
     "reports": {"reports", "registry", "measurements", "runs"},

@@ -19,7 +19,7 @@ from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.outputs import check_output
 from gnn_depth.cli.parser import Parser
-from gnn_depth.cli.probe_options import PAGES, add_probe_options
+from gnn_depth.cli.probe import PAGES, add_probe_options
 from gnn_depth.cli.sections import full_paths
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.base import GraphDataModule

@@ -55,7 +55,7 @@ import math
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import AttentionLayer
@@ -138,17 +138,3 @@ def _of_all_nodes(alpha: float, values: float, scores: float, graph: Graph) -> f
     # What a node does not read as a neighbour it reads as the query.
     square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
     return math.sqrt(square_of_source.max().item()) if graph.num_sources else 0.0
-
-
-def why_no_bound(layer: nn.Module) -> str:
-    """What is missing for a bound of a layer that gives none."""
-    if not isinstance(layer, HasLipschitzBound):
-        return f"none is known of {type(layer).__name__}"
-    norms = getattr(layer, "score_norms", ())
-    if len(norms) == 0:
-        return "no norm bounds its attention scores"
-    if len(norms) > 1:
-        return "nothing is known of several score norms in a row"
-    if norms[0].bound(layer.score, layer.out_channels) is None:
-        return f"{type(norms[0]).__name__}({norms[0].extra_repr()}) does not bound its scores"
-    return "nothing is known of its other options"

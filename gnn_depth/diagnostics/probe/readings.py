@@ -1,0 +1,280 @@
+"""Readings: the numbers that one forward and backward pass gives of every layer."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from gnn_depth.diagnostics.balance import BalanceReader, size
+from gnn_depth.diagnostics.callbacks import parameter_gradient_norm
+from gnn_depth.diagnostics.hooks import Call, InputGradients, entrances, evaluating, numbers, recorded_calls, select
+from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
+from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
+from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
+from gnn_depth.graph import Graph
+from gnn_depth.nn.parts import FeatureNorm
+
+WIDEST = 512  # the singular values of wider features would take seconds a layer
+TOLERANCE = 1e-2  # of the residual: enough for the three digits of a constant that are shown
+
+
+@dataclass(frozen=True)
+class Reading:
+    r"""Numbers of a layer F with input X, where G is the gradient of the loss with respect to X.
+
+    None stands for a value that was not or cannot be measured, NaN for one that is not finite.
+
+    Attributes:
+        number: Number of the layer, from 1.
+        layer: Name of its class.
+        norm: :math:`\|X\|`.
+        mu: :math:`\mu(X)`, the distance of the nodes from their mean.
+        zeros: Share of nodes that are zero in every channel.
+        energy: Dirichlet energy of X.
+        rank: Effective rank of X.
+        out: :math:`\|F(X)\|`.
+        gradient: :math:`\|G\|`.
+        gradient_mu: :math:`\mu(G)`.
+        weight_gradient: Norm of the gradients of the parameters of F.
+        stretch: Lipschitz constant of F at X.
+        scaled: The same at multiples of X, as pairs of a factor and a constant.
+        bound: Upper limit of the constant for any X.
+        imbalance: Median over the neurons of X of \|c\| as a share of all squares around a neuron.
+        defect: Largest \|delta\| of these neurons.
+    """
+
+    number: int
+    layer: str = ""
+    norm: float | None = None
+    mu: float | None = None
+    zeros: float | None = None
+    energy: float | None = None
+    rank: float | None = None
+    out: float | None = None
+    gradient: float | None = None
+    gradient_mu: float | None = None
+    weight_gradient: float | None = None
+    stretch: float | None = None
+    scaled: tuple[tuple[float, float], ...] = ()
+    bound: float | None = None
+    imbalance: float | None = None
+    defect: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        r""":math:`\mu(X) / \|X\|`."""
+        return None if self.mu is None or not self.norm else self.mu / self.norm
+
+    @property
+    def gradient_share(self) -> float | None:
+        r""":math:`\mu(G) / \|G\|`."""
+        return None if self.gradient_mu is None or not self.gradient else self.gradient_mu / self.gradient
+
+
+def node_loss(model: nn.Module, batch: Any) -> Tensor:
+    """The cross entropy of the training nodes' classes."""
+    scores = model(batch)
+    return F.cross_entropy(scores[: len(batch.y)][batch.train_mask], batch.y[batch.train_mask])
+
+
+def read(
+    model: nn.Module,
+    batch: Any,
+    layers: str,
+    stack: str,
+    loss: Callable[[nn.Module, Any], Tensor],
+    scales: Sequence[float] | None,
+) -> tuple[float, list[Reading], list[str]]:
+    """The loss, a reading of every layer, and notes on values that are missing.
+
+    Args:
+        model, batch, layers, stack, loss: As in :func:`gnn_depth.diagnostics.probe.probe`.
+        scales: Factors of the input for Lipschitz constants; None leaves out constants, bounds and energies, which take
+            longer than the pass.
+    """
+    found = select(model, layers)
+    modules = list(found.values())
+    hidden = InputGradients(entrances(model, found), row_moments)
+    with evaluating(model), _left_as_it_was(model):
+        with torch.enable_grad(), _batch_statistics(model):
+            hidden.attach()
+            with recorded_calls(modules) as calls, _norms_of_outputs(modules) as outputs:
+                value = loss(model, batch)
+            hidden.end_forward()
+            value.backward()  # type: ignore[no-untyped-call]
+            hidden.detach()
+        outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
+        gradients = map(_merged, hidden.taken, hidden.without)
+        readings = list(map(_reading, numbers(list(found)), modules, calls, outs, gradients))
+        readings, why_no_law = _with_balance(readings, getattr(model, stack, None))
+        if scales is not None:
+            readings = _with_constants(readings, calls, scales)
+    notes = [] if scales is None else _missing_bounds(readings, calls)
+    return value.item(), readings, [*notes, *([f"No balance: {why_no_law}."] if why_no_law else [])]
+
+
+@contextmanager
+def _left_as_it_was(model: nn.Module) -> Iterator[None]:
+    """Clear the gradients inside the context, and afterwards restore them and the buffers."""
+    gradients = {parameter: parameter.grad for parameter in model.parameters()}
+    buffers = {buffer: buffer.clone() for buffer in model.buffers()}
+    try:
+        for parameter in gradients:
+            parameter.grad = None
+        yield
+    finally:
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, before in buffers.items():
+                buffer.copy_(before)
+
+
+@contextmanager
+def _batch_statistics(model: nn.Module) -> Iterator[None]:
+    """Let feature norms use the batch's statistics, as in training: before it their running statistics mean nothing."""
+    norms = [module for module in model.modules() if isinstance(module, FeatureNorm | _BatchNorm)]
+    for module in norms:
+        module.train()
+    try:
+        yield
+    finally:
+        for module in norms:
+            module.eval()
+
+
+@contextmanager
+def _norms_of_outputs(modules: Sequence[nn.Module]) -> Iterator[list[float | None]]:
+    """Collect the norms of the modules' outputs inside the context, in the order of the calls."""
+    norms: list[float | None] = []
+
+    def leave(module: nn.Module, args: Any, out: Any) -> None:
+        norms.append(sum_of_squares(out.detach()).sqrt().item() if isinstance(out, Tensor) else None)
+
+    handles = [module.register_forward_hook(leave) for module in dict.fromkeys(modules)]
+    try:
+        yield norms
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _merged(taken: Sequence[RowMoments], without: Sequence[torch.Size]) -> RowMoments | None:
+    """The moments of a state's gradient over all its calls; of zeros if the loss does not depend on the state."""
+    if taken:
+        return RowMoments.stack(taken).merged()
+    return row_moments(torch.zeros(without[0])) if without else None
+
+
+@torch.no_grad()
+def _reading(
+    number: int, module: nn.Module, call: Call | None, out: float | None, gradient: RowMoments | None
+) -> Reading:
+    """Norms and similarities of a layer's input and of its gradient."""
+    reading = Reading(number, type(module).__name__, out=out)
+    if gradient is not None:
+        reading = replace(reading, gradient=norm(gradient).item(), gradient_mu=similarity(gradient).item())
+    if call is None:
+        return reading
+    moments = row_moments(call.x)
+    return replace(
+        reading,
+        norm=norm(moments).item(),
+        mu=similarity(moments).item(),
+        zeros=(call.x == 0).all(-1).double().mean().item() if call.x.numel() else None,
+        rank=effective_rank(call.x.flatten(0, -2)).item() if min(call.x.shape) <= WIDEST else None,
+        weight_gradient=parameter_gradient_norm(call.module).item(),
+    )
+
+
+@torch.no_grad()
+def _with_constants(
+    readings: Sequence[Reading], calls: Sequence[Call | None], scales: Sequence[float]
+) -> list[Reading]:
+    """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their bounds."""
+    guesses = {scale: Guesses() for scale in (1.0, *scales)}
+    complete = []
+    for reading, call in zip(readings, calls, strict=True):
+        if call is not None:
+            constants = {scale: _constant(call, scale, guess) for scale, guess in guesses.items()}
+            scaled = tuple((scale, value) for scale, value in constants.items() if scale in scales and scale != 1)
+            reading = replace(reading, energy=_energy(call), stretch=constants[1.0], scaled=scaled, bound=call.bound)
+        complete.append(reading)
+    return complete
+
+
+def _constant(call: Call, scale: float, guesses: Guesses) -> float:
+    x = call.x if scale == 1 else scale * call.x
+    stretch = local_lipschitz(call, x, guesses.of(call), tolerance=TOLERANCE)
+    guesses.learn(stretch)
+    return stretch.value
+
+
+def _energy(call: Call) -> float | None:
+    graph = next((item for item in (*call.rest, *call.named.values()) if isinstance(item, Graph)), None)
+    if graph is None or call.x.ndim != 2:
+        return None
+    return dirichlet_energy(call.x, graph.source, graph.target).item()
+
+
+def _missing_bounds(readings: Sequence[Reading], calls: Sequence[Call | None]) -> list[str]:
+    """A note for each reason why layers have no bound."""
+    reasons: dict[str, list[int]] = {}
+    for reading, call in zip(readings, calls, strict=True):
+        if call is not None and reading.bound is None:
+            reasons.setdefault(why_no_bound(call.module), []).append(reading.number)
+    return [
+        f"No bound for layer{f's {own[0]} to {own[-1]}' if len(own) > 1 else f' {own[0]}'}: {reason}."
+        for reason, own in reasons.items()
+    ]
+
+
+def why_no_bound(layer: nn.Module) -> str:
+    """The reason why a layer has no bound of its Lipschitz constant."""
+    name = type(layer).__name__
+    norms: Any = getattr(layer, "score_norms", ())
+    if not hasattr(layer, "lipschitz_bound"):
+        return f"none is known for {name}"
+    if len(norms) == 0:
+        return "no norm bounds its attention scores"
+    if len(norms) > 1:
+        return "none is known for several score norms in a row"
+    if norms[0].bound(layer.score, layer.out_channels) is None:
+        return f"{type(norms[0]).__name__}({norms[0].extra_repr()}) does not bound its scores"
+    return f"none is known for these options of {name}"
+
+
+def _with_balance(readings: Sequence[Reading], stack: Any) -> tuple[list[Reading], str | None]:
+    """Add the balance of the neurons, or say why there is none: without the conservation law c says nothing."""
+    if not (hasattr(stack, "links") and hasattr(stack, "why_no_law")):
+        return list(readings), None
+    try:
+        links = stack.links()
+        reason = stack.why_no_law() if links else "it has no neurons that can be rescaled"
+    except ValueError as error:
+        return list(readings), str(error).partition(":")[0].rstrip(".")
+    if reason:
+        return list(readings), reason
+    laws = BalanceReader(links, []).read(lambda parameter: parameter.grad).laws
+    found = {
+        state: (_median(c.abs(), size(link)), _largest(delta.abs()))
+        for link, c, delta in zip(links, *laws, strict=True)
+        for state in link.states
+    }
+    pairs = (found.get(reading.number - 1, (None, None)) for reading in readings)
+    return [replace(r, imbalance=c, defect=delta) for r, (c, delta) in zip(readings, pairs, strict=True)], None
+
+
+def _largest(values: Tensor) -> float:
+    known = values[~values.isnan()]
+    return known.max().item() if len(known) else float("nan")
+
+
+def _median(c: Tensor, sizes: Tensor) -> float:
+    """The median of \\|c\\| as a share of all squares; c is padded with NaN where a link has fewer neurons."""
+    return (c[: len(sizes)] / sizes.clamp_min(1e-300)).median().item()
