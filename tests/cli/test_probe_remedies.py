@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.cli.probe.page import NOTHING_WRONG
-from gnn_depth.cli.probe.remedies import KINDS, misspelt
+from gnn_depth import short_names
+from gnn_depth.diagnostics.probe.remedies import KINDS, LISTS, unknown_failure_modes
+from gnn_depth.diagnostics.probe.report import NO_PROBLEM
 from gnn_depth.nn.parts import FAILURE_MODES
 from gnn_depth.registry import registered
-from gnn_depth.short_names import GIVEN_BY_STACK
 from tests.cli.conftest import SHORT, Answer
 
 # Weights so small that sixteen layers lose what a default stack loses in forty.
@@ -22,7 +22,7 @@ DEEP = [*SMALL_WEIGHTS, "--model.num_layers", "10"]
 def said(answer: Answer) -> str:
     """What is below the table, on one line."""
     assert answer.code == 0, answer.err
-    return " ".join(answer.out.partition("product of all layers")[2].split())
+    return " ".join(answer.out.partition("Product over all layers")[2].split())
 
 
 def test_a_deep_gcn_is_told_that_it_dies_and_its_gradients_vanish_and_what_treats_that(gnn_depth: Callable):
@@ -43,7 +43,7 @@ def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_e
     remedy = "--model.norm spectral --model.norm.per_depth 8"
     assert remedy in residual
     bounded = said(gnn_depth("probe", *deep, "--model.skip", "residual", *remedy.split()))
-    assert NOTHING_WRONG in bounded
+    assert NO_PROBLEM in bounded
 
 
 def test_scores_that_nothing_bounds_are_treated_by_a_norm_of_scores_beside_the_norms_that_are_there(
@@ -83,14 +83,15 @@ def test_a_part_of_a_plugin_is_proposed_for_what_it_says_it_treats(gnn_depth: Ca
     )
     text = said(gnn_depth("probe", *DEEP, "--plugins", "mine_treats.py"))
     assert "--model.norm mine --model.norm.size 2" in text
-    assert "norm 'mine': unknown ailment 'vanishing_gradient'. Did you mean 'vanishing_gradients'?" in text
+    assert "norm 'mine': unknown failure mode 'vanishing_gradient'. Did you mean 'vanishing_gradients'?" in text
 
 
-def test_built_in_parts_treat_ailments_that_there_are_and_every_ailment_is_treated():
-    assert misspelt() == []
+def test_built_in_parts_treat_known_failure_modes_and_every_failure_mode_is_treated():
+    assert unknown_failure_modes() == []
     parts = [cls for kind in KINDS for cls in registered(kind).values()]
     assert {word for cls in parts for word in cls.treats} == set(FAILURE_MODES)
-    assert {*KINDS, "data"} == set(GIVEN_BY_STACK)
+    assert {*KINDS, "data"} == set(short_names.GIVEN_BY_STACK)
+    assert LISTS == short_names.LISTS
 
 
 class Strict(HTMLParser):
@@ -141,5 +142,5 @@ def test_a_page_that_is_there_is_not_replaced(gnn_depth: Callable, refused: Call
 def test_a_model_that_overflows_is_told_where_and_gets_a_page_too(gnn_depth: Callable):
     words = [*SHORT, "--model.num_layers", "10", "--model.init", "xavier", "--model.init.gain", "1e6"]
     text = said(gnn_depth("probe", *words, "--html", "page.html"))
-    assert re.search(r"Numbers overflow: what (enters|leaves) layer \d+ is not finite", text)
+    assert re.search(r"Numbers overflow: the (in|out)put of layer \d+ is not finite", text)
     assert "not finite" in Path("page.html").read_text()

@@ -1,4 +1,4 @@
-"""What readings of a stack say will go wrong: every finding from made-up numbers."""
+"""Every finding of a probe, from made-up readings."""
 
 import math
 from dataclasses import replace
@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
-from gnn_depth.diagnostics.prognosis import SIGNS, prognosis
-from gnn_depth.diagnostics.reading import Reading
-from gnn_depth.diagnostics.signs import product, say
+from gnn_depth.diagnostics.probe.findings import CRITERIA, digits, find_problems
+from gnn_depth.diagnostics.probe.readings import Reading
+from gnn_depth.diagnostics.probe.report import product
 from gnn_depth.nn.parts import FAILURE_MODES
 
 WELL = Reading(
@@ -25,55 +25,55 @@ def stack(layers: int = 10, **of_layer) -> list[Reading]:
 
 def only(readings: list[Reading]):
     """The finding, if it is the only one."""
-    findings = prognosis(readings)
+    findings = find_problems(readings)
     assert len(findings) == 1, findings
     return findings[0]
 
 
 def test_of_a_stack_that_is_well_nothing_is_said():
-    assert prognosis(stack()) == []
-    assert prognosis([]) == []
-    assert prognosis([Reading(1)]) == [], "nothing was measured"
+    assert find_problems(stack()) == []
+    assert find_problems([]) == []
+    assert find_problems([Reading(1)]) == [], "nothing was measured"
 
 
-def test_every_ailment_has_a_sign_and_a_title():
-    assert {sign.ailment for sign in SIGNS} | {"non_finite"} == set(FAILURE_MODES)
+def test_every_failure_mode_has_a_criterion_and_a_title():
+    assert {criterion.mode for criterion in CRITERIA} | {"non_finite"} == set(FAILURE_MODES)
 
 
 def test_a_signal_that_shrinks_dies_where_it_is_a_thousandth_and_the_rate_is_told():
     found = only(stack(norm=lambda n: 5.0 * 10.0 ** (1 - n), mu=lambda n: 3.0 * 10.0 ** (1 - n)))
-    assert (found.ailment, found.layer, found.worst) == ("dying_signal", 5, 10)
+    assert (found.mode, found.layer, found.worst) == ("dying_signal", 5, 10)
     assert found.value == pytest.approx(1e-9)
     assert "from layer 5 on" in found.text
-    assert "a factor of 0.1 a layer" in found.text
-    assert "room for 46 layers" in found.text  # from 5 to float32's smallest, 1e-45
+    assert "shrinks by a factor of 0.1" in found.text
+    assert "46 layers" in found.text  # from 5 to float32's smallest, 1e-45
 
 
 def test_a_signal_of_dead_nodes_dies_where_most_are_zero():
     found = only(stack(zeros=lambda n: n / 10))
-    assert (found.ailment, found.layer, found.worst) == ("dying_signal", 6, 10)
+    assert (found.mode, found.layer, found.worst) == ("dying_signal", 6, 10)
 
 
 def test_a_signal_that_grows_explodes():
     found = only(stack(norm=lambda n: 5.0 * 4.0 ** (n - 1), mu=lambda n: 3.0 * 4.0 ** (n - 1)))
-    assert (found.ailment, found.layer) == ("exploding_signal", 6)
-    assert "a factor of 4 a layer" in found.text
+    assert (found.mode, found.layer) == ("exploding_signal", 6)
+    assert "grows by a factor of 4" in found.text
 
 
 def test_nodes_that_become_equal_are_found_where_a_hundredth_tells_them_apart():
     found = only(stack(mu=lambda n: 5.0 * 10 ** (-n / 3)))
-    assert (found.ailment, found.layer, found.worst) == ("equal_rows", 7, 10)
+    assert (found.mode, found.layer, found.worst) == ("equal_rows", 7, 10)
 
 
 def test_nodes_in_one_direction_are_found_by_the_effective_rank_and_zeros_are_not_meant():
     found = only(stack(rank=lambda n: 1 + 8.0 / n**2))
-    assert (found.ailment, found.layer) == ("rank_collapse", 5)
-    assert prognosis(stack(rank=lambda n: 0.0)) == []
+    assert (found.mode, found.layer) == ("rank_collapse", 5)
+    assert find_problems(stack(rank=lambda n: 0.0)) == []
 
 
 def test_gradients_vanish_on_the_way_back_and_the_first_layer_of_this_way_is_named():
     found = only(stack(gradient=lambda n: 10.0 ** (n - 10), gradient_mu=lambda n: 0.9 * 10.0 ** (n - 10)))
-    assert (found.ailment, found.layer, found.worst) == ("vanishing_gradients", 6, 1)
+    assert (found.mode, found.layer, found.worst) == ("vanishing_gradients", 6, 1)
     assert "from layer 6 back" in found.text
 
 
@@ -81,41 +81,41 @@ def test_gradients_that_a_shortcut_brings_to_the_first_layer_have_not_vanished()
     def of_ends(n: int) -> float:
         return 1.0 if n in (1, 10) else 1e-4
 
-    assert prognosis(stack(gradient=of_ends, gradient_mu=lambda n: 0.9 * of_ends(n))) == []
-    assert prognosis(stack(gradient=lambda n: 0.0 if n > 8 else 1.0, gradient_mu=lambda n: 0.9 * (n <= 8))) == []
+    assert find_problems(stack(gradient=of_ends, gradient_mu=lambda n: 0.9 * of_ends(n))) == []
+    assert find_problems(stack(gradient=lambda n: 0.0 if n > 8 else 1.0, gradient_mu=lambda n: 0.9 * (n <= 8))) == []
 
 
 def test_gradients_expand_where_their_differences_grow():
     found = only(stack(gradient_mu=lambda n: 0.9 * 3.0 ** (10 - n), gradient=lambda n: 3.0 ** (10 - n)))
-    assert (found.ailment, found.layer, found.worst) == ("expanding_gradients", 3, 1)
+    assert (found.mode, found.layer, found.worst) == ("expanding_gradients", 3, 1)
 
 
 def test_gradients_smooth_below_the_threshold_of_first_failure():
     found = only(stack(gradient_mu=lambda n: 0.9 if n > 4 else 0.5 * SMOOTHED))
-    assert (found.ailment, found.layer) == ("smoothed_gradients", 4)
+    assert (found.mode, found.layer) == ("smoothed_gradients", 4)
     growth = stack(gradient_mu=lambda n: 0.9 if n > 4 else 1.1 * EXPANDED * 0.9, gradient=lambda n: 1e3)
-    assert only(growth).ailment == "expanding_gradients"
+    assert only(growth).mode == "expanding_gradients"
 
 
 def test_attention_is_unbounded_where_its_constant_grows_with_the_input():
     found = only(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 30.0))))
-    assert (found.ailment, found.value) == ("unbounded_attention", 20)
-    assert prognosis(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 3.1)))) == []
+    assert (found.mode, found.value) == ("unbounded_attention", 20)
+    assert find_problems(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 3.1)))) == []
 
 
 def test_neurons_out_of_balance_are_found_by_the_side_that_outweighs_the_other():
     found = only(stack(imbalance=lambda n: 0.8 if n == 3 else 0.05))
-    assert (found.ailment, found.layer) == ("imbalance", 3)
-    assert prognosis(stack(imbalance=lambda n: None)) == [], "no law"
-    assert prognosis(stack(4, imbalance=lambda n: 0.8)) == [], "trains all the same"
+    assert (found.mode, found.layer) == ("imbalance", 3)
+    assert find_problems(stack(imbalance=lambda n: None)) == [], "no law"
+    assert find_problems(stack(4, imbalance=lambda n: 0.8)) == [], "trains all the same"
 
 
 @pytest.mark.parametrize(
     ("field", "layer", "said"),
     [
-        ("norm", 4, "what enters layer 4"),
-        ("out", 4, "what leaves layer 4"),
-        ("gradient", 7, "the gradient of what enters layer 7"),
+        ("norm", 4, "input of layer 4"),
+        ("out", 4, "output of layer 4"),
+        ("gradient", 7, "gradient of the input of layer 7"),
     ],
 )
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -124,19 +124,25 @@ def test_of_numbers_that_are_not_finite_the_first_is_named_and_nothing_else(fiel
         return value if (n >= 4 if field != "gradient" else n <= 7) else 5.0
 
     found = only(stack(**{field: broken}))
-    assert (found.ailment, found.layer) == ("non_finite", layer)
+    assert (found.mode, found.layer) == ("non_finite", layer)
     assert said in found.text
 
 
-def test_a_sign_measures_by_how_many_powers_of_ten_its_limit_is_exceeded():
-    dying = next(sign for sign in SIGNS if sign.symbol == "||X||" and sign.below)
+def test_a_criterion_measures_by_how_many_powers_of_ten_its_limit_is_exceeded():
+    dying = next(criterion for criterion in CRITERIA if criterion.symbol == "||X||" and criterion.below)
     assert dying.excess(stack(norm=lambda n: 5.0 if n < 10 else 5e-5)) == pytest.approx(2)
     assert dying.excess(stack()) == pytest.approx(-3)
     assert dying.worst_value([Reading(1)]) is None
 
 
 def test_numbers_are_said_in_three_digits_and_powers_of_ten_in_two():
-    assert [say(value) for value in (None, 0.0, 1.2345, 1234.0, 1.2345e-9)] == ["-", "0", "1.23", "1.2e+03", "1.2e-09"]
+    assert [digits(value) for value in (None, 0.0, 1.2345, 1234.0, 1.2345e-9)] == [
+        "-",
+        "0",
+        "1.23",
+        "1.2e+03",
+        "1.2e-09",
+    ]
 
 
 def test_the_product_of_all_layers_is_told_at_any_size():
