@@ -1,6 +1,6 @@
 """A user's own graph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,44 +11,43 @@ from torch import Tensor
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import DataError, check_nodes, check_range
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.table_files import SUFFIXES as TABLES
-from gnn_depth.data.table_files import is_table, open_table
-from gnn_depth.data.user_files import NPZ_HINT, Content, read_file
-from gnn_depth.data.user_files import SUFFIXES as ARRAYS
-from gnn_depth.data.user_nodes import NodeColumns
-from gnn_depth.data.user_tables import read_tables
+from gnn_depth.data.user_arrays import NPZ_HINT, UserContent, read_arrays
+from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
+from gnn_depth.data.user_tables import SUFFIXES as TABLES
+from gnn_depth.data.user_tables import NodeColumns, Table, is_table, read_tables
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
 
 
 @register("data", "UserGraph")
 class UserGraph(NodeDataModule):
-    """A graph of your own, whose nodes are to be classified: from two tables, or from a file of arrays.
+    """A graph of your own for node classification: from two tables, or from a file of arrays.
 
-    Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``; the first line of text has the names of the
-    columns. ``path`` has an edge in each row, ``nodes`` a node. Ids are integers, or else text as it stands there: then
-    ``007`` is not ``7``. A node whose label is empty is never trained on or measured, and predicted all the same.
+    Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``; the first line of a text table has the names of
+    the columns. ``path`` has an edge in each row, ``nodes`` a node. Ids are integers if all of them are plain integers,
+    and otherwise text as written, so that ``007`` is not ``7``. A node with an empty label is never trained on or
+    measured, but it is predicted.
 
     Args:
         path: A table of edges; or an ``.npz`` with ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges)
-            or (edges, 2), which for two edges means the former, and, if you like, ``train_mask``, ``val_mask`` and
+            or (edges, 2), read as (2, edges) if both fit, and optionally ``train_mask``, ``val_mask`` and
             ``test_mask`` (nodes,); or, saved by ``torch.save`` as ``.pt`` or ``.pth``, a PyTorch Geometric ``Data`` or
             a dict of tensors with the same names.
-        nodes: The table of nodes, where path is a table of edges; all options down to ends are about the two.
+        nodes: The table of nodes, if path is a table of edges; the options up to ends are for tables.
         label: Column of the classes, text or numbers.
-        id: Column of the ids that edges call the nodes by; the first one by default.
-        split: Column that says train, val or test, or nothing for none of them.
-        features: Columns of numbers; by default all columns that are nothing else.
+        id: Column of the ids that the table of edges uses; the first one by default.
+        split: Column that says train, val or test, or is empty for a node in none of them.
+        features: Columns of numbers; by default all columns without another role.
         categories: Columns of text, each value of which becomes a feature of 0 and 1.
         ends: The two columns of the edges that hold sources and targets; the first two by default.
-        undirected: Whether every edge is to run in both directions, without repetitions.
-        normalize_features: Whether each node's features are divided by the sum of their sizes.
-        train_fraction: Part of the nodes to train on where the files have no split, above 0.
-        val_fraction: Part of the nodes to validate on where the files have no split; the rest is to test on.
-        seed: Which nodes these are.
+        undirected: Use every edge in both directions, without repetitions.
+        normalize_features: Divide each node's features by the sum of their absolute values.
+        train_fraction: Fraction of the nodes to train on, above 0, if the files have no split.
+        val_fraction: Fraction of the nodes to validate on, if the files have no split; the rest is the test set.
+        seed: Determines this split.
 
     Raises:
-        ValueError: There is no such file, an option is not for such files, or the fractions add up to more than one.
+        ValueError: A file does not exist, an option does not fit its type, or the fractions add up to more than one.
     """
 
     def __init__(
@@ -68,15 +67,15 @@ class UserGraph(NodeDataModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.path = _existing("graph file", path)
-        about_nodes = {"label": label, "id": id, "split": split, "features": features, "categories": categories}
-        _check_kind(path, {"nodes": nodes, **about_nodes, "ends": ends})
-        self.nodes = _existing("table of nodes", nodes) if nodes else None
+        self.path = _existing_file("graph file", path)
+        roles = {"label": label, "id": id, "split": split, "features": features, "categories": categories}
+        _check_options(path, nodes, {**roles, "ends": ends})
+        self.nodes = _existing_file("table of nodes", nodes) if nodes else None
         if train_fraction == 0:
             raise ValueError("train_fraction must be above 0: there would be no node to train on.")
         check_range("train_fraction", train_fraction, 0, 1)
         check_range("val_fraction", val_fraction, 0, 1)
-        # Rounded, as 0.58 + 0.42 and the like may come out a bit above one.
+        # Rounded because sums such as 0.58 + 0.42 may exceed one slightly.
         check_range("train_fraction + val_fraction", round(train_fraction + val_fraction, 12), 0, 1)
         check_range("seed", seed, 0)
         self.columns = NodeColumns(label or "", id, split, features, categories)
@@ -109,25 +108,26 @@ class UserGraph(NodeDataModule):
         Raises:
             DataError: They cannot be read, lack a part, or do not fit each other.
         """
-        content = self._read()
+        content = self._content()
         x = content.x
         with _naming(self.nodes or self.path):
-            masks = content.masks or self._draw(content.labelled)
+            masks = content.masks or self._random_masks(content.labelled)
             check_nodes(x, content.y, len(x), masks)
             graph = Graph(content.edge_index, len(x))
-        self._node_ids, self._class_names = content.node_ids, content.class_names
+        self._node_ids = content.node_ids
+        self._class_names = content.class_names
         if self.undirected:
             graph = Graph(coalesce(content.edge_index, len(x), undirected=True), len(x))
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, content.y, graph, *masks)
 
-    def _read(self) -> Content:
-        if self.nodes is None:
-            with _naming(self.path):
-                return read_file(self.path)
-        return read_tables(open_table(self.path), open_table(self.nodes), self.columns, self.ends)
+    def _content(self) -> UserContent:
+        if self.nodes is not None:
+            return read_tables(Table(self.path), Table(self.nodes), self.columns, self.ends)
+        with _naming(self.path):
+            return read_arrays(self.path)
 
-    def _draw(self, labelled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sets of the nodes that have a label, each in one of them."""
+    def _random_masks(self, labelled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A random split of the nodes that have a label."""
         order = Draws(self.seed, "split").permutation(len(labelled))
         order = order[labelled[order]]
         first = max(1, round(self.train_fraction * len(order)))
@@ -140,36 +140,39 @@ class UserGraph(NodeDataModule):
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors."""
     try:
         yield
     except ValueError as error:
         raise DataError(f"graph {str(path)!r} is refused: {error}") from None
 
 
-def _existing(what: str, path: str) -> Path:
+def _existing_file(name: str, path: str) -> Path:
     file = Path(path).expanduser()
     if file.is_dir():
-        raise DataError(f"{what} {path!r} is a folder: name a file in it.")
+        raise DataError(f"{name} {path!r} is a folder: give a file in it.")
     if not file.is_file():
-        raise DataError(f"{what} {path!r} does not exist (looked in {str(Path.cwd())!r}).")
+        raise DataError(f"{name} {path!r} does not exist (looked in {str(Path.cwd())!r}).")
     return file
 
 
-def _check_kind(path: str, options: dict[str, str | list[str] | None]) -> None:
-    """Refuse what is neither arrays nor tables, and options of the one for the other."""
-    given = [name for name, value in options.items() if value]
+def _check_options(path: str, nodes: str | None, table_options: dict[str, Sequence[str] | None]) -> None:
+    """Refuse files that are neither arrays nor tables, and options for tables with a file of arrays."""
     if Path(path).suffix in ARRAYS:
+        given = [name for name, value in {"nodes": nodes, **table_options}.items() if value]
         if given:
-            raise DataError(f"{given[0]} is for tables, and {path!r} is none: it has nodes and edges in one.")
+            raise DataError(f"{given[0]} is an option for tables, and {path!r} has nodes and edges in one file.")
         return
-    for name, file in {"path": path, "nodes": options["nodes"]}.items():
-        if file and not is_table(str(file)):
-            kinds = f"be a table ({', '.join(TABLES)})"
-            arrays = f" or have arrays ({', '.join(ARRAYS)}); to save such: {NPZ_HINT}"
-            raise DataError(f"{name} {str(file)!r} must {kinds}{arrays if name == 'path' else '.'}")
-    missing = [name for name in ("nodes", "label") if not options[name]]
+    if not is_table(path):
+        raise DataError(
+            f"path {path!r} must be a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)}), for example: "
+            f"{NPZ_HINT}"
+        )
+    if nodes and not is_table(nodes):
+        raise DataError(f"nodes {nodes!r} must be a table ({', '.join(TABLES)}).")
+    missing = [name for name, value in (("nodes", nodes), ("label", table_options["label"])) if not value]
     if missing:
         raise DataError(
-            f"{path!r} is a table of edges; {' and '.join(missing)} must be given, too, such as "
-            "nodes: nodes.csv, label: topic (--data.nodes nodes.csv --data.label topic)."
+            f"{path!r} is a table of edges, which also needs {' and '.join(missing)}, for example nodes: nodes.csv, "
+            "label: topic (--data.nodes nodes.csv --data.label topic)."
         )

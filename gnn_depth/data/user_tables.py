@@ -1,139 +1,431 @@
 """A user's graph in two tables: edges, and nodes with their features and classes."""
 
-from collections.abc import Sequence
+import csv
+import gzip
+import re
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.tables import Table
-from gnn_depth.data.user_files import Content
-from gnn_depth.data.user_nodes import NodeColumns, classes_of, read_nodes, split_of
+from gnn_depth.data.user_arrays import UserContent
+from gnn_depth.registry import nearest, unknown
 
-# What stands the same after reading it as a number: no leading zero or sign, and room in int64.
-WHOLE = r"0|-?[1-9]\d{0,17}"
+CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+SUFFIXES = (*CSV, ".parquet")
+SPLITS = ("train", "val", "test")
+#: Ways to write a missing number; in a column of text only an empty value is missing.
+MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
+#: Integers that are written the same after reading: no leading zero or plus, and they fit into int64.
+INTEGER = r"0|-?[1-9]\d{0,17}"
+MAX_CATEGORIES = 1000
+MAX_LISTED = 20  # columns that a message lists
 
 
-def read_tables(edges: Table, nodes: Table, wanted: NodeColumns, ends: Sequence[str]) -> Content:
+@dataclass(frozen=True)
+class NodeColumns:
+    """The roles of the columns of a table of nodes.
+
+    Args:
+        label: The class of each node.
+        id: The name of each node in the table of edges; by default the first column.
+        split: Train, val or test for each node, if it is given.
+        features: Columns of numbers; by default all that have no other role.
+        categories: Columns of text, each value of which becomes a feature of 0 and 1.
+    """
+
+    label: str
+    id: str | None = None
+    split: str | None = None
+    features: Sequence[str] | None = None
+    categories: Sequence[str] = ()
+
+    @property
+    def text(self) -> list[str]:
+        """The columns that are read as text."""
+        return [name for name in (self.id, self.label, self.split, *self.categories) if name]
+
+
+def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, ends: Sequence[str]) -> UserContent:
     """Read a graph from two tables.
 
     Args:
-        edges: An edge in each row; an id that is no node's is refused.
+        edges: An edge in each row, between ids of nodes.
         nodes: A node in each row.
-        wanted: Which columns of the nodes are what.
+        columns: The columns of the nodes.
         ends: The columns of the edges that hold sources and targets; the first two if it is empty.
 
     Raises:
-        DataError: They cannot be read or do not fit each other; file and line are named.
+        DataError: They cannot be read or do not fit each other; the message names file and line.
     """
-    read = read_nodes(nodes, wanted)
-    columns, text = read.columns, read.text
-    ids = Ids(nodes, str(columns.id), text[str(columns.id)])
-    y, labelled, names = classes_of(nodes, columns.label, text[columns.label])
-    split = columns.split
-    masks = split_of(nodes, split, text[split], labelled) if split else None
-    return Content(
-        x=torch.from_numpy(read.x),
+    columns = _resolve(nodes, columns)
+    features = list(columns.features or ())
+    frame = nodes.read([*columns.text, *features], columns.text)
+    if not len(frame):
+        raise nodes.error("it has no rows; every node needs one.")
+    x = _numbers(nodes, frame[features])
+    if columns.categories:
+        x = np.concatenate([x, _one_hot(nodes, frame[list(columns.categories)])], 1)
+    ids = _ids(nodes, frame[columns.id])
+    y, labelled, class_names = _classes(nodes, frame[columns.label])
+    return UserContent(
+        x=torch.from_numpy(x),
         y=torch.from_numpy(y),
-        edge_index=torch.from_numpy(_edge_index(edges, _ends(edges, ends, ids), ids)),
-        masks=masks,
+        edge_index=torch.from_numpy(_edge_index(edges, ends, ids, f"{columns.id!r} of {str(nodes.path)!r}")),
+        masks=_masks(nodes, frame[columns.split], labelled) if columns.split else None,
         labelled=torch.from_numpy(labelled),
-        node_ids=ids.values,
-        class_names=names,
+        node_ids=ids.to_numpy(),
+        class_names=class_names,
     )
 
 
-class Ids:
-    """Where each node id stands.
+def is_table(path: str) -> bool:
+    """True if the file name ends like that of a table."""
+    return path.lower().endswith(SUFFIXES)
 
-    Where all ids are plain integers they are compared as such, in a twentieth of the time. Otherwise an id is text as
-    it stands in the file: ``007`` is not ``7`` then.
+
+class Table:
+    """A table in a CSV or Parquet file, whose errors name the file and the line or row.
 
     Args:
-        table: Where they come from.
-        name: The column.
-        texts: The ids, in the order of the nodes.
-
-    Raises:
-        DataError: One is missing, or stands twice.
+        path: The file, which is not read yet.
     """
 
-    def __init__(self, table: Table, name: str, texts: np.ndarray) -> None:
-        self.table, self.name, self.texts = table, name, texts
-        row = _first(texts == "")
-        if row is not None:
-            raise DataError(f"{table.at(row)}: {name!r} is missing; every node needs an id.")
-        whole = pd.Series(texts).str.fullmatch(WHOLE).all()
-        self.values = texts.astype(np.int64) if whole else texts
-        codes, _ = pd.factorize(self.values)
-        row = _first(codes != np.arange(len(codes)))
-        if row is not None:
-            other = table.place(int(codes[row]))  # up to there each id has been new
-            raise DataError(f"{table.at(row)}: id {texts[row]!r} stands in {other} already; every node needs its own.")
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of them are integers."""
-        return self.values.dtype == np.int64
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: The separator of a CSV file; None for Parquet.
+        self.separator = next((CSV[suffix] for suffix in CSV if path.name.lower().endswith(suffix)), None)
 
     @cached_property
-    def _numbers(self) -> pd.Index:
-        return pd.Index(self.values)
+    def columns(self) -> list[str]:
+        """The names of the columns.
 
-    @cached_property
-    def _text(self) -> pd.Index:
-        return pd.Index(self.texts, dtype=object)
+        Raises:
+            DataError: The file cannot be read, or a name is missing or repeated.
+        """
+        with self._errors():
+            names = self._parquet_columns() if self.separator is None else self._csv_columns(self.separator)
+        if "" in names:
+            raise self.error(
+                f"column {names.index('') + 1} has no name. If pandas wrote its index there, write with index=False."
+            )
+        if repeated := _repeated(names):
+            raise self.error(f"two columns are called {repeated!r}.")
+        return names
 
-    def find(self, column: pd.Series) -> np.ndarray:
-        """Position of each id, -1 where there is none."""
-        index = self._numbers if column.dtype.kind == "i" else self._text
-        return index.get_indexer(column.to_numpy())
+    def column(self, name: str) -> str:
+        """``name``, if there is such a column.
 
-    def unknown(self, value: str) -> str:
-        """What to say of an id that no node has."""
-        if not value:
-            return "is missing"
-        return f"{value!r} is no {self.name!r} of {str(self.table.path)!r}, whose ids are like {self.texts[0]!r}"
+        Raises:
+            DataError: There is none; the message has the near miss and the columns.
+        """
+        if name in self.columns:
+            return name
+        near = nearest(name, self.columns)
+        hint = f" Did you mean {near!r}?" if near else ""
+        listed = ", ".join(self.columns[:MAX_LISTED])
+        more = f", ... {len(self.columns)} in all" if len(self.columns) > MAX_LISTED else ""
+        raise self.error(f"unknown column {name!r}.{hint} Available: {listed}{more}.")
+
+    def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
+        """Some columns.
+
+        Args:
+            columns: Their names.
+            text: Those to read as text, without surrounding spaces, and empty where the value is missing; the type of
+                the others depends on their values.
+
+        Raises:
+            DataError: The file cannot be read.
+        """
+        with self._errors():
+            if self.separator is None:
+                frame = self._parquet_file().read(list(columns)).to_pandas(ignore_metadata=True)
+            else:
+                frame = self._read_csv(self.separator, text)
+            return frame[list(columns)].assign(**{name: _as_text(frame[name]) for name in text})
+
+    def place(self, row: int) -> str:
+        """The line or row in the file of a row counted from 0."""
+        if self.separator is None:
+            return f"row {row} (from 0)"
+        # The lines are counted only after an error: quoted text may span lines, and empty lines do not count.
+        with self._open() as file:
+            records = self._records(file, self.separator)
+            return f"line {next(line for position, (line, _) in enumerate(records) if position == row + 1)}"
+
+    def error(self, reason: str) -> DataError:
+        """The error for a fault of the table as a whole."""
+        return DataError(f"table {str(self.path)!r}: {reason}")
+
+    def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
+        """Refuse the first faulty row.
+
+        Args:
+            faulty: True for each row with a fault.
+            reason: Describes the fault of a row.
+
+        Raises:
+            DataError: There is one.
+        """
+        rows = np.flatnonzero(faulty)
+        if len(rows):
+            row = int(rows[0])
+            raise DataError(f"{str(self.path)!r}, {self.place(row)}: {reason(row)}")
+
+    def _csv_columns(self, separator: str) -> list[str]:
+        with self._open() as file:
+            records = self._records(file, separator)
+            _, names = next(records, (0, []))
+            line, first = next(records, (0, []))
+        names = [name.strip() for name in names]
+        if not names:
+            raise self.error("it is empty; the first line must have the names of the columns.")
+        if all(_is_number(name) for name in names):
+            raise self.error(
+                f"its first line is {separator.join(names)[:60]!r}, numbers instead of the names of the columns. "
+                "Write a first line of names, such as source,target."
+            )
+        other = next((mark for mark in ";\t|, " if len(names) == 1 and mark in names[0]), None)
+        if other is not None:
+            raise self.error(
+                f"its values seem to be separated by {other!r}, not by {separator!r}. To convert it: "
+                f"pandas.read_csv({str(self.path)!r}, sep={other!r}).to_csv('new.csv', index=False)"
+            )
+        if len(first) > len(names):
+            raise self.error(f"line {line} has {len(first)} values for {len(names)} columns.")
+        return names
+
+    def _read_csv(self, separator: str, text: Collection[str]) -> pd.DataFrame:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # mixed types are refused, with the line
+            # All columns are read: with some of them, pandas accepts lines that have too many values.
+            return pd.read_csv(
+                self.path,
+                sep=separator,
+                names=self.columns,
+                header=0,
+                index_col=False,
+                dtype=dict.fromkeys(text, object),
+                keep_default_na=False,
+                na_values={name: [] if name in text else list(MISSING) for name in self.columns},
+                skipinitialspace=True,
+                encoding="utf-8-sig",
+            )
+
+    def _open(self) -> TextIOWrapper:
+        if self.path.suffix.lower() == ".gz":
+            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
+        return self.path.open(encoding="utf-8-sig", newline="")
+
+    def _records(self, file: TextIOWrapper, separator: str) -> Iterator[tuple[int, list[str]]]:
+        """The last line of each record, and its values."""
+        reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        return ((reader.line_num, record) for record in reader if len(record) > 1 or "".join(record).strip())
+
+    def _parquet_columns(self) -> list[str]:
+        # Without the index that pandas stores as a column.
+        names = self._parquet_file().schema_arrow.names
+        return [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
+
+    def _parquet_file(self) -> Any:
+        try:
+            from pyarrow.parquet import ParquetFile
+        except ImportError:
+            raise self.error("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.") from None
+        return ParquetFile(self.path)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Name the file in the errors that pandas, pyarrow and gzip raise for damaged files."""
+        try:
+            yield
+        except (DataError, MemoryError):
+            raise
+        except UnicodeDecodeError:
+            raise self.error("it is not UTF-8. Save it as UTF-8, in a spreadsheet as 'CSV UTF-8'.") from None
+        except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+            reason = str(error).strip().removeprefix("Error tokenizing data. C error: ") or type(error).__name__
+            if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
+                reason = (
+                    f"line {found[2]} has {found[3]} values for {found[1]} columns. "
+                    "Text that contains a separator needs quotes."
+                )
+            raise self.error(f"it cannot be read: {reason}") from None
 
 
-def _ends(table: Table, ends: Sequence[str], ids: Ids) -> list[str]:
+def _resolve(table: Table, columns: NodeColumns) -> NodeColumns:
+    """Check the names, and fill in the default id and features."""
+    columns = replace(columns, id=columns.id or table.columns[0])
+    names = [table.column(name) for name in (*columns.text, *(columns.features or ()))]
+    if repeated := _repeated(names):
+        split = f", the split {columns.split!r}" if columns.split else ""
+        raise table.error(
+            f"column {repeated!r} has several roles: the id is {columns.id!r}, the label {columns.label!r}{split}; "
+            "every other column is a feature or a category, once."
+        )
+    if columns.features is None:
+        columns = replace(columns, features=[name for name in table.columns if name not in names])
+    return columns
+
+
+def _ids(table: Table, column: pd.Series) -> pd.Index:
+    """The ids of the nodes: int64 if all are plain integers, else text as written, so that ``007`` is not ``7``."""
+    table.check_rows(column == "", lambda _: f"{column.name!r} is missing; every node needs an id.")
+    integers = bool(column.str.fullmatch(INTEGER).all())
+    ids = pd.Index(column.to_numpy(), dtype=object).astype(np.int64 if integers else object)
+    table.check_rows(
+        ids.duplicated(),
+        lambda row: (
+            f"id {column[row]!r} is already in {table.place(int((ids == ids[row]).argmax()))}; "
+            "every node needs its own."
+        ),
+    )
+    return ids
+
+
+def _edge_index(table: Table, ends: Sequence[str], ids: pd.Index, source: str) -> np.ndarray:
+    """Positions of sources and targets in ``ids``, which come from the column ``source``; shape (2, edges)."""
     names = [table.column(name) for name in ends or table.columns[:2]]
     if len(names) != 2 or names[0] == names[1]:
-        raise table.refused(f"an edge has two ends, in a column each; there is {', '.join(names)}.")
-    if all(ids.find(pd.Series([name], dtype=object)) >= 0 for name in names):
-        raise table.refused(
-            f"its first line is an edge, {', '.join(names)}, where the names of the columns must be.\n"
+        raise table.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
+    if all(name in ids for name in names):
+        raise table.error(
+            f"its first line is an edge, {', '.join(names)}, instead of the names of the columns.\n"
             "Write a first line of names, such as source,target."
         )
-    return names
+    # Integers are far faster to read and find than text.
+    frame = table.read(names) if ids.dtype == np.int64 else None
+    if frame is None or any(frame[name].dtype.kind != "i" for name in names):
+        frame = table.read(names, text=names)
+        ids = pd.Index([str(value) for value in ids], dtype=object)
+    found = np.stack([ids.get_indexer(frame[name]) for name in names])
 
+    def reason(row: int) -> str:
+        name = names[int(found[0, row] >= 0)]
+        value = str(frame[name].iloc[row])
+        if not value:
+            return f"{name} is missing."
+        return f"{name} {value!r} is not an id in the column {source}, whose ids look like {str(ids[0])!r}."
 
-def _edge_index(table: Table, ends: list[str], ids: Ids) -> np.ndarray:
-    """Positions of sources and targets, shape (2, edges)."""
-    found = _find(table, ends, ids, text=False) if ids.whole else None
-    if found is None:
-        found = _find(table, ends, ids, text=True)
-    assert found is not None
+    table.check_rows((found < 0).any(0), reason)
     return found
 
 
-def _find(table: Table, ends: list[str], ids: Ids, text: bool) -> np.ndarray | None:
-    """The same, reading ids as text or as they come; None where these are then no integers."""
-    found = [np.empty((2, 0), np.int64)]
-    for piece in table.pieces(ends, ends if text else ()):
-        if not text and any(piece[name].dtype.kind != "i" for name in ends):
-            return None
-        rows = np.stack([ids.find(piece[name]) for name in ends])
-        position = _first(rows.min(0) < 0)
-        if position is not None:
-            end = ends[int(rows[0, position] >= 0)]
-            raise DataError(f"{table.at(piece.index[position])}: {end} {ids.unknown(str(piece[end].iloc[position]))}.")
-        found.append(rows)
-    return np.concatenate(found, 1)
+def _numbers(table: Table, frame: pd.DataFrame) -> np.ndarray:
+    """Columns of numbers as float32, shape (rows, columns)."""
+    texts = [name for name in frame if frame[name].dtype.kind not in "biuf"]
+    if texts:
+        raise _not_numbers(table, frame[texts])
+    with np.errstate(over="ignore"):  # an overflow is refused as infinite
+        x = frame.to_numpy(np.float32, copy=True)  # without the copy it may be read-only
+    finite = np.isfinite(x)
+
+    def reason(row: int) -> str:
+        name = frame.columns[int(np.argmin(finite[row]))]
+        value = frame[name].iloc[row]
+        return (
+            f"{name!r} is {'missing' if pd.isna(value) else value}; features must be finite numbers.\n"
+            "Fill it in, or leave the column out: `features` lists those to use."
+        )
+
+    table.check_rows(~finite.all(1), reason)
+    return x
 
 
-def _first(fault: np.ndarray) -> int | None:
-    """Index of the first True, or None."""
-    return int(fault.argmax()) if fault.any() else None
+def _not_numbers(table: Table, frame: pd.DataFrame) -> DataError:
+    rows = []
+    for name in frame.columns[:5]:
+        column = frame[name]
+        no_number = pd.to_numeric(column, errors="coerce").isna() if column.dtype.kind == "O" else column.notna()
+        text = no_number & column.notna()
+        row = int(np.argmax(text if text.any() else no_number))
+        value = column.iloc[row]
+        rows.append(f"  {table.place(row)}: {name!r} is {'missing' if pd.isna(value) else repr(str(value)[:40])}")
+    if len(frame.columns) > 5:
+        rows.append(f"  and {len(frame.columns) - 5} more columns")
+    return table.error(
+        "features must be numbers, and these columns are not:\n" + "\n".join(rows) + "\n"
+        "To make each of their values a feature of 0 and 1, use `categories`: "
+        f"--data.categories '[{frame.columns[0]}]'; or list the features to use: --data.features '[...]'.\n"
+        "`split` names a column of train, val and test."
+    )
+
+
+def _one_hot(table: Table, frame: pd.DataFrame) -> np.ndarray:
+    """Columns of text as columns of 0 and 1, one for each value, in alphabetical order."""
+    for name in frame:
+        missing = f"category {name!r} is missing. Give it a value, such as `unknown`."
+        table.check_rows(frame[name] == "", lambda _, missing=missing: missing)
+        if frame[name].nunique() > MAX_CATEGORIES:
+            raise table.error(
+                f"category {name!r} has {frame[name].nunique()} different values, more than {MAX_CATEGORIES}."
+            )
+    return pd.get_dummies(frame, dtype=np.float32).to_numpy(np.float32)
+
+
+def _classes(table: Table, column: pd.Series) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The class of each node (0 without a label), whether it has a label, and the names of the classes in order."""
+    table.check_rows(
+        column.isin(MISSING[1:]),
+        lambda row: (
+            f"label {column[row]!r} looks like a missing value. Leave it empty for a node without a label, or "
+            "give the class another name."
+        ),
+    )
+    labelled = (column != "").to_numpy(copy=True)
+    names = [str(name) for name in column[labelled].unique()]
+    if not names:
+        raise table.error(f"no node has a label: column {column.name!r} is empty.")
+    if len(names) > 100 and 2 * len(names) > labelled.sum():
+        raise table.error(f"label {column.name!r} has {len(names)} different values in {labelled.sum()} rows.")
+    try:
+        names.sort(key=lambda name: (float(name), name))
+    except ValueError:
+        names.sort()
+    return np.maximum(pd.Index(names, dtype=object).get_indexer(column), 0), labelled, names
+
+
+def _masks(table: Table, column: pd.Series, labelled: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    """The nodes to train, validate and test on: those of the split that have a label."""
+    split = column.str.lower()
+    table.check_rows(
+        ~split.isin([*SPLITS, ""]),
+        lambda row: f"{unknown(str(column.name), column[row], SPLITS)} Leave it empty for a node in none of them.",
+    )
+    train, val, test = (torch.from_numpy((split == name).to_numpy(bool) & labelled) for name in SPLITS)
+    return train, val, test
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """Text without surrounding spaces, empty where the value is missing."""
+    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")  # integers with a missing value among them come as floats
+    column = column.astype("category")
+    texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
+    return pd.Series(texts[column.cat.codes], column.index, object)  # a missing value has the code -1
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    """The first name that occurs more than once."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

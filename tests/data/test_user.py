@@ -108,28 +108,28 @@ def test_a_payload_in_a_saved_file_does_not_run(tmp_path, payload):
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04" + bytes(50)])
 def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=rf"{name}.*(cannot be read|is damaged)"):
+    with pytest.raises(DataError, match=rf"(?s){name}'.*np.savez"):
         _ = UserGraph(str(tmp_path / name)).batch
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"y": None}, "has no y; it has edge_index, x"),
-        ({"x": None, "edge_index": None}, "has no x and no edge_index; it has y"),
-        ({"y": np.zeros(NODES)}, "y must be the integer class"),
-        ({"y": np.arange(NODES - 1)}, "y must be torch.int64 of shape"),
-        ({"x": np.ones(NODES)}, "x must be dense numbers"),
+        ({"y": None}, "no y; .*edge_index, x"),
+        ({"x": None, "edge_index": None}, "no x and no edge_index; .*y"),
+        ({"y": np.zeros(NODES)}, "y .*torch.float64"),
+        ({"y": np.arange(NODES - 1)}, r"y .*\(10,\).*\(9,\)"),
+        ({"x": np.ones(NODES)}, r"x .*\(10,\)"),
         ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
         ({"y": np.arange(NODES) - 1}, r"y\[0\] is -1"),
         ({"edge_index": np.array([[0, 1], [1, NODES]])}, r"edge 1 is \(1, 10\)"),
-        ({"edge_index": np.zeros((3, 3), int)}, "edge_index must be integers of shape"),
-        ({"edge_index": np.zeros((2, 3))}, "edge_index must be integers of shape"),
-        ({"train_mask": np.ones(NODES, bool)}, "it has train_mask: give all"),
+        ({"edge_index": np.zeros((3, 3), int)}, r"edge_index .*\(3, 3\)"),
+        ({"edge_index": np.zeros((2, 3))}, "edge_index .*torch.float64"),
+        ({"train_mask": np.ones(NODES, bool)}, "train_mask: .*val_mask"),
         ({**masks(), "val_mask": np.ones(NODES, bool)}, "node 0 is in train_mask and in val_mask"),
-        ({**masks(), "val_mask": np.arange(NODES)}, "val_mask must be one yes or no"),
-        ({**masks(), "val_mask": np.ones((NODES, 10), bool)}, "several splits"),
-        (masks((NODES, NODES, NODES - 1)), "test_mask must be torch.bool of shape"),
+        ({**masks(), "val_mask": np.arange(NODES)}, "val_mask"),
+        ({**masks(), "val_mask": np.ones((NODES, 10), bool)}, r"val_mask .*\(10, 10\)"),
+        (masks((NODES, NODES, NODES - 1)), r"test_mask .*\(9,\)"),
         ({"x": np.ones((0, 3)), "y": np.ones(0, int), "edge_index": np.zeros((2, 0))}, "no nodes"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, c
 
 def test_what_is_not_a_graph_is_refused(tmp_path):
     torch.save([torch.ones(2)], tmp_path / "list.pt")
-    with pytest.raises(DataError, match="holds a list"):
+    with pytest.raises(DataError, match=r"list.pt.* list"):
         _ = UserGraph(str(tmp_path / "list.pt")).batch
 
 
@@ -149,11 +149,11 @@ def test_what_is_not_a_graph_is_refused(tmp_path):
     [
         ({"path": "nowhere.npz"}, "'nowhere.npz' does not exist"),
         ({"path": "."}, "'.' is a folder"),
-        ({"train_fraction": 0.0}, "train_fraction must be above 0"),
-        ({"train_fraction": 0.9, "val_fraction": 0.2}, r"train_fraction \+ val_fraction must be from 0 to 1"),
-        ({"train_fraction": float("nan")}, "train_fraction must be from 0 to 1"),
-        ({"val_fraction": -0.1}, "val_fraction must be from 0 to 1"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"train_fraction": 0.0}, "train_fraction .*0"),
+        ({"train_fraction": 0.9, "val_fraction": 0.2}, r"train_fraction \+ val_fraction .*1.1"),
+        ({"train_fraction": float("nan")}, "train_fraction .*nan"),
+        ({"val_fraction": -0.1}, "val_fraction .*-0.1"),
+        ({"seed": -1}, "seed .*-1"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(tmp_path, options, words):

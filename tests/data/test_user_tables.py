@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from gnn_depth.data import DataError, MissingFeatures, UserGraph, table_files
+from gnn_depth.data import DataError, MissingFeatures, UserGraph
 
 # Two classes, a node without a label, ids that are no integers.
 NODES = "paper,topic,cites,age\np1,theory,0.5,1\np2,ml,1,0\n007,,0,3\np4,ml,2,2\np5,theory,1,1\n"
@@ -92,24 +92,6 @@ def test_integers_with_a_gap_in_parquet_are_integers(graph: Callable):
     assert data.batch.graph.edge_index.T.tolist() == [[0, 2]]
 
 
-def test_tables_of_several_pieces_are_read_as_of_one(graph: Callable, monkeypatch: pytest.MonkeyPatch):
-    nodes = "id,topic,x,kind\n" + "".join(f"{i * 3},{'ab'[i % 2]},{i},{'uvw'[i % 3]}\n" for i in range(50))
-    edges = "s,t\n" + "".join(f"{i * 3},{i * 6 % 150}\n" for i in range(50))
-    wanted = graph(nodes, edges, categories=["kind"]).batch
-    monkeypatch.setattr(table_files, "ROWS", 7)
-    for ext, write in ((".csv", str.encode), (".parquet", lambda text: parquet(read(text)))):
-        data = graph(write(nodes), write(edges), ext, categories=["kind"])
-        assert all(torch.equal(*pair) for pair in zip(data.batch.tensors, wanted.tensors))
-        with pytest.raises(DataError, match=r"line 42: t '8'|row 40 \(from 0\): t '8'"):
-            _ = graph(write(nodes), write(edges.replace("\n120,90\n", "\n120,8\n")), ext, categories=["kind"]).batch
-
-
-def read(text: str) -> pd.DataFrame:
-    rows = [line.split(",") for line in text.splitlines()]
-    frame = pd.DataFrame(rows[1:], columns=rows[0])
-    return frame.astype({name: int for name in frame if name in ("id", "s", "t", "x")})
-
-
 @pytest.mark.parametrize(
     ("ids", "kept"),
     [
@@ -168,33 +150,33 @@ def test_columns_are_chosen_by_name(graph: Callable):
 @pytest.mark.parametrize(
     ("nodes", "edges", "words"),
     [
-        (NODES, EDGES + "\n\np1,p9\n", r"'edges.csv', line 7: cited 'p9' is no 'paper' of 'nodes.csv', .* like 'p1'"),
-        (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', r"line 4: citing 'p8'"),
-        (NODES, EDGES + "p1,\n", r"'edges.csv', line 5: cited is missing"),
-        (NODES, EDGES + "p1\n", r"'edges.csv', line 5: cited is missing"),
-        (NODES, EDGES + "p1,p2,3\n", r"'edges.csv': it cannot be read: line 5 has 3 values for 2 columns"),
-        (NODES, "citing\np1\n", r"'edges.csv': an edge has two ends, in a column each; there is citing"),
-        (NODES, "p1,p2\np2,p4\n", r"'edges.csv': its first line is an edge, p1, p2, where the names"),
-        (NODES, "1,2\n2,1\n", r"'edges.csv': its first line is '1,2', numbers where the names .* source,target"),
-        (NODES, "", r"'edges.csv': it is empty; the first line must have the names"),
-        (NODES, EDGES.replace(",", ";"), r"separated by ';', not by ','.*read_csv\('edges.csv', sep=';'\)"),
-        (NODES, EDGES.encode("utf-16"), "'edges.csv': it is not UTF-8"),
-        ("id,topic,x\n1,a,1\n2,b,2,\n", EDGES, r"'nodes.csv': it cannot be read: line 3 has 4 values for 3"),
-        ("id,topic\n1,a,1\n2,b,2\n", EDGES, r"'nodes.csv': line 2 has 3 values, but there are names for 2 columns"),
-        (NODES + "p1,ml,1,1\n", EDGES, r"'nodes.csv', line 7: id 'p1' stands in line 2 already"),
-        (NODES + ",ml,1,1\n", EDGES, r"'nodes.csv', line 7: 'paper' is missing"),
-        (NODES + "p6,ml,,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is missing; .*finite"),
-        (NODES + "p6,ml,1,-inf\n", EDGES, r"'nodes.csv', line 7: 'age' is -inf"),
+        (NODES, EDGES + "\n\np1,p9\n", "'edges.csv', line 7: cited 'p9' .*'paper' of 'nodes.csv'.*'p1'"),
+        (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', "line 4: citing 'p8'"),
+        (NODES, EDGES + "p1,\n", "'edges.csv', line 5: cited is missing"),
+        (NODES, EDGES + "p1\n", "'edges.csv', line 5: cited is missing"),
+        (NODES, EDGES + "p1,p2,3\n", "'edges.csv': .*line 5 has 3 values for 2"),
+        (NODES, "citing\np1\n", "'edges.csv': .*two ends.*citing"),
+        (NODES, "p1,p2\np2,p4\n", "'edges.csv': .*first line.* p1, p2"),
+        (NODES, "1,2\n2,1\n", "'edges.csv': .*first line.* '1,2'.*source,target"),
+        (NODES, "", "'edges.csv': .*empty"),
+        (NODES, EDGES.replace(",", ";"), r"'edges.csv': .*';'.*','.*read_csv\('edges.csv', sep=';'\)"),
+        (NODES, EDGES.encode("utf-16"), "'edges.csv': .*UTF-8"),
+        ("id,topic,x\n1,a,1\n2,b,2,\n", EDGES, "'nodes.csv': .*line 3 has 4 values for 3"),
+        ("id,topic\n1,a,1\n2,b,2\n", EDGES, "'nodes.csv': line 2 has 3 values for 2"),
+        (NODES + "p1,ml,1,1\n", EDGES, "'nodes.csv', line 7: id 'p1' .*line 2"),
+        (NODES + ",ml,1,1\n", EDGES, "'nodes.csv', line 7: 'paper' is missing"),
+        (NODES + "p6,ml,,1\n", EDGES, "'nodes.csv', line 7: 'cites' is missing.*`features`"),
+        (NODES + "p6,ml,1,-inf\n", EDGES, "'nodes.csv', line 7: 'age' is -inf"),
         (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is 1e\+300"),
         (NODES + "p6,ml,1,old\n", EDGES, r"line 7: 'age' is 'old'\n.*--data.categories '\[age\]'"),
-        (NODES + "p6,NA,1,1\n", EDGES, r"'nodes.csv', line 7: label 'NA' reads as if it were missing"),
-        (NODES.replace("ml", "").replace("theory", ""), EDGES, "no node has a label: column 'topic' is empty"),
-        (NODES.replace("age", "cites"), EDGES, "two columns are called 'cites'"),
-        (NODES.replace("paper,", ","), EDGES, "column 1 has no name. If pandas wrote"),
-        (NODES.splitlines()[0] + "\n", EDGES, "'nodes.csv': it has no rows"),
-        ("id,topic\np1,a\np2,b\n", "s,t\np1,p2\n", "give every node at least one feature"),
-        ("id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)), "s,t\n1,2\n", "these are no classes"),
-        (SPLIT, "s,t\n1,20\n", r"line 2: 'set' is 'train'\n(.*\n)*.*named by `split`"),
+        (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv', line 7: label 'NA'"),
+        (NODES.replace("ml", "").replace("theory", ""), EDGES, "'nodes.csv': .*'topic' is empty"),
+        (NODES.replace("age", "cites"), EDGES, "'nodes.csv': .*'cites'"),
+        (NODES.replace("paper,", ","), EDGES, "'nodes.csv': column 1 .*index=False"),
+        (NODES.splitlines()[0] + "\n", EDGES, "'nodes.csv': .*no rows"),
+        ("id,topic\np1,a\np2,b\n", "s,t\np1,p2\n", "'nodes.csv' .*feature"),
+        ("id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)), "s,t\n1,2\n", "'topic' has 300"),
+        (SPLIT, "s,t\n1,20\n", "line 2: 'set' is 'train'\n.*`split`"),
     ],
 )
 def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str, edges: str | bytes, words: str):
@@ -205,14 +187,14 @@ def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str,
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"label": "Topic"}, r"unknown column 'Topic'. Did you mean 'topic'\? Available: paper, topic, cites, age"),
-        ({"id": "papers"}, "unknown column 'papers'. Did you mean 'paper'"),
-        ({"ends": ["citing", "sited"]}, "'edges.csv': unknown column 'sited'. Did you mean 'cited'"),
-        ({"ends": ["citing"]}, "an edge has two ends"),
-        ({"ends": ["citing", "citing"]}, "an edge has two ends"),
-        ({"features": ["topic"]}, "column 'topic' is asked to be several things"),
-        ({"features": ["age"], "categories": ["age"]}, "column 'age' is asked to be several things"),
-        ({"split": "age"}, "'nodes.csv', line 2: unknown age '1'. Available: test, train, val"),
+        ({"label": "Topic"}, "'nodes.csv': .*'Topic'.*'topic'.*paper, topic, cites, age"),
+        ({"id": "papers"}, "'papers'.*'paper'"),
+        ({"ends": ["citing", "sited"]}, "'edges.csv': .*'sited'.*'cited'"),
+        ({"ends": ["citing"]}, "'edges.csv': .*two ends.* citing"),
+        ({"ends": ["citing", "citing"]}, "'edges.csv': .*two ends.* citing, citing"),
+        ({"features": ["topic"]}, "'nodes.csv': column 'topic' .*id is 'paper'"),
+        ({"features": ["age"], "categories": ["age"]}, "'nodes.csv': column 'age'"),
+        ({"split": "age"}, "'nodes.csv', line 2: .*'1'.*test, train, val"),
     ],
 )
 def test_a_column_that_does_not_serve_is_refused(graph: Callable, options: dict, words: str):
@@ -222,7 +204,7 @@ def test_a_column_that_does_not_serve_is_refused(graph: Callable, options: dict,
 
 def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable):
     wide = "".join(f",x{i}" for i in range(2000))
-    with pytest.raises(DataError, match=r"Did you mean 'x1500'.* \.\.\. 2002 in all") as caught:
+    with pytest.raises(DataError, match=r"'x1500'.* 2002 in all") as caught:
         _ = graph("id,topic" + wide + "\n", features=["x1500 "]).batch
     assert len(str(caught.value)) < 400
 
@@ -230,8 +212,8 @@ def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (lambda i: "Rome" if i else "", "'nodes.csv', line 2: category 'city' is missing"),
-        (lambda i: f"c{i}", "'city' has 1001 different values"),
+        (lambda i: "Rome" if i else "", "'nodes.csv', line 2: .*'city' is missing"),
+        (lambda i: f"c{i}", "'city' has 1001"),
     ],
 )
 def test_a_category_is_there_and_has_few_values(graph: Callable, rows: Callable, words: str):
@@ -244,9 +226,9 @@ def test_a_category_is_there_and_has_few_values(graph: Callable, rows: Callable,
     ("change", "words"),
     [
         (lambda nodes: nodes.assign(x=[1, None]), r"row 1 \(from 0\): 'x' is missing"),
-        (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' stands in row 0"),
+        (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' .*row 0"),
         (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is '2020-01-01"),
-        (lambda nodes: nodes.drop(columns="topic"), "unknown column 'topic'. Available: id, x"),
+        (lambda nodes: nodes.drop(columns="topic"), "'topic'.* id, x"),
     ],
 )
 def test_a_faulty_parquet_table_is_refused_by_file_and_row(graph: Callable, change: Callable, words: str):
@@ -262,7 +244,7 @@ def test_a_faulty_parquet_table_is_refused_by_file_and_row(graph: Callable, chan
     ids=["empty", "heading", "magic", "cut gzip"],  # the same in every process that collects them
 )
 def test_a_damaged_table_is_refused_by_name(graph: Callable, ext: str, content: bytes):
-    with pytest.raises(DataError, match=rf"'nodes\{ext}': it (cannot be read|is empty)"):
+    with pytest.raises(DataError, match=rf"'nodes\{ext}': "):
         _ = graph(content, b"", ext).batch
 
 
@@ -275,13 +257,13 @@ def test_parquet_without_its_library_names_the_extra(graph: Callable, monkeypatc
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"nodes": None}, "'edges.csv' is a table of edges; nodes must be given, too"),
-        ({"nodes": None, "label": None}, r"nodes and label must be given, too, .*--data.label topic"),
-        ({"nodes": "away.csv"}, "table of nodes 'away.csv' does not exist"),
-        ({"nodes": "nodes.xlsx"}, r"nodes 'nodes.xlsx' must be a table \(.csv"),
-        ({"path": "edges.txt"}, r"path 'edges.txt' must be a table .* or have arrays \(.npz.*np.savez"),
-        ({"path": "graph.npz"}, "nodes is for tables, and 'graph.npz' is none"),
-        ({"path": "graph.npz", "nodes": None, "label": None, "ends": ["a", "b"]}, "ends is for tables"),
+        ({"nodes": None}, "'edges.csv' .*nodes"),
+        ({"nodes": None, "label": None}, "'edges.csv' .*nodes and label.*--data.label topic"),
+        ({"nodes": "away.csv"}, "'away.csv' does not exist"),
+        ({"nodes": "nodes.xlsx"}, "nodes 'nodes.xlsx' .*.csv"),
+        ({"path": "edges.txt"}, "path 'edges.txt' .*.csv.*.npz.*np.savez"),
+        ({"path": "graph.npz"}, "nodes .*'graph.npz'"),
+        ({"path": "graph.npz", "nodes": None, "label": None, "ends": ["a", "b"]}, "ends .*'graph.npz'"),
     ],
 )
 def test_options_that_do_not_fit_the_files_are_refused_at_construction(graph: Callable, options: dict, words: str):
@@ -301,5 +283,5 @@ def test_a_set_that_wraps_tables_keeps_their_names(graph: Callable):
 def test_a_checkpoint_of_other_classes_is_refused(graph: Callable):
     state = graph().state_dict()
     graph().load_state_dict(state)
-    with pytest.raises(DataError, match="trained on the classes ml, theory, and this data has ai, theory"):
+    with pytest.raises(DataError, match=r"ml, theory.* ai, theory"):
         graph(NODES.replace("ml", "ai")).load_state_dict(state)

@@ -1,4 +1,4 @@
-"""A user's graph in one file: arrays of NumPy, or what torch.save wrote."""
+"""A user's graph in one file: NumPy arrays, or tensors saved by ``torch.save``."""
 
 import re
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from torch import Tensor
 
 from gnn_depth.data.checks import MASKS, DataError
 
-NEEDED = ("x", "y", "edge_index")
+REQUIRED = ("x", "y", "edge_index")
 SUFFIXES = (".npz", ".pt", ".pth")
 NPZ_HINT = "np.savez('graph.npz', x=x, y=y, edge_index=edge_index)"
 
 
 @dataclass(frozen=True, eq=False)
-class Content:
-    """What a user's files hold, not checked yet.
+class UserContent:
+    """The content of a user's files, before it is checked.
 
     Attributes:
         x: Features of the nodes, shape (nodes, features).
-        y: Their classes; any for a node without a label.
+        y: Classes; any for a node without a label.
         edge_index: Sources and targets of the edges, shape (2, edges).
-        masks: The nodes to train, validate and test on, if the files say so.
+        masks: The nodes to train, validate and test on, if the files have a split.
         labelled: The nodes that have a label.
-        node_ids: What the nodes are called, if they have names.
-        class_names: What the classes are called, if they have names.
+        node_ids: Names of the nodes, if they have any.
+        class_names: Names of the classes, if they have any.
     """
 
     x: Tensor
@@ -38,33 +38,32 @@ class Content:
     class_names: list[str] | None = None
 
 
-def read_file(path: Path) -> Content:
-    """Read an ``.npz``, or a ``.pt`` or ``.pth`` without running what is in it.
+def read_arrays(path: Path) -> UserContent:
+    """Read an ``.npz``, ``.pt`` or ``.pth`` file, without running code in it.
 
     Raises:
-        DataError: It cannot be read, lacks a part, or holds something else than numbers.
+        DataError: The file cannot be read, lacks a part, or contains anything but numbers.
     """
     arrays = _read_npz(path) if path.suffix == ".npz" else _read_torch(path)
-    absent = [name for name in NEEDED if name not in arrays]
+    absent = [name for name in REQUIRED if name not in arrays]
     if absent:
         raise DataError(f"it has no {' and no '.join(absent)}; it has {', '.join(sorted(arrays)) or 'nothing'}.")
     x, y = _features(arrays["x"]), _classes(arrays["y"])
-    return Content(x, y, _edge_index(arrays["edge_index"]), _masks(arrays), torch.ones(len(x), dtype=torch.bool))
+    return UserContent(x, y, _edge_index(arrays["edge_index"]), _masks(arrays), torch.ones(len(x), dtype=torch.bool))
 
 
 def _read_npz(path: Path) -> dict[str, Tensor]:
-    # A damaged archive raises whatever zipfile, zlib or NumPy meet first.
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-    except Exception as error:
-        # NumPy's own words advise to unpickle what cannot be read, which runs what the file says.
-        reason = "it is no archive of plain arrays" if "pickle" in str(error) else error
-        raise DataError(f"it cannot be read as npz: {reason}.\nTo save one of plain arrays: {NPZ_HINT}") from None
+    except Exception as error:  # a damaged archive raises various errors of zipfile, zlib and NumPy
+        # NumPy's message would recommend to unpickle the file, which runs code in it.
+        reason = "it is not an archive of plain arrays" if "pickle" in str(error) else error
+        raise DataError(f"it cannot be read as npz: {reason}.\nTo save plain arrays: {NPZ_HINT}") from None
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
-    # Seconds that only users of such files pay.
+    # Imported here because it is slow.
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -72,25 +71,25 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             content = torch.load(path, weights_only=True, map_location="cpu")
-    # As above. The words of PyTorch are not passed on: they advise to load unsafely, which runs what the file says.
-    except Exception as error:
-        asked = re.search(r"GLOBAL (\w+(?:\.\w+)*)", str(error))
-        reason = f"it asks for {asked[1]}" if asked else f"it is no file of torch.save ({type(error).__name__})"
+    except Exception as error:  # a damaged file raises various errors
+        # PyTorch's message would recommend to load the file unsafely, which runs code in it.
+        refused = re.search(r"GLOBAL (\w+(?:\.\w+)*)", str(error))
+        reason = f"it asks for {refused[1]}" if refused else f"torch.load failed ({type(error).__name__})"
         raise DataError(
-            f"it is damaged or holds more than tensors, and was not loaded: {reason}.\n"
+            f"it is damaged or contains more than tensors, and was not loaded: {reason}.\n"
             f"If you trust its origin, load it yourself and save its arrays: {NPZ_HINT}"
         ) from None
     if isinstance(content, Data):
         content = content.to_dict()
     if not isinstance(content, dict):
-        raise DataError(f"it holds a {type(content).__name__}, not a Data or a dict of tensors.")
+        raise DataError(f"it contains a {type(content).__name__}, not a Data or a dict of tensors.")
     return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
 
 
 def _features(x: Tensor) -> Tensor:
     if x.layout != torch.strided or x.is_complex() or x.dim() != 2:
         raise DataError(
-            f"x must be dense numbers of shape (nodes, features), not {x.layout} {x.dtype} {tuple(x.shape)}."
+            f"x must be dense real numbers of shape (nodes, features), not {x.layout} {x.dtype} {tuple(x.shape)}."
         )
     return x.to(torch.float32, copy=True)
 
@@ -102,8 +101,7 @@ def _classes(y: Tensor) -> Tensor:
 
 
 def _edge_index(edge_index: Tensor) -> Tensor:
-    if edge_index.numel() == 0:
-        # No edges are legal, and an empty array of NumPy is one of floats unless told otherwise.
+    if edge_index.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
         return torch.empty(2, 0, dtype=torch.long)
     if edge_index.is_floating_point() or edge_index.dim() != 2 or 2 not in edge_index.shape:
         raise DataError(
@@ -115,9 +113,9 @@ def _edge_index(edge_index: Tensor) -> Tensor:
 
 def _mask(name: str, mask: Tensor) -> Tensor:
     if mask.dim() == 2:
-        raise DataError(f"{name} has shape {tuple(mask.shape)}: it holds several splits. Save the one you want.")
+        raise DataError(f"{name} has shape {tuple(mask.shape)}, so it holds several splits. Save only one of them.")
     if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
-        raise DataError(f"{name} must be one yes or no for each node.")
+        raise DataError(f"{name} must be true or false for each node.")
     return mask.bool()
 
 
