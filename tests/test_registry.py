@@ -16,10 +16,7 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class PairNorm:
-    """Hold distances.
-
-    More.
-    """
+    """Hold distances."""
 
 
 class LayerNorm:
@@ -31,27 +28,29 @@ def test_a_part_is_found_by_its_name_and_its_class_name(name: str):
     assert registry.get("norm", name) is PairNorm
 
 
-@pytest.mark.parametrize("word", ["piar", "Pair", "PAIR", "pairnorm", "PairNrom"])
-def test_a_wrong_name_is_answered_with_the_near_miss_and_the_choices(word: str):
-    with pytest.raises(RegistryError, match=r"Did you mean '[Pp]air(Norm)?'\? Available: layer, pair\."):
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        *((word, r"Did you mean '[Pp]air(Norm)?'\?.* layer, pair") for word in ("piar", "Pair", "PAIR", "PairNrom")),
+        ("zzz", r"'zzz'\. Available: layer, pair"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest_and_the_choices(word: str, message: str):
+    with pytest.raises(RegistryError, match=message):
         registry.get("norm", word)
 
 
-def test_a_name_like_no_other_is_answered_with_the_choices_alone():
-    with pytest.raises(RegistryError) as caught:
-        registry.get("norm", "zzz")
-    assert str(caught.value) == "unknown norm 'zzz'. Available: layer, pair."
-
-
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(RegistryError, match=r"unknown kind 'nrom'\. Did you mean 'norm'\?"):
+    with pytest.raises(RegistryError, match=r"'nrom'\. Did you mean 'norm'"):
         register("nrom", "pair")
 
 
-def test_a_name_cannot_be_taken_from_another_class():
-    with pytest.raises(RegistryError, match=r"norm 'pair' is already .*PairNorm; .*LayerNorm needs another name"):
+def test_a_name_cannot_be_taken_from_another_class_of_its_kind():
+    with pytest.raises(RegistryError, match=r"'pair' is already .*PairNorm; .*LayerNorm"):
         register("norm", "pair")(LayerNorm)
     assert registry.get("norm", "pair") is PairNorm
+    register("layer", "pair")(LayerNorm)
+    assert registry.get("layer", "pair") is LayerNorm
 
 
 def test_a_class_that_is_defined_again_replaces_itself():
@@ -60,23 +59,10 @@ def test_a_class_that_is_defined_again_replaces_itself():
     assert registry.get("norm", "pair") is again
 
 
-def test_kinds_do_not_share_names():
-    register("layer", "pair")(LayerNorm)
-    assert registry.get("layer", "pair") is LayerNorm
-    assert registry.get("norm", "pair") is PairNorm
-
-
-def test_registered_parts_come_in_alphabetical_order():
+def test_registered_parts_come_in_alphabetical_order_and_know_their_names():
     assert list(registry.registered("norm")) == ["layer", "pair"]
-
-
-def test_the_registered_name_of_a_class_is_found_again():
     assert registry.name_of(PairNorm) == ("norm", "pair")
     assert registry.name_of(int) is None
-
-
-def test_the_summary_is_the_first_line_of_the_docstring():
-    assert registry.summary(PairNorm) == "Hold distances."
 
 
 def test_the_registry_imports_nothing_of_the_package():

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import argcomplete
 from argcomplete.completers import ChoicesCompleter, FilesCompleter
+from argcomplete.shell_integration import shellcode
 
 from gnn_depth import registry
 from gnn_depth.cli import COMMANDS, RUNS
@@ -41,7 +42,7 @@ def main(words: list[str]) -> int:
         UsageError: There is no such shell.
     """
     shell = parser().parse_args(words).shell
-    print(argcomplete.shellcode(["gnn-depth"], shell=shell))  # type: ignore[no-untyped-call]
+    print(shellcode(["gnn-depth"], shell=shell))
     return 0
 
 
@@ -99,7 +100,9 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
             parser.add_argument(*flag.names, action="store_true")
         else:
             action: Any = parser.add_argument(*flag.names, nargs=flag.nargs)
-            action.completer = FilesCompleter() if flag.values is None else ChoicesCompleter(flag.values)
+            action.completer = (
+                FilesCompleter() if flag.values is None else ChoicesCompleter(dict.fromkeys(flag.values, ""))
+            )
 
 
 def _flags_of_run(command: str, words: list[str]) -> Iterator[Flag]:

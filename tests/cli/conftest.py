@@ -78,5 +78,5 @@ def refused(gnn_depth: Callable) -> Callable:
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry whose changes are forgotten afterwards."""
     monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
-    for name in ("_CONTESTED", "_BROKEN", "_BROUGHT_BY"):
+    for name in ("_CONFLICTS", "_BROKEN", "_OWNERS"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))

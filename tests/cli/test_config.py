@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from gnn_depth import registry
-from gnn_depth.cli.plain import plain
 from gnn_depth.short_names import options
 from tests.cli.conftest import QUIET, SHORT
 
@@ -199,19 +198,6 @@ def test_help_of_an_optimizer_may_stand_anywhere(gnn_depth: Callable):
     answer = gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.num_layers", "3")
     assert answer.code == 0
     assert "--model.optimizer.momentum" in answer.out
-
-
-@pytest.mark.parametrize("kind", registry.KINDS)
-def test_list_shows_every_part_of_a_kind_with_its_summary(gnn_depth: Callable, kind: str):
-    shown = gnn_depth("list", kind).out
-    for name, cls in registry.registered(kind).items():
-        assert f"  {cls.__name__ if kind == 'data' else name}(" in shown
-        assert plain(registry.summary(cls)) in shown
-
-
-def test_list_shows_all_kinds(gnn_depth: Callable):
-    shown = gnn_depth("list").out
-    assert [line for line in shown.splitlines() if line and not line.startswith(" ")] == list(registry.KINDS)
 
 
 def test_a_run_on_a_file_goes_on_from_another_folder(

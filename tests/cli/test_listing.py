@@ -70,6 +70,14 @@ def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(g
     assert gnn_depth("list", "--help").out.startswith("usage: gnn-depth list [KIND]")
 
 
+def test_every_part_of_every_kind_is_listed(gnn_depth: Callable):
+    shown = gnn_depth("list").out
+    for kind in registry.KINDS:
+        assert f"{kind}\n  " in shown
+        for name, cls in registry.registered(kind).items():
+            assert f"\n  {cls.__name__ if kind == 'data' else name}(" in shown
+
+
 @pytest.mark.parametrize(
     ("annotation", "text", "values"),
     [

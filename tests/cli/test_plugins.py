@@ -67,7 +67,8 @@ def test_a_checkpoint_without_its_plugin_is_answered_with_the_class_that_is_miss
     del sys.modules["plug_shrink"]
     answer = gnn_depth("test", "--ckpt_path", str(checkpoint))
     assert answer.code == 2
-    assert "'plug_shrink.Shrink' cannot be imported. Is it in a plugin? Name that with --plugins FILE." in answer.err
+    assert "'plug_shrink.Shrink' cannot be imported" in answer.err
+    assert "--plugins FILE" in answer.err
     assert "Namespace" not in answer.err
 
 
@@ -118,16 +119,6 @@ def test_an_importable_module_is_a_plugin(config: Callable, plugin: Path, monkey
     assert config("--plugins", "plug_shrink", "--model.norm", "shrink")["plugins"] == ["plug_shrink"]
 
 
-def test_list_shows_the_parts_of_plugins(gnn_depth: Callable, plugin: Path):
-    answer = gnn_depth("list", "norm", "--plugins", str(plugin))
-    assert "shrink(by: float = 2.0)\n      Divide the features." in answer.out
-
-
-def test_help_explains_the_options_of_a_plugin(gnn_depth: Callable, plugin: Path):
-    answer = gnn_depth("fit", "--plugins", str(plugin), "--model.norm.help", "shrink")
-    assert "--model.norm.by: float = 2.0\n      Divisor." in answer.out
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -146,24 +137,20 @@ def test_a_plugin_that_does_not_load_is_named(refused: Callable, plugin: Path, s
     assert "plug_shrink" not in sys.modules
 
 
-@pytest.mark.parametrize("given", [[], ["--model.norm.by", "null"]])
-def test_an_argument_without_type_and_default_has_to_be_given(refused: Callable, plugin: Path, given: list[str]):
+def test_an_argument_without_type_and_default_has_to_be_given(refused: Callable, config: Callable, plugin: Path):
     plugin.write_text(SOURCE.replace("by: float = 2.0", "by"))
-    answer = refused("fit", "--plugins", str(plugin), "--model.norm", "shrink", *given)
-    assert answer == "Shrink needs by: --model.norm.by VALUE."
-
-
-def test_an_argument_without_type_and_default_can_be_given_after_the_name(config: Callable, plugin: Path):
-    plugin.write_text(SOURCE.replace("by: float = 2.0", "by"))
-    resolved = config("--plugins", str(plugin), "--model.norm", "shrink", "--model.norm.by", "3")
-    assert resolved["model"]["norm"] == [{"name": "shrink", "by": 3}]
+    words = ["--plugins", str(plugin), "--model.norm", "shrink"]
+    for given in ([], ["--model.norm.by", "null"]):
+        assert "--model.norm.by" in refused("fit", *words, *given)
+    assert config(*words, "--model.norm.by", "3")["model"]["norm"] == [{"name": "shrink", "by": 3}]
 
 
 def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused: Callable, plugin: Path):
     plugin.write_text(SOURCE.replace("def forward", "def apply"))
     Path("run.yaml").write_text("model:\n  norm: [pair, shrink]\n")
     answer = refused("fit", "--plugins", str(plugin), "--config", "run.yaml")
-    assert answer == "run.yaml:2: norm 'shrink' has no forward."
+    assert answer.startswith("run.yaml:2:")
+    assert "'shrink' has no forward" in answer
 
 
 @pytest.mark.parametrize(
@@ -234,26 +221,21 @@ def test_a_name_that_a_broken_plugin_may_have_is_answered_with_what_is_wrong_wit
     installed(shrink="plug_shrink")
     answer = gnn_depth("fit", "--model.norm", name)
     assert answer.code == 2
-    assert "It may be in what is missing: plugin 'shrink' of the-shrink (plug_shrink) does not load: " in answer.err
+    assert "plugin 'shrink' of the-shrink (plug_shrink) does not load: " in answer.err
     assert "No module named 'no_such_module_here'" in answer.err
     assert not Path("runs").exists()
 
 
-def test_two_installed_plugins_of_one_name_are_both_named_when_it_is_used(
-    gnn_depth: Callable, installed: Callable, plugin: Path
+def test_two_installed_plugins_of_one_name_are_both_named_when_it_is_used_and_each_can_be_meant_by_its_class(
+    gnn_depth: Callable, config: Callable, installed: Callable, plugin: Path
 ):
-    (plugin.parent / "plug_other.py").write_text(SOURCE)
+    (plugin.parent / "plug_other.py").write_text(SOURCE.replace("2.0", "3.0"))
     installed(one="plug_shrink", two="plug_other")
     assert gnn_depth("fit", "--model.norm", "pair", "--print_config").code == 0
     answer = gnn_depth("fit", "--model.norm", "shrink")
     assert answer.code == 2
-    assert "norm 'shrink' is two classes: plug_shrink.Shrink of plugin 'one' of the-one, and " in answer.err
-    assert "plug_other.Shrink of plugin 'two' of the-two. Uninstall one, or give the class" in answer.err
-
-
-def test_of_two_plugins_of_one_name_each_can_be_meant_by_its_class(config: Callable, installed: Callable, plugin: Path):
-    (plugin.parent / "plug_other.py").write_text(SOURCE.replace("2.0", "3.0"))
-    installed(one="plug_shrink", two="plug_other")
+    assert "plug_shrink.Shrink of plugin 'one' of the-one" in answer.err
+    assert "plug_other.Shrink of plugin 'two' of the-two" in answer.err
     for path, by in (("plug_shrink.Shrink", 2.0), ("plug_other.Shrink", 3.0)):
         meant = {"class_path": path, "init_args": {"by": by}}
         assert config("--model.norm", path)["model"]["norm"] == [meant]
@@ -266,9 +248,7 @@ def test_an_installed_plugin_does_not_take_the_name_of_a_built_in_part(
     installed(shrink="plug_shrink")
     answer = gnn_depth("fit", "--model.norm", "pair")
     assert answer.code == 2
-    assert (
-        "norm 'pair' is two classes: gnn_depth.nn.norms.pair.PairNorm, and plug_shrink.Shrink of plugin" in answer.err
-    )
+    assert "gnn_depth.nn.norms.pair.PairNorm, and plug_shrink.Shrink of plugin" in answer.err
     assert gnn_depth("fit", "--model.norm", "layer", "--print_config").code == 0
 
 
@@ -279,4 +259,4 @@ def test_a_file_that_takes_the_name_of_an_installed_plugin_is_refused_at_once(
     other.write_text(SOURCE)
     installed(one="plug_shrink")
     answer = refused("fit", "--plugins", str(other), "--model.norm", "pair")
-    assert "norm 'shrink' is already plug_shrink.Shrink of plugin 'one' of the-one; plug_other.Shrink needs" in answer
+    assert "plug_shrink.Shrink of plugin 'one' of the-one; plug_other.Shrink" in answer
