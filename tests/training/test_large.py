@@ -18,13 +18,13 @@ from gnn_depth import DeepGNN
 from gnn_depth.cli import main
 from gnn_depth.data import MiniBatches
 from gnn_depth.graph import Graph
-from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import memory
 
 NODES, EDGES, WIDTH = 3000, 30_000, 32
-LAYERS = {"gcn": GCN, "gat": GAT, "8 heads": partial(GAT, heads=8, split_heads=True), "gatv2": GATv2}
+LAYERS = {"gcn": GCN, "gat": GAT, "8 heads": partial(GAT, heads=8, split_heads=True), "gatv2": GATv2, "ggnn": GGNN}
 
 
 def stack(layer, depth=6, **options):

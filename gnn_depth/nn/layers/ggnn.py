@@ -44,6 +44,10 @@ class GGNN(Layer):
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
         self.reset_parameters()
 
+    def kept_numbers(self, nodes: int, edges: int) -> int:
+        """Estimate how many numbers it keeps: messages, what the two maps make of them, and the gates."""
+        return 7 * nodes * self.width
+
     def reset_parameters(self) -> None:
         uniform(self.out_channels, self.weight)
         self.gru.reset_parameters()
