@@ -4,18 +4,15 @@ import contextlib
 import errno
 import os
 import pickle
-import random
 import shutil
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
-from gnn_depth.training import checkpoints, recorder
+from gnn_depth.training import checkpoints
 from gnn_depth.training.checkpoints import (
     CheckpointError,
     DamagedError,
@@ -25,8 +22,6 @@ from gnn_depth.training.checkpoints import (
     read_checkpoint,
     verify_checkpoint,
 )
-from gnn_depth.training.recorder import Autosave
-from gnn_depth.training.resume import reseed
 
 DISK = VerifiedCheckpoints()
 
@@ -247,68 +242,3 @@ def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_bel
     (kept,) = (tmp_path / "own").glob("*.ckpt")
     verify_checkpoint(kept)
     assert {file.name for file in kept.parent.iterdir()} == {kept.name, f"{kept.name}.sha256"}
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A clock that is set by hand, for whoever asks for the time."""
-    now = SimpleNamespace(seconds=1000.0)
-    monkeypatch.setattr(recorder.time, "monotonic", lambda: now.seconds)
-    return now
-
-
-def saves(choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int, cost: float = 0.0) -> list[int]:
-    """The epochs before which a training saves whose epochs take so long."""
-    told: list[int] = []
-    strategy = SimpleNamespace(broadcast=lambda x: told.append(1) or x)
-    choice.start(0)
-    found = []
-    for epoch in range(epochs):
-        if choice.due(SimpleNamespace(current_epoch=epoch, strategy=strategy)):
-            found.append(epoch)
-            began, clock.seconds = clock.seconds, clock.seconds + cost
-            choice.saved(began)
-        clock.seconds += seconds
-    choice.asked = len(told)
-    return found
-
-
-def test_a_training_is_saved_by_the_minute_or_at_the_end_of_the_epoch_that_it_is_in(clock):
-    assert saves(Autosave(1.0, None), clock, seconds=7.0, epochs=30) == [9, 18, 27]
-    assert saves(Autosave(1.0, None), clock, seconds=100.0, epochs=4) == [1, 2, 3]
-
-
-def test_a_training_is_saved_by_epochs_but_not_before_there_is_something_new(clock):
-    assert saves(Autosave(None, 3), clock, seconds=100.0, epochs=8) == [3, 6]
-    assert saves(Autosave(None, None), clock, seconds=100.0, epochs=8) == []
-
-
-def test_saving_takes_a_hundredth_of_the_time_at_most(clock):
-    found = saves(Autosave(1.0, None), clock, seconds=10.0, epochs=1000, cost=5.0)
-    assert len(found) * 5.0 <= 0.011 * 10_000
-
-
-def test_the_clock_is_asked_about_once_a_second_and_in_time(clock):
-    choice = Autosave(1.0, None)
-    found = saves(choice, clock, seconds=0.002, epochs=100_000)
-    assert all(gap * 0.002 < 63 for gap in np.diff([0, *found]))
-    assert len(found) == 3
-    assert choice.asked < 300
-
-
-@pytest.mark.parametrize("wrong", [(0.0, None), (float("nan"), None), (None, 0)])
-def test_times_that_are_none_are_refused(wrong):
-    with pytest.raises(ValueError, match="save_every_"):
-        Autosave(*wrong)
-
-
-def test_a_step_draws_the_same_numbers_whatever_was_drawn_before_and_others_in_other_steps_and_processes():
-    def drawn(*where: int) -> tuple[float, ...]:
-        reseed(*where, torch.device("cpu"))
-        return torch.rand(()).item(), random.random(), float(np.random.rand())
-
-    first = drawn(0, 5, 1)
-    torch.rand(100)
-    assert drawn(0, 5, 1) == first
-    others = [drawn(*where) for where in ((1, 5, 1), (0, 6, 1), (0, 5, 0))]
-    assert all(len({first[place], *(other[place] for other in others)}) == 4 for place in range(3))

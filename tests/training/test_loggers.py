@@ -1,7 +1,177 @@
+"""The values of a training on their way to the loggers, and to the terminal."""
+
+import io
+import re
+import sys
+import time
+
+import pytest
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.loggers.logger import DummyLogger
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from gnn_depth.training.loggers import EventLogger
+from gnn_depth.training import Diverged, NodeClassifier, loggers
+from gnn_depth.training.loggers import EpochProgress, EventLogger
+from tests.training.conftest import BreakWeights, Several, Tiny
+
+
+class Rows(DummyLogger):
+    """What a logger is given, and how many rows between saves."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.blocks = [], []
+
+    def log_metrics(self, metrics, step):
+        self.rows.append((step, dict(metrics)))
+
+    def save(self):
+        if len(self.rows) > sum(self.blocks):
+            self.blocks.append(len(self.rows) - sum(self.blocks))
+
+
+class Raise(Callback):
+    def __init__(self, error, epoch):
+        self.error, self.epoch = error, epoch
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        if trainer.current_epoch == self.epoch:
+            raise self.error
+
+
+@pytest.fixture
+def fit(make_trainer, tiny, model):
+    def run(epochs, callbacks=(), data=tiny, **options):
+        logger = Rows()
+        trainer = make_trainer(epochs, logger=logger, callbacks=list(callbacks), **options)
+        try:
+            trainer.fit(model, datamodule=data)
+        finally:
+            run.trainer, run.logger = trainer, logger
+        return logger
+
+    return run
+
+
+def test_every_epoch_is_one_row_of_numbers_at_its_own_step(fit):
+    rows = fit(5).rows
+    assert [(step, row["epoch"]) for step, row in rows] == [(epoch, epoch) for epoch in range(5)]
+    for _, row in rows:
+        assert {"train/loss", "train/acc", "train/f1", "train/lr", "val/loss", "val/acc", "test/f1"} < row.keys()
+        assert all(isinstance(value, float | int) for value in row.values())
+
+
+def test_rows_are_handed_over_in_blocks_and_the_rest_at_the_end(fit, monkeypatch):
+    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
+    assert fit(120).blocks == [50, 50, 20]
+
+
+def test_a_slow_training_hands_over_after_the_time_of_a_block(fit, monkeypatch):
+    monkeypatch.setattr(loggers, "SECONDS", 0.0)
+    assert fit(3).blocks == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(KeyboardInterrupt(), SystemExit), (SIGTERMException(), SystemExit), (OSError(), OSError)]
+)
+def test_nothing_is_lost_however_the_training_ends(fit, error, raised):
+    with pytest.raises(raised):
+        fit(10, [Raise(error, epoch=6)])
+    assert [step for step, _ in fit.logger.rows] == list(range(7))
+    assert all("val/acc" in row for _, row in fit.logger.rows)
+
+
+def test_a_logger_that_fails_is_not_asked_again(fit, monkeypatch):
+    def fail(self, metrics, step):
+        calls.append(step)
+        raise OSError("no space left")
+
+    calls = []
+    monkeypatch.setattr(Rows, "log_metrics", fail)
+    with pytest.raises(OSError, match="no space left"):
+        fit(60)
+    assert calls == [0]
+
+
+def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
+    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
+
+    def interrupt(self, metrics, step):
+        self.rows.append((step, metrics))
+        if step == 20 and not interrupted:
+            interrupted.append(step)
+            raise KeyboardInterrupt
+
+    interrupted = []
+    monkeypatch.setattr(Rows, "log_metrics", interrupt)
+    with pytest.raises(SystemExit):
+        fit(60)
+    assert sorted({step for step, _ in fit.logger.rows}) == list(range(50))
+
+
+def test_a_run_that_diverges_keeps_the_rows_before_it(fit):
+    with pytest.raises(Diverged):
+        fit(6, [BreakWeights()])
+    assert [step for step, _ in fit.logger.rows] == [0, 1, 2]
+
+
+def test_a_resumed_run_goes_on_counting_steps(fit, model, tiny, make_trainer, tmp_path):
+    fit(3)
+    fit.trainer.save_checkpoint(tmp_path / "last.ckpt")
+    logger = Rows()
+    make_trainer(5, logger=logger).fit(model, datamodule=tiny, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
+    assert [(step, row["epoch"]) for step, row in logger.rows] == [(3, 3), (4, 4)]
+
+
+def test_callbacks_find_every_value_of_the_epoch_at_its_end(fit):
+    class See(Callback):
+        def on_train_epoch_end(self, trainer, pl_module):
+            seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+
+    seen = []
+    logger = fit(4, [See()])
+    assert [row | {"epoch": epoch} for epoch, row in enumerate(seen)] == [row for _, row in logger.rows]
+    assert fit.trainer.logged_metrics.keys() == seen[-1].keys()
+
+
+def test_a_model_is_fitted_again_by_another_trainer_and_by_the_same(fit, model, tiny):
+    fit(2)
+    assert [step for step, _ in fit(2).rows] == [0, 1]
+    fit.trainer.validate(model, datamodule=tiny, verbose=False)
+    assert sum(isinstance(callback, loggers.EpochLog) for callback in fit.trainer.callbacks) == 1
+
+
+def test_several_batches_an_epoch_are_merged_by_lightning(fit):
+    class Twice(Tiny):
+        def train_dataloader(self):
+            return Several(self, 2)
+
+        def val_dataloader(self):
+            return Several(self, 2)
+
+    logger = fit(3, data=Twice())
+    once = fit(1).rows[0][1]
+    assert {step for step, _ in logger.rows} == {1, 3, 5}
+    merged = {name for _, row in logger.rows for name in row}
+    assert merged == once.keys()
+
+
+def test_a_row_costs_no_transfer_before_it_is_handed_over(make_trainer, tiny, monkeypatch):
+    """Beside the checks for divergence, which wait for the loss alone."""
+    monkeypatch.setattr(loggers, "SECONDS", 1000.0)
+    monkeypatch.setattr(loggers, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows])
+    calls = []
+    make_trainer(60, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)
+    assert calls == [50, 10]
+
+
+def test_the_clock_starts_with_the_training(fit, monkeypatch):
+    log = loggers.EpochLog()
+    log._handed_over = -1e9
+    log.on_train_start(None, None)
+    assert time.monotonic() - log._handed_over < 1
 
 
 def points(logger):
@@ -20,3 +190,35 @@ def test_one_record_a_step_reads_as_one_for_each_value(tmp_path):
         read.append(points(logger))
     assert str(read[0]) == str(read[1])  # as text NaN is equal to itself
     assert [step for step, _ in read[0]["val/acc"]] == [0, 1, 2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+BAR = {"callbacks": (EpochProgress(),), "enable_progress_bar": True}
+
+
+def test_a_log_gets_a_line_every_tenth_of_the_epochs(fit, capsys):
+    fit(20, **BAR)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch")]
+    assert [line.split(":")[0] for line in lines] == [f"epoch {n}/20" for n in range(2, 21, 2)]
+    assert all(re.search(r"train/loss \d\.\d{4}, val/loss .*, val/acc .*, test/acc \d", line) for line in lines)
+
+
+def test_a_short_run_gets_a_line_an_epoch(fit, capsys):
+    fit(3, **BAR)
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines() if line.startswith("epoch")] == [
+        "epoch 1/3",
+        "epoch 2/3",
+        "epoch 3/3",
+    ]
+
+
+def test_a_terminal_gets_one_bar_over_all_epochs(fit, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    fit(5, **BAR)
+    assert "5/5" in terminal.getvalue()
+    assert "epoch 5/5" not in terminal.getvalue()

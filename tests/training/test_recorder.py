@@ -1,15 +1,20 @@
+"""The record of a run: its folder, its best epoch, when it is saved, and what its result says."""
+
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import nn
 
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training import recorder as recording
 from gnn_depth.training.divergence import Diverged
-from gnn_depth.training.recorder import RunRecorder, report
+from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder, report
 from tests.training.conftest import BreakWeights, Tiny
 
 
@@ -180,3 +185,93 @@ def test_the_report_names_metrics_folder_and_tensorboard(fit, recorder):
     assert "test_acc_at_best_val" in text
     assert str(recorder.folder) in text
     assert f"tensorboard --logdir {recorder.root}" in text
+
+
+def seen(values, losses=None):
+    best, module = BestEpoch(), nn.Linear(1, 1)
+    for epoch, value in enumerate(values):
+        with torch.no_grad():
+            module.weight.fill_(epoch)
+        metrics = {"val/acc": value} | ({"val/loss": losses[epoch]} if losses else {})
+        best.see(epoch, metrics, module)
+        best.complete(epoch, {"train/loss": float(epoch)})
+    return best
+
+
+def test_the_first_of_equal_epochs_counts_with_its_own_weights_and_training_metrics():
+    best = seen([0.1, 0.7, 0.3, 0.7])
+    assert best.epoch == 1
+    assert best.metrics == {"val/acc": 0.7, "train/loss": 1.0}
+    assert best.weights["weight"].item() == 1
+
+
+def test_an_epoch_whose_validation_loss_is_not_finite_never_counts():
+    best = seen([0.2, 0.9, 0.3], losses=[1.0, float("nan"), 1.0])
+    assert best.epoch == 2
+
+
+def test_without_the_metric_there_is_no_best_epoch():
+    best = BestEpoch("val/auroc")
+    best.see(0, {"val/acc": 1.0}, nn.Linear(1, 1))
+    assert best.epoch is None
+
+
+def test_a_state_goes_on_comparing_where_it_left_off():
+    best, resumed = seen([0.4, 0.8]), BestEpoch()
+    resumed.load_state_dict(best.state_dict())
+    resumed.see(2, {"val/acc": 0.6}, nn.Linear(1, 1))
+    assert resumed.epoch == 1
+    assert resumed.metrics["val/acc"] == pytest.approx(0.8)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that is set by hand, for whoever asks for the time."""
+    now = SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(recording.time, "monotonic", lambda: now.seconds)
+    return now
+
+
+def saves(choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int, cost: float = 0.0) -> list[int]:
+    """The epochs before which a training saves whose epochs take so long."""
+    told: list[int] = []
+    strategy = SimpleNamespace(broadcast=lambda x: told.append(1) or x)
+    choice.start(0)
+    found = []
+    for epoch in range(epochs):
+        if choice.due(SimpleNamespace(current_epoch=epoch, strategy=strategy)):
+            found.append(epoch)
+            began, clock.seconds = clock.seconds, clock.seconds + cost
+            choice.saved(began)
+        clock.seconds += seconds
+    choice.asked = len(told)
+    return found
+
+
+def test_a_training_is_saved_by_the_minute_or_at_the_end_of_the_epoch_that_it_is_in(clock):
+    assert saves(Autosave(1.0, None), clock, seconds=7.0, epochs=30) == [9, 18, 27]
+    assert saves(Autosave(1.0, None), clock, seconds=100.0, epochs=4) == [1, 2, 3]
+
+
+def test_a_training_is_saved_by_epochs_but_not_before_there_is_something_new(clock):
+    assert saves(Autosave(None, 3), clock, seconds=100.0, epochs=8) == [3, 6]
+    assert saves(Autosave(None, None), clock, seconds=100.0, epochs=8) == []
+
+
+def test_saving_takes_a_hundredth_of_the_time_at_most(clock):
+    found = saves(Autosave(1.0, None), clock, seconds=10.0, epochs=1000, cost=5.0)
+    assert len(found) * 5.0 <= 0.011 * 10_000
+
+
+def test_the_clock_is_asked_about_once_a_second_and_in_time(clock):
+    choice = Autosave(1.0, None)
+    found = saves(choice, clock, seconds=0.002, epochs=100_000)
+    assert all(gap * 0.002 < 63 for gap in np.diff([0, *found]))
+    assert len(found) == 3
+    assert choice.asked < 300
+
+
+@pytest.mark.parametrize("wrong", [(0.0, None), (float("nan"), None), (None, 0)])
+def test_times_that_are_none_are_refused(wrong):
+    with pytest.raises(ValueError, match="save_every_"):
+        Autosave(*wrong)

@@ -1,18 +1,30 @@
+"""What the package takes for granted about Lightning's private parts. A new Lightning that changes them fails here."""
+
+import signal
+import time
 from functools import partial
 
-import lightning as L
 import pytest
 import torch
 import torch.nn.functional as F
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LambdaCallback, ModelCheckpoint
 from lightning.pytorch.cli import ReduceLROnPlateau
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import nn
 
 from gnn_depth.nn.norms import BatchNorm
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.lightning_internals import OneBatchValidation, evaluation_mode
+from gnn_depth.training.lightning_internals import (
+    OneBatchValidation,
+    evaluation_mode,
+    is_between_epochs,
+    is_within_step,
+    replace_signal_handling,
+    save_whole_epoch,
+    start_whole_epoch,
+)
 from tests.training.conftest import Several, Tiny
-from tests.training.test_epoch_log import Rows
+from tests.training.test_loggers import Rows
 
 
 class Plain(NodeClassifier):
@@ -39,8 +51,7 @@ def fit(make_trainer, cls=NodeClassifier, epochs=12, callbacks=(), data=None, op
     return by_step(logger), trainer, model
 
 
-@pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
+@pytest.mark.parametrize(("precision", "every"), [("32-true", 1), ("bf16-mixed", 5), ("64-true", 1)])
 def test_the_rows_are_those_of_lightnings_own_loop(make_trainer, every, precision):
     options = {"check_val_every_n_epoch": every, "precision": precision}
     ours, _, model = fit(make_trainer, **options)
@@ -104,8 +115,7 @@ def test_early_stopping_stops_where_it_does_under_lightnings_own_loop(make_train
     assert stopped(NodeClassifier)[0] == 3 * every
 
 
-@pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("top", [1, 3])
+@pytest.mark.parametrize(("every", "top"), [(1, 1), (5, 3)])
 def test_the_checkpoints_kept_are_those_of_lightnings_own_loop(make_trainer, tmp_path, every, top):
     def kept(cls):
         save = ModelCheckpoint(tmp_path / cls.__name__, monitor="val/acc", mode="max", save_top_k=top)
@@ -117,24 +127,16 @@ def test_the_checkpoints_kept_are_those_of_lightnings_own_loop(make_trainer, tmp
     assert len(ours[0]) == min(top, 12 // every)
 
 
-@pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("monitor", ["val/loss", "val/acc", "train/loss"])
+@pytest.mark.parametrize(("monitor", "every"), [("val/loss", 1), ("val/acc", 1), ("train/loss", 5)])
 def test_a_plateau_schedule_lowers_the_rate_when_it_does_under_lightnings_own_loop(make_trainer, monitor, every):
     schedule = partial(ReduceLROnPlateau, monitor=monitor, patience=0, threshold=1e-2)
-    if every == 5 and monitor != "train/loss":
-        schedule = partial(ReduceLROnPlateau, monitor=monitor, patience=3)
-    rates = []
-    for cls in (NodeClassifier, Plain):
-        options = {"scheduler": schedule, "optimizer": partial(torch.optim.SGD, lr=1.0)}
-        if every == 5 and monitor != "train/loss":  # nothing to watch in the first epoch: Lightning says so
-            with pytest.raises(L.fabric.utilities.exceptions.MisconfigurationException, match="not available"):
-                fit(make_trainer, cls, options=options, check_val_every_n_epoch=every)
-            continue
-        rows, _, _ = fit(make_trainer, cls, options=options, check_val_every_n_epoch=every)
-        rates.append([row["train/lr"] for row in rows.values()])
-    if rates:
-        assert rates[0] == rates[1]
-        assert len(set(rates[0])) > 1
+    options = {"scheduler": schedule, "optimizer": partial(torch.optim.SGD, lr=1.0)}
+    ours, theirs = (
+        [row["train/lr"] for row in fit(make_trainer, cls, options=options, check_val_every_n_epoch=every)[0].values()]
+        for cls in (NodeClassifier, Plain)
+    )
+    assert ours == theirs
+    assert len(set(ours)) > 1
 
 
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")
@@ -227,3 +229,144 @@ def test_evaluation_mode_ends_after_an_error_too():
     with pytest.raises(ZeroDivisionError), evaluation_mode(model):
         raise ZeroDivisionError
     assert model.training
+
+
+def test_the_loop_that_is_replaced_has_what_ours_reads_and_sets(make_trainer, model, tiny):
+    trainer = make_trainer(2)
+    theirs = trainer.fit_loop.epoch_loop.val_loop
+    for name in ("_data_source", "_combined_loader", "_max_batches", "_has_run", "_restarting", "batch_progress"):
+        assert hasattr(theirs, name), name
+    trainer.fit(model, tiny)
+    ours = trainer.fit_loop.epoch_loop.val_loop
+    assert type(ours) is OneBatchValidation
+    assert (ours._max_batches, ours._combined_loader.flattened[0].batch) == ([1], tiny.batch)
+
+
+class Moments(Callback):
+    """Which hooks are between epochs, and which within a step."""
+
+    HOOKS = (
+        *("on_train_start", "on_train_epoch_start", "on_train_batch_start", "on_before_optimizer_step"),
+        *("on_train_batch_end", "on_validation_end", "on_train_epoch_end", "on_train_end", "on_fit_end"),
+    )
+
+    def __init__(self):
+        self.seen = {}
+        for hook in self.HOOKS:
+            setattr(self, hook, partial(self.look, hook))
+
+    def look(self, hook, trainer, *_):
+        self.seen.setdefault(hook, []).append((is_between_epochs(trainer), is_within_step(trainer)))
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_the_progress_of_the_loops_tells_where_a_training_is(make_trainer, model, batches):
+    class Parts(Tiny):
+        def train_dataloader(self):
+            return Several(self, batches)
+
+    moments = Moments()
+    make_trainer(2, callbacks=[moments]).fit(model, Parts())
+    between = {hook for hook, seen in moments.seen.items() if all(where == (True, False) for where in seen)}
+    assert between == {"on_train_start", "on_train_epoch_start", "on_train_end", "on_fit_end"}
+    assert set(moments.seen["on_before_optimizer_step"]) == {(False, True)}
+    assert set(moments.seen["on_train_batch_end"]) == {(False, False)}
+
+
+class SaveAt(Callback):
+    def __init__(self, hook, path):
+        self.path = path
+        setattr(self, hook, self.save)
+
+    def save(self, trainer, *_):
+        if trainer.current_epoch == 2 and not self.path.exists():
+            trainer.save_checkpoint(self.path)
+
+    def on_save_checkpoint(self, trainer, pl_module, checkpoint):
+        assert is_between_epochs(trainer)
+        save_whole_epoch(checkpoint["loops"])
+
+
+class StartWhole(Callback):
+    def on_train_start(self, trainer, pl_module):
+        start_whole_epoch(trainer)
+
+
+@pytest.mark.parametrize("end", [{"epochs": 6}, {"epochs": -1, "max_steps": 12}], ids=["epochs", "steps"])
+@pytest.mark.parametrize("hook", ["on_train_epoch_start", "on_fit_end"])
+def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(make_trainer, tmp_path, hook, end):
+    class Parts(Tiny):
+        def train_dataloader(self):
+            return Several(self, 2)
+
+    def train(callbacks, options, ckpt_path=None):
+        torch.manual_seed(0)
+        schedule = partial(ReduceLROnPlateau, monitor="val/loss", patience=0, threshold=1.0)
+        model = NodeClassifier(4, 2, hidden_channels=8, dropout=0.5, scheduler=schedule)
+        trainer = make_trainer(logger=Rows(), callbacks=callbacks, **options)
+        trainer.fit(model, Parts(), ckpt_path=ckpt_path, weights_only=True)
+        return model.state_dict(), trainer.current_epoch, [row for row in trainer.logger.rows if row[1]["epoch"] > 1]
+
+    first = {"epochs": 2} if hook == "on_fit_end" else end
+    train([SaveAt(hook, tmp_path / "saved.ckpt")], first)
+    weights, epochs, rows = train([], end)
+    resumed, resumed_epochs, resumed_rows = train([StartWhole()], end, tmp_path / "saved.ckpt")
+    assert (resumed_epochs, resumed_rows) == (epochs, rows)
+    assert all(torch.equal(resumed[name], weight) for name, weight in weights.items())
+
+
+def test_lightning_asks_the_replacement_whether_a_signal_has_come_and_installs_no_handlers(make_trainer, model, tiny):
+    class Look(Callback):
+        def on_train_batch_start(self, *_):
+            handlers.append([signal.getsignal(number) for number in signal.valid_signals()])
+
+        def on_train_epoch_end(self, trainer, pl_module):
+            stopping[:] = [trainer.current_epoch == 1]
+
+    handlers, begun, stopping = [[signal.getsignal(number) for number in signal.valid_signals()]], [], [False]
+    trainer = make_trainer(5, callbacks=[Look()])
+    replace_signal_handling(trainer, lambda: begun.append(trainer.model), lambda: stopping[0])
+    with pytest.raises(SystemExit) as stop:
+        trainer.fit(model, tiny)
+    assert isinstance(stop.value, SIGTERMException)
+    assert begun == [model]
+    assert trainer.global_step == 2
+    assert all(each == handlers[0] for each in handlers)
+
+
+def test_validation_by_the_clock_counts_from_the_last_one(make_trainer, model):
+    """Lightning reads ``_last_val_time``, which our loop must set."""
+    trainer = make_trainer(3, val_check_interval="00:01:00:00", check_val_every_n_epoch=None)
+    trainer.fit(model, Tiny())
+    assert "val/loss" not in trainer.callback_metrics
+    trainer = make_trainer(3, val_check_interval="00:00:00:00", check_val_every_n_epoch=None)
+    before = time.monotonic()
+    trainer.fit(model, Tiny())
+    assert trainer._last_val_time > before
+
+
+def test_the_hook_that_lightning_is_in_is_noted_without_a_look_at_parameters(make_trainer, tiny, model):
+    class Look(Callback):
+        def on_train_epoch_end(self, trainer, pl_module):
+            names.append(pl_module._current_fx_name)
+
+    names = []
+    make_trainer(1, callbacks=[Look()]).fit(model, tiny)
+    assert names == ["on_train_epoch_end"]
+    assert "_current_fx_name" in vars(model)
+
+
+def test_a_model_without_a_trainer_has_none(model, make_trainer, tiny):
+    assert model.attached_trainer is None
+    trainer = make_trainer(1)
+    trainer.fit(model, tiny)
+    assert model.attached_trainer is trainer
+
+
+def test_hyperparameters_of_checkpoints_and_of_loggers_are_plain_data():
+    model = NodeClassifier((5, 5), 2, encoder="embedding", norm=[BatchNorm])
+    for kept in (model.hparams, model.hparams_initial):
+        assert kept["in_channels"] == [5, 5]
+        assert kept["encoder"] == "embedding"
+    assert "norm" not in model.hparams
+    assert model._given_as_objects == ["norm"]
