@@ -9,10 +9,8 @@ from gnn_depth.registry import register
 if TYPE_CHECKING:
     from gnn_depth.cli import main
     from gnn_depth.graph import Graph
-    from gnn_depth.nn.graph_dropouts import GraphDropout
-    from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, Init, Layer, ScoreNorm, Skip
+    from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
     from gnn_depth.nn.stack import DeepGNN
-    from gnn_depth.nn.weights import WeightNorm
     from gnn_depth.training.module import NodeClassifier
 
 # Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
@@ -23,8 +21,8 @@ _HOMES = {
     "ScoreNorm": "gnn_depth.nn.parts",
     "Init": "gnn_depth.nn.parts",
     "Skip": "gnn_depth.nn.parts",
-    "WeightNorm": "gnn_depth.nn.weights",
-    "GraphDropout": "gnn_depth.nn.graph_dropouts",
+    "WeightNorm": "gnn_depth.nn.parts",
+    "GraphDropout": "gnn_depth.nn.parts",
     "Graph": "gnn_depth.graph",
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",

@@ -37,7 +37,7 @@ class Wrapped(Init):
     def __init__(self, base: Init, more: list[Init] = [], name: str = "") -> None:  # noqa: B006
         self.base = base
 
-    def __call__(self, stack: Any) -> None: ...
+    def draw(self, stack: Any) -> None: ...
 
 
 @pytest.fixture

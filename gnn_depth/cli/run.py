@@ -17,6 +17,7 @@ from gnn_depth.cli.quiet import quiet, without_notes
 from gnn_depth.cli.requeue import said_of
 from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.checks import DataError
+from gnn_depth.nn.compile.compiled import keep_compiled_code
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import Diverged
@@ -67,6 +68,7 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
         Stopped: A signal ended it at once.
     """
+    keep_compiled_code()
     with keeping() as kept, _known_errors(cli.recorder):
         if cli.command == "fit":
             _check(cli)

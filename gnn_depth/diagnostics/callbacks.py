@@ -166,7 +166,7 @@ class EveryLayer(L.Callback, ABC):
     quantities: ClassVar[tuple[Quantity, ...]] = ()
 
     def __init__(
-        self, layers: str = "stack.layers.*", every_n_steps: int | None = None, every_n_epochs: int | None = None
+        self, layers: str = "stack.blocks.*.layer", every_n_steps: int | None = None, every_n_epochs: int | None = None
     ) -> None:
         self.layers = layers
         self.schedule = Schedule(every_n_steps, every_n_epochs)

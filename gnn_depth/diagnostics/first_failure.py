@@ -59,7 +59,7 @@ class FirstFailure(LayerMoments):
 
     def __init__(
         self,
-        layers: str = "stack.layers.*",
+        layers: str = "stack.blocks.*.layer",
         every_n_steps: int | None = None,
         every_n_epochs: int | None = None,
         smoothed: float = SMOOTHED,

@@ -24,8 +24,8 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
 
     Args:
         root: The module to search.
-        pattern: A dotted name in which ``*``, ``?`` and ``[0-9]`` match within one part: ``stack.layers.*`` matches the
-            layers, but not their submodules.
+        pattern: A dotted name in which ``*``, ``?`` and ``[0-9]`` match within one part: ``stack.blocks.*.layer``
+            matches the layers, but not their submodules.
 
     Raises:
         MisconfigurationException: No submodule matches.
@@ -57,17 +57,17 @@ def _no_match(root: nn.Module, pattern: str, names: Iterable[str]) -> str:
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
     """The modules whose input is the state that enters each layer: as a rule the layers themselves.
 
-    If ``X.states.7`` exists beside ``X.layers.7``, it is that one: a stack with dropout passes whole states through
-    modules of this name first.
+    If ``X.state`` exists beside ``X.layer``, it is that one: a block with dropout passes the whole state through a
+    module of this name first.
     """
     modules = dict(root.named_modules(remove_duplicate=False))
-    return [modules.get(re.sub(r"\blayers(\.\d+)$", r"states\1", name), modules[name]) for name in names]
+    return [modules.get(re.sub(r"(^|\.)layer$", r"\1state", name), modules[name]) for name in names]
 
 
 def numbers(names: Sequence[str]) -> list[int]:
-    """The number of each layer, from 1: its place in its list if it has one, otherwise 1, 2, ..."""
-    ends = [name.rpartition(".")[2] for name in names]
-    places = [int(end) + 1 for end in ends if end.isdecimal()]
+    """The number of each layer, from 1: its place in the innermost list of its name, otherwise 1, 2, ..."""
+    found = [re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name) for name in names]
+    places = [int(of_name[-1]) + 1 for of_name in found if of_name]
     in_order = len(places) == len(names) and all(low < high for low, high in pairwise(places))
     return places if in_order else list(range(1, len(names) + 1))
 

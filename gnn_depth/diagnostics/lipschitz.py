@@ -230,7 +230,7 @@ class LipschitzConstants(L.Callback):
 
     def __init__(
         self,
-        layers: str = "stack.layers.*",
+        layers: str = "stack.blocks.*.layer",
         every_n_epochs: int = 10,
         iterations: int = 100,
         tolerance: float = 1e-3,

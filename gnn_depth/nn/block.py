@@ -1,73 +1,171 @@
-"""One round of message passing as a function: the unit that is compiled, once for all rounds of equal shape."""
+"""One block of a stack: join, dropout, layer, norms."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.functional import SparseFeatures, dropout
 from gnn_depth.nn.parts import Layer, Skip
+from gnn_depth.nn.placement import FeatureNorms
 
 
-class Join(NamedTuple):
-    """How the update of one round becomes the input of the next: activation, skip connection, norms that come after it.
+class Flow(NamedTuple):
+    """Everything that passes from one block to the next.
 
-    Of a round on a block only the targets have an update, and of the states only their rows are joined.
+    Attributes:
+        update: U, the layer's output after its norms; before the first block, the encoded features.
+        graph: The graph that the layer saw; None before the first block.
+        states: The earlier states that the next join reads, oldest first.
+        outputs: The earlier states that the decoder reads.
+        first: The first state, for layers that read it.
+        carried: The second state of a skip connection that carries one.
     """
 
-    skip: Skip
-    activation: Callable[[Tensor], Tensor]
-    norms: nn.Module | None
-    graph: Graph
-
-    def __call__(self, update: Any, states: list[Tensor]) -> Tensor:
-        rows = len(update)
-        joined: Tensor = self.skip(self.activation(update), [x if len(x) == rows else x[:rows] for x in states])
-        return joined if self.norms is None else self.norms(joined, self.graph)
-
-
-class Features(NamedTuple):
-    """What a round begins with: the update of the round before it, and the states that its join reads.
-
-    The state that comes of them passes ``seen``, an identity, where somebody may want to see it. Layers that read the
-    first of all states get ``first``, and the first layer what it begins with.
-    """
-
-    update: Tensor | SparseFeatures
-    states: list[Tensor]
-    join: Join | None
-    seen: nn.Module | None = None
+    update: Any  # Tensor | SparseFeatures
+    graph: Graph | None = None
+    states: tuple[Tensor, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
     first: Tensor | None = None
+    carried: Tensor | None = None
 
 
-def drop(x: Any, p: float, training: bool) -> Any:
-    """Dropout of features, sparse ones too."""
-    return x.dropout(p, training) if isinstance(x, SparseFeatures) else dropout(x, p, training)
+class Join(nn.Module):
+    r"""Turns an update into the next state.
 
-
-def block(
-    before: Features, layer: Layer, norms: nn.Module | None, graph: Graph, p: float, keep: bool
-) -> tuple[Tensor, Tensor | None]:
-    """Join what the last round gave, drop some of it, pass messages, normalise.
-
-    A round begins with the activation of the round before, so that a stack without skip connections keeps one
-    tensor of a round for the backward pass, its update, and computes activation and dropout again.
+    .. math:: X = \mathrm{skip}(\phi(U), \mbox{earlier states})
 
     Args:
-        before: What the round begins with.
-        layer: Passes messages.
-        norms: Norms of the layer's output, if they come there.
-        graph: The edges.
-        p: Probability of dropping an input of the layer, in training.
-        keep: Whether the input is returned too, for skip connections.
-
-    Returns:
-        The update, and the input or None.
+        activation: :math:`\phi`.
+        skip: The skip connection.
+        norms: Feature norms after the skip connection, or None.
     """
-    x: Any = before.update if before.join is None else before.join(before.update, before.states)
-    x = x if before.seen is None else before.seen(x)
-    dropped, first = drop(x, p, layer.training), x if before.first is None else before.first
-    update = layer(dropped, graph, first) if isinstance(layer, AnchoredLayer) else layer(dropped, graph)
-    return update if norms is None else norms(update, graph), x if keep else None
+
+    def __init__(self, activation: Callable[[Tensor], Tensor], skip: Skip, norms: FeatureNorms | None) -> None:
+        super().__init__()
+        self.activation = activation
+        self.skip = skip
+        self.norms = norms
+
+    def forward(
+        self, update: Tensor, states: tuple[Tensor, ...], graph: Graph, carried: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The next state, and the second state of a skip connection that carries one.
+
+        On a block only the targets have an update, and only their rows of earlier states are joined.
+        """
+        update = self.activation(update)
+        rows = [state if len(state) == len(update) else state[: len(update)] for state in states]
+        if self.skip.carries:
+            state, carried = self.skip(update, rows, graph, None if carried is None else carried[: len(update)])
+        else:
+            state = self.skip(update, rows, graph)
+        return state if self.norms is None else self.norms(state, graph), carried
+
+
+class Block(nn.Module):
+    r"""One round of message passing.
+
+    .. math:: X^l = \mathrm{join}(U^l), \qquad U^{l+1} = \mathrm{norms}(\mathrm{layer}(\mathrm{dropout}(X^l)))
+
+    It begins with the activation and the skip connection of the layer before. A stack without skip connections then
+    keeps a single tensor of each block, :math:`U`, for the backward pass.
+
+    Args:
+        join: Turns the update into a state; None in the first block, which reads the encoded features.
+        dropout: Probability of dropping an input feature of the layer in training.
+        layer: The message-passing layer.
+        norms: Feature norms of the layer's output, or None.
+        keeps: How the state is kept for later joins: not at all (``nothing``), in place of others (``input``), or
+            beside them (``all``).
+        is_output: True if the decoder reads the state.
+        is_first: True if the state is the first one, and layers read it.
+
+    Attributes:
+        state: An identity that the state passes before dropout: a place for hooks.
+    """
+
+    def __init__(
+        self,
+        join: Join | None,
+        dropout: float,
+        layer: Layer,
+        norms: FeatureNorms | None,
+        keeps: Literal["nothing", "input", "all"] = "nothing",
+        is_output: bool = False,
+        is_first: bool = False,
+    ) -> None:
+        super().__init__()
+        self.join = join
+        self.state = nn.Identity()
+        self.dropout = dropout
+        self.layer = layer
+        self.norms = norms
+        self.keeps = keeps
+        self.is_output = is_output
+        self.is_first = is_first
+        self.returns_state = keeps != "nothing" or is_output or is_first
+
+    def forward(self, flow: Flow, graph: Graph, run: Callable[..., Any] | None = None) -> Flow:
+        """Pass messages once.
+
+        Args:
+            flow: From the block before.
+            graph: The edges of this layer.
+            run: :meth:`compute` in compiled form, if it is compiled.
+        """
+        update, before, carried = flow.update, flow.graph, flow.carried
+        if self.join is not None and before is not None and self.join.skip.reads == "all":
+            # One state more in every block: each would be compiled anew, so this join is not.
+            (update, carried), before = self.join(update, flow.states, before, carried), None
+        update, state, carried = (run or Block.compute)(
+            self, update, flow.states if before is not None else (), before, graph, flow.first, carried
+        )
+        states, outputs, first = flow.states, flow.outputs, flow.first
+        if self.keeps != "nothing":
+            states = (state,) if self.keeps == "input" else (*states, state)
+        if self.is_output:
+            outputs = (*outputs, state)
+        if self.is_first:
+            first = state
+        return Flow(update, graph, states, outputs, first, carried)
+
+    def compute(
+        self,
+        update: Any,
+        states: tuple[Tensor, ...],
+        before: Graph | None,
+        graph: Graph,
+        first: Tensor | None = None,
+        carried: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The tensor operations of a block, compiled as one: the new update, the state if it is kept, the second state.
+
+        Args:
+            update: The update of the block before.
+            states: The earlier states that the join reads.
+            before: The graph of the block before; None if there is nothing to join.
+            graph: The edges of this layer.
+            first: The first state, if layers read it and there is one yet.
+            carried: The second state.
+        """
+        x = update
+        if self.join is not None and before is not None:
+            x, carried = self.join(update, states, before, carried)
+        if not torch.compiler.is_compiling():
+            x = self.state(x)
+        return self.message(x, graph, first), x if self.returns_state else None, carried
+
+    def message(self, x: Any, graph: Graph, first: Tensor | None = None) -> Tensor:
+        """Dropout, layer and norms: the update that a state gives."""
+        if isinstance(x, SparseFeatures):
+            dropped: Any = x.dropout(self.dropout, self.training)
+        else:
+            dropped = dropout(x, self.dropout, self.training)
+        if self.layer.reads_first:
+            update = self.layer(dropped, graph, x if first is None else first)
+        else:
+            update = self.layer(dropped, graph)
+        return update if self.norms is None else self.norms(update, graph)

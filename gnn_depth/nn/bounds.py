@@ -52,21 +52,12 @@ second term has no m, since there one size serves all queries; in form ``paper``
 """
 
 import math
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import AttentionLayer
-
-
-@runtime_checkable
-class HasLipschitzBound(Protocol):
-    """A layer that knows a bound of its Lipschitz constant, at any input, in evaluation mode."""
-
-    def lipschitz_bound(self, graph: Graph) -> float | None:
-        """The bound on a graph or a block; None where nothing is known."""
 
 
 def of_linear_scores(

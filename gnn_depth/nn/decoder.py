@@ -1,34 +1,33 @@
-"""What turns the states of the nodes into their outputs."""
+"""Decoders: turn the states of the nodes into outputs. Jumping knowledge chooses the states."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.nn.jumping import Jump, jumped_width
-
 Decoder: TypeAlias = Literal["linear", "none"]
+Jump: TypeAlias = Literal["last", "max", "cat"]
 
 
 def make_decoder(decoder: Decoder, jump: Jump, widths: Sequence[int], out_channels: int) -> nn.Module:
-    """A decoder.
+    """Make a decoder.
 
     Args:
-        decoder: Which one.
-        jump: Which of the layers' outputs it reads.
-        widths: Their widths; without a linear map the last layer gives the outputs.
+        decoder: A ``linear`` map, or ``none``: the last layer gives the outputs.
+        jump: Which of the layers' output states it reads.
+        widths: Their widths.
         out_channels: Number of outputs of a node.
 
     Raises:
-        ValueError: The outputs do not fit together.
+        ValueError: The options contradict each other.
     """
     if decoder == "linear":
         return nn.Linear(jumped_width(jump, widths), out_channels)
     if jump != "last":
         raise ValueError(
-            f"jump {jump} needs a decoder, since without one the last layer gives the class scores: take "
-            "decoder linear."
+            f"jump {jump} needs a decoder, since without one the last layer gives the class scores: use decoder linear."
         )
     return MeanOfHeads(out_channels)
 
@@ -42,3 +41,27 @@ class MeanOfHeads(nn.Module):
 
     def forward(self, x: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes outputs"]:
         return x.view(x.shape[0], -1, self.out_channels).mean(1)
+
+
+def jumped_width(jump: Jump, widths: Sequence[int]) -> int:
+    """Width of the states of :func:`jumped`.
+
+    Raises:
+        ValueError: The maximum is taken of states of different widths.
+    """
+    if jump == "max" and len(set(widths)) > 1:
+        raise ValueError(f"jump max compares states of one width, and these have {list(widths)}: use cat or last.")
+    return sum(widths) if jump == "cat" else widths[-1]
+
+
+def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, "nodes outputs"]:
+    r"""The last state, or the maximum or the concatenation of all layers' output states at the nodes of the last one.
+
+    .. math:: \max(X^1_i, \dots, X^L_i) \quad \mathrm{or} \quad [X^1_i, \dots, X^L_i]
+
+    Xu et al., *Representation Learning on Graphs with Jumping Knowledge Networks*, ICML 2018.
+    """
+    if jump == "last":
+        return states[-1]
+    rows = [state[: len(states[-1])] for state in states]
+    return torch.cat(rows, 1) if jump == "cat" else torch.stack(rows).amax(0)

@@ -1,32 +1,71 @@
-"""What turns the features of a data set into those that the layers see."""
+"""Encoders: turn the features of a data set into the first state."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Literal, TypeAlias
 
-from torch import nn
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from gnn_depth.nn.embedding import Embedding
 from gnn_depth.nn.linear import Linear
 
 Encoder: TypeAlias = Literal["linear", "embedding", "none"]
 
 
 def make_encoder(encoder: Encoder, in_channels: int | Sequence[int], hidden_channels: int) -> tuple[nn.Module, int]:
-    """An encoder, and the width of what it gives.
+    """Make an encoder; also returns the width of its output.
 
     Args:
-        encoder: Which one.
-        in_channels: Width of the features; of integer features, the number of values of each column.
-        hidden_channels: Width of a linear map's or an embedding's output.
+        encoder: A ``linear`` map, an ``embedding`` of integer features, or ``none``.
+        in_channels: Width of the features; for integer features, the number of values of each column.
+        hidden_channels: Width of the output of a linear map or an embedding.
 
     Raises:
         ValueError: The encoder does not take such features.
     """
     if isinstance(in_channels, int):
         if encoder == "embedding":
-            raise ValueError("encoder embedding is for integer features, and these are numbers: take linear or none.")
+            raise ValueError("encoder embedding takes integer features, and these are not: use linear or none.")
         linear = encoder == "linear"
         return (Linear(in_channels, hidden_channels), hidden_channels) if linear else (nn.Identity(), in_channels)
     if encoder != "embedding":
-        raise ValueError(f"the features are {len(in_channels)} columns of integers: take encoder embedding.")
+        raise ValueError(f"the features are {len(in_channels)} columns of integers: use encoder embedding.")
     return Embedding(in_channels, hidden_channels), hidden_channels
+
+
+class Embedding(nn.Module):
+    r"""The sum of one learned row per column: :math:`h_i = \sum_c T_c[x_{ic}]`.
+
+    This is a linear map of the one-hot columns. Rows are drawn from a standard normal distribution, as in torch.
+
+    Args:
+        sizes: The number of values of each column, from 0.
+        out_channels: Width of a row.
+
+    Raises:
+        ValueError: Features have another number of columns.
+        IndexError: A value is out of the range of its column.
+    """
+
+    def __init__(self, sizes: Sequence[int], out_channels: int) -> None:
+        super().__init__()
+        self.sizes = tuple(sizes)
+        # The tables stand one below the other, so that one parameter serves all columns.
+        self.weight = nn.Parameter(torch.empty(sum(sizes), out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the tables."""
+        nn.init.normal_(self.weight)
+
+    def forward(self, x: Int[Tensor, "nodes columns"]) -> Float[Tensor, "nodes channels"]:
+        if x.shape[-1] != len(self.sizes):
+            raise ValueError(f"x has {x.shape[-1]} columns, and there are tables for {len(self.sizes)}.")
+        # Not embedding_bag, whose backward pass sorts the nodes by value and is slow.
+        tables, columns = torch.split(self.weight, list(self.sizes)), x.long().unbind(-1)
+        first, *others = (table.index_select(0, column) for table, column in zip(tables, columns, strict=True))
+        return reduce(Tensor.add_, others, first)  # in place: nobody else holds the first
+
+    def extra_repr(self) -> str:
+        return f"{self.sizes}, {self.weight.shape[1]}"

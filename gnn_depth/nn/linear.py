@@ -1,4 +1,4 @@
-"""Linear map of dense or sparse features."""
+"""Linear map of dense or sparse features, with a place for a weight norm."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,16 +7,33 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.linear import linear
 from gnn_depth.nn.functional.segments import targets
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
+from gnn_depth.nn.parts import WeightNorm
 
 
 class Linear(nn.Linear):
-    """``torch.nn.Linear`` that takes sparse features too, and multiplies their non-zeros only."""
+    """``torch.nn.Linear`` that also takes sparse features, and whose weight a norm may normalise.
+
+    Attributes:
+        weight: The parameter, shape (outputs, inputs).
+        weight_norm: The norm that the stack has placed here, or None.
+    """
+
+    weight_norm: WeightNorm | None
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
+        super().__init__(in_channels, out_channels, bias)
+        self.register_module("weight_norm", None)
+
+    @property
+    def normed_weight(self) -> Float[Tensor, "outputs inputs"]:
+        """The matrix that the map multiplies with: the parameter, normalised if there is a norm."""
+        return self.weight if self.weight_norm is None else self.weight_norm(self.weight)
 
     def forward(self, x: Tensor | SparseFeatures) -> Tensor:
         if isinstance(x, SparseFeatures):
-            return x.linear(self.weight, self.bias)
-        return linear(x, self.weight, self.bias)
+            return x.linear(self.normed_weight, self.bias)
+        return linear(x, self.normed_weight, self.bias)
 
     def of_targets(self, x: Tensor | SparseFeatures, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        """What it gives for the targets among the sources: all of them, but of a block."""
+        """The map of the targets' features alone, which on a block are the first rows of ``x``."""
         return targets(self(x), graph) if isinstance(x, SparseFeatures) else self(targets(x, graph))

@@ -14,7 +14,7 @@ at any parameters, and under gradient flow, :math:`\dot\theta = -\nabla \theta`,
 
 falls: c is conserved. A neuron with :math:`c_i = 0` is balanced. What comes in, leaves and attends:
 
-- *Layers* say it themselves, see :class:`gnn_depth.nn.parts.WeightChain`. Heads are concatenated, and the law holds for
+- *Layers* declare it: see :class:`gnn_depth.nn.parts.WeightChain`. Heads are concatenated, and the law holds for
   each neuron of each head; to average the last layer's heads changes nothing before it. Without shared weights
   both matrices of the next layer leave a neuron: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS
   2023, print the source's alone (theorem 6.3), which is enough only while the next layer's a is zero. A GCN has no a.
@@ -31,57 +31,73 @@ scaled losses do not. :func:`why_no_law` says what else stands against it.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from gnn_depth.nn.anchored import AnchoredLayer
-from gnn_depth.nn.embedding import Embedding
-from gnn_depth.nn.norms import NoNorm
+from gnn_depth.nn.encoder import Embedding
 from gnn_depth.nn.parts import HasWeightChain, Link, Share, Skip, WeightChain
-from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, NoSkip, Residual, ReZero
-from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.registry import name_of
-
-#: Skips that add a state of an earlier layer, or a linear map of it, to some multiple of the update.
-ADDING = (Residual, InitialResidual, Gated, ReZero, LayerScale)
+from gnn_depth.registry import name_of, registered
 
 
-def links(stack: DeepGNN) -> list[Link]:
+def links(stack: Any) -> list[Link]:
     """All neurons of a stack that can be rescaled, by depth.
 
+    Args:
+        stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
+
     Raises:
-        ValueError: A layer has no weight chain, or it is not known how neurons are joined: by a skip connection,
-            since the decoder reads the outputs of all layers side by side, or since the stack is reversible.
+        ValueError: A layer has no weight chain, or it is unknown how neurons are joined: by a skip connection, by a
+            decoder that reads all layers' outputs side by side, or in a reversible stack.
     """
     if stack.jump == "cat":
         raise ValueError(
-            "with jump cat every layer's neurons leave to a part of the decoder's matrix, and only whole matrices are "
-            "rescaled: take jump last or max."
+            "with jump cat the neurons of every layer lead to a part of the decoder's matrix, and only whole matrices "
+            "are rescaled: use jump last or max."
         )
     if stack.reversible:
         raise ValueError(
-            "the rounds of a reversible stack read sums of groups of channels, and their neurons are not matched: take "
+            "the blocks of a reversible stack read sums of groups of channels, and their neurons are not matched: use "
             "reversible 0."
         )
-    chains = [chain_of(layer, position, "the law") for position, layer in enumerate(stack.layers)]
-    maps = [_maps(skip) for skip in stack.skips]
+    layers, skips = list(stack.layers), list(stack.skips)
+    chains = [chain_of(layer, position, "the law") for position, layer in enumerate(layers)]
+    of_skips = [_chain_of_skip(skip) for skip in skips]
+
+    def into(state: int) -> Iterator[Share]:
+        if state == 0:
+            yield from _into_first(stack.encoder)
+            return
+        for chain in (chains[state - 1], of_skips[state - 1]):
+            yield from (Share(weight, 0) for weight in chain.incoming)
+            yield from (Share(bias, None) for bias in chain.bias)
+
+    def out_of(state: int) -> Iterator[Share]:
+        if state < len(chains):
+            yield from (Share(weight, 1) for weight in chains[state].outgoing)
+        elif isinstance(stack.decoder, nn.Linear):
+            yield Share(stack.decoder.weight, 1)
+        for position, (skip, chain) in enumerate(zip(skips, of_skips, strict=True)):
+            if state == (0 if skip.adds == "first" else position):
+                yield from (Share(weight, 1) for weight in chain.outgoing)
+
     return [
         Link(
             tuple(states),
-            _distinct(share for state in states for share in _into(stack, state, chains)),
+            _distinct(share for state in states for share in into(state)),
             _distinct(Share(a, None) for state in states if state for a in chains[state - 1].attention),
-            _distinct(share for state in states for share in _out_of(stack, state, chains, maps)),
+            _distinct(share for state in states for share in out_of(state)),
         )
-        for states in _groups(stack)
+        for states in _groups(stack, layers, skips, of_skips)
     ]
 
 
-def hidden_states(stack: DeepGNN) -> list[int]:
-    """The features that are neither inputs nor outputs of the stack."""
+def hidden_states(stack: Any) -> list[int]:
+    """The states that are neither inputs nor outputs of the stack."""
     first = 1 if isinstance(stack.encoder, nn.Identity) else 0
-    return list(range(first, len(stack.skips) + 1))
+    return list(range(first, len(stack.joins) + 1))
 
 
 def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
@@ -98,87 +114,65 @@ def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
     return layer.weight_chain()
 
 
-def why_no_law(stack: DeepGNN) -> str | None:
-    """What keeps a stack from being the same after neurons are rescaled; None where nothing does."""
+def why_no_law(stack: Any) -> str | None:
+    """The reason why a stack changes when its neurons are rescaled; None if it stays the same.
+
+    Args:
+        stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
+    """
     sample = torch.tensor([-1.0, 1.0])
-    is_used = len(stack.layers) > 1 or stack.last_activation or stack.first_activation
+    is_used = len(stack.blocks) > 1 or stack.last_activation or stack.first_activation
     if is_used and not torch.allclose(stack.activation(2 * sample), 2 * stack.activation(sample)):
         return f"the activation {stack.activation.__name__} is not positively homogeneous"
-    norms = [norm for norms in stack.norms for norm in norms if not isinstance(norm, NoNorm)]  # type: ignore[attr-defined]
+    norms = [norm for norms in stack.norms for norm in norms if not norm.homogeneous]
     norms += [norm for layer in stack.layers for norm in getattr(layer, "score_norms", ())]
     if norms:
         return f"{type(norms[0]).__name__} changes the scale of features or scores by itself"
-    if any(is_parametrized(module) for module in stack.modules()):
-        return "a weight is computed from other parameters"
+    for module in stack.modules():
+        if getattr(module, "weight_norm", None) is not None or is_parametrized(module):
+            return "a weight is computed from other parameters"
     return None
 
 
-def _into(stack: DeepGNN, state: int, chains: list[WeightChain]) -> Iterator[Share]:
-    if state == 0:
-        maps: list[nn.Module] = [stack.encoder]
-    else:
-        chain = chains[state - 1]
-        yield from (Share(weight, 0) for weight in chain.incoming)
-        yield from (Share(bias, None) for bias in chain.bias)
-        maps = [getattr(stack.skips[state - 1], "project", nn.Identity())]
-    for module in maps:
-        if isinstance(module, Embedding):
-            yield Share(module.weight, 1)
-        elif isinstance(module, nn.Linear):
-            yield Share(module.weight, 0)
-            if module.bias is not None:
-                yield Share(module.bias, None)
+def _into_first(encoder: nn.Module) -> Iterator[Share]:
+    if isinstance(encoder, Embedding):
+        yield Share(encoder.weight, 1)
+    elif isinstance(encoder, nn.Linear):
+        yield Share(encoder.weight, 0)
+        if encoder.bias is not None:
+            yield Share(encoder.bias, None)
 
 
-def _out_of(
-    stack: DeepGNN, state: int, chains: list[WeightChain], maps: list[tuple[nn.Module, ...]]
-) -> Iterator[Share]:
-    if state < len(chains):
-        yield from (Share(weight, 1) for weight in chains[state].outgoing)
-    elif isinstance(stack.decoder, nn.Linear):
-        yield Share(stack.decoder.weight, 1)
-    for position, skip in enumerate(stack.skips):
-        for module in maps[position]:
-            reads = 0 if isinstance(skip, InitialResidual) else position
-            if reads == state and isinstance(module, nn.Linear):
-                yield Share(module.weight, 1)
-
-
-def _maps(skip: nn.Module) -> tuple[nn.Module, ...]:
-    """What a skip connection reads earlier features through.
+def _chain_of_skip(skip: Skip) -> WeightChain:
+    """The weight chain of a skip connection.
 
     Raises:
-        ValueError: It is not known.
+        ValueError: It is unknown which neurons it joins.
     """
-    if isinstance(skip, NoSkip):
-        return ()
-    if not isinstance(skip, ADDING):
-        assert isinstance(skip, Skip)
+    if skip.adds is None and skip.reads != "nothing":
         found = name_of(type(skip))
-        known = ", ".join(sorted(name for _, name in filter(None, map(name_of, (NoSkip, *ADDING)))))
+        known = [name for name, cls in registered("skip").items() if cls.adds or cls.reads == "nothing"]
         raise ValueError(
-            f"it is not known which neurons skip {found[1] if found else type(skip).__name__!r} joins, and they can "
-            f"only be rescaled together: take one of {known}."
+            f"it is unknown which neurons skip {found[1] if found else type(skip).__name__!r} joins, and joined "
+            f"neurons can only be rescaled together: use one of {', '.join(sorted(known))}, or set Skip.adds."
         )
-    assert isinstance(skip.project, nn.Module)
-    return (skip.project, skip.gate) if isinstance(skip, Gated) else (skip.project,)
+    return skip.weight_chain()
 
 
-def _groups(stack: DeepGNN) -> list[list[int]]:
-    """States whose neurons are one, without those that are the inputs or outputs."""
-    group = list(range(len(stack.layers) + 1))
+def _groups(stack: Any, layers: list[Any], skips: list[Any], of_skips: list[WeightChain]) -> list[list[int]]:
+    """States whose neurons can only be rescaled together, without inputs and outputs of the stack."""
+    group = list(range(len(layers) + 1))
 
     def join(one: int, other: int) -> None:
         group[:] = [group[one] if g == group[other] else g for g in group]
 
-    for position, layer in enumerate(stack.layers):
-        skip = stack.skips[position] if position < len(stack.skips) else None
-        if isinstance(skip, ADDING) and isinstance(skip.project, nn.Identity):
-            join(0 if isinstance(skip, InitialResidual) else position, position + 1)
-        first = next(p for p, same in enumerate(stack.layers) if same is layer)
+    for position, layer in enumerate(layers):
+        if position < len(skips) and skips[position].adds and not of_skips[position].incoming:
+            join(0 if skips[position].adds == "first" else position, position + 1)
+        first = next(p for p, same in enumerate(layers) if same is layer)
         join(first, position)
         join(first + 1, position + 1)
-        if isinstance(layer, AnchoredLayer):
+        if layer.reads_first:
             join(0, position)
             if layer.in_channels == layer.out_channels:
                 join(0, position + 1)

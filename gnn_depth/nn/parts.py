@@ -1,20 +1,20 @@
-"""The abstract parts that a deep GNN is assembled from. A part's constructor signature is its config."""
+"""The abstract parts that a deep GNN is assembled from, and everything that they may promise.
+
+The stack, the training and the diagnostics know parts by these classes alone. A part's constructor signature is its
+config.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
-from gnn_depth.nn.parametrised import on_raw_weights
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
-
-if TYPE_CHECKING:
-    from gnn_depth.nn.stack import DeepGNN
 
 FailureMode: TypeAlias = Literal[
     "non_finite",
@@ -29,7 +29,7 @@ FailureMode: TypeAlias = Literal[
     "imbalance",
 ]
 
-#: What users read for each.
+#: Failure modes of deep stacks, in words.
 FAILURE_MODES: dict[FailureMode, str] = {
     "non_finite": "numbers overflow",
     "dying_signal": "the signal dies",
@@ -58,23 +58,98 @@ class Part:
     remedy_options: ClassVar[Mapping[str, Any]] = {}
 
 
+@dataclass(frozen=True)
+class WeightChain:
+    r"""The parameters of a layer or skip connection, sorted by the neurons that they lead into and out of.
+
+    Multiply row i of the incoming matrices and entry i of the biases by :math:`\lambda > 0`, divide entry i of the
+    attention parameters by it: neuron i is multiplied by :math:`\lambda`, and nothing else changes. Divide column j of
+    the outgoing matrices: this undoes that neuron j of the layer before was multiplied. See
+    :mod:`gnn_depth.nn.neurons`. Neurons are counted over the concatenated heads.
+
+    Attributes:
+        incoming: Matrices (neurons, inputs); row i leads into neuron i of this layer.
+        outgoing: Matrices (outputs, neurons of the layer before); column j leads out of neuron j of that layer.
+        attention: Matrices (heads, channels); entry i of the flattened matrix belongs to neuron i.
+        bias: Vectors (neurons); entry i is added to neuron i.
+    """
+
+    incoming: tuple[Tensor, ...] = ()
+    outgoing: tuple[Tensor, ...] = ()
+    attention: tuple[Tensor, ...] = ()
+    bias: tuple[Tensor, ...] = ()
+
+
+@runtime_checkable
+class HasWeightChain(Protocol):
+    """A layer that declares which weights lead into and out of its neurons, for initialisations and diagnostics."""
+
+    def weight_chain(self) -> WeightChain:
+        """The chain.
+
+        Raises:
+            ValueError: The layer has none with its present options.
+        """
+
+
+@runtime_checkable
+class HasLipschitzBound(Protocol):
+    """A layer that knows an upper bound of its Lipschitz constant, valid for any input, in evaluation mode."""
+
+    def lipschitz_bound(self, graph: Graph) -> float | None:
+        """The bound on a graph or a block; None if none is known."""
+
+
+class Share(NamedTuple):
+    """A parameter's contribution to neurons.
+
+    Attributes:
+        parameter: The parameter.
+        axis: The axis along which its neurons lie; None if every entry belongs to another neuron.
+    """
+
+    parameter: Tensor
+    axis: Literal[0, 1] | None
+
+
+@dataclass(frozen=True)
+class Link:
+    """Neurons that can only be rescaled together, and the weights that change when one of them is.
+
+    Attributes:
+        states: The states whose entries they are: 0 enters the first layer, l leaves the l-th.
+        incoming: Matrices and biases that lead into them.
+        attention: Parameters that attend to them.
+        outgoing: Matrices that lead out of them. One that leads from some of them to others is in ``incoming`` too.
+    """
+
+    states: tuple[int, ...]
+    incoming: tuple[Share, ...]
+    attention: tuple[Share, ...]
+    outgoing: tuple[Share, ...]
+
+
 class Layer(Part, nn.Module, ABC):
-    """A message-passing layer: features of the nodes and a graph in, features of the nodes out.
+    """A message-passing layer: maps node features and a graph to new node features.
 
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of one head of the outgoing features.
-        heads: Heads whose outputs are concatenated.
+        heads: Number of heads; their outputs are concatenated.
 
     Attributes:
-        takes_sparse: Whether the features that come in may be :class:`SparseFeatures`: it passes them to
-            :class:`gnn_depth.nn.linear.Linear` and nowhere else. Otherwise they are always a tensor.
-        takes_blocks: Whether the graph may be a block, with more sources than nodes: features of the sources come in,
-            those of the nodes go out, each as on the whole graph.
+        takes_sparse: True if the incoming features may be :class:`SparseFeatures`. The layer then passes them to
+            :class:`gnn_depth.nn.linear.Linear` and nowhere else.
+        takes_blocks: True if the graph may be a block, with more sources than nodes: the features of the sources come
+            in, those of the nodes go out, and each is what it would be on the whole graph.
+        reads_first: True if ``forward(x, graph, first)`` also reads the first state, which enters the first layer. Its
+            rows begin with those of the targets. The layer's input has the same width, and neuron i of the one is
+            neuron i of the other.
     """
 
     takes_sparse: ClassVar[bool] = False
     takes_blocks: bool = False
+    reads_first: ClassVar[bool] = False
 
     def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
         super().__init__()
@@ -122,16 +197,27 @@ class Layer(Part, nn.Module, ABC):
         """
         return 1e-9 * nodes * self.width
 
+    def enter_stack(self, depth: int, first_channels: int) -> None:
+        """Tell the layer its position in the stack; called once for each.
+
+        Args:
+            depth: The position, counted from 1.
+            first_channels: Width of the first state.
+
+        Raises:
+            ValueError: The layer cannot be at this position.
+        """
+
     def extra_repr(self) -> str:
         heads = f", heads={self.heads}" if self.heads > 1 else ""
         return f"{self.in_channels}, {self.out_channels}{heads}"
 
 
 def check_probability(name: str, value: float) -> None:
-    """Refuse what is no probability.
+    """Refuse a probability outside [0, 1].
 
     Raises:
-        ValueError: It is outside [0, 1].
+        ValueError: The value is outside.
     """
     if not 0 <= value <= 1:
         raise ValueError(f"{name} is a probability, in [0, 1], not {value}.")
@@ -142,16 +228,16 @@ class AttentionLayer(Layer):
 
     Args:
         in_channels: Width of the incoming features.
-        out_channels: Width of one head, or of all together.
-        heads: Heads whose outputs are concatenated.
-        split_heads: Whether out_channels is the width of all heads together.
+        out_channels: Width of one head, or of all heads together.
+        heads: Number of heads; their outputs are concatenated.
+        split_heads: True if out_channels is the width of all heads together.
 
     Attributes:
-        score: What the scores are made of, one of the score classes.
+        score: The class of its scores: :class:`LinearScore`, :class:`AdditiveScore` or :class:`QuadraticScore`.
         score_norms: The norms that the stack has placed here, applied in order.
 
     Raises:
-        ValueError: The heads do not divide the width that they are to share.
+        ValueError: The width of all heads together is not divisible by their number.
     """
 
     score: ClassVar[type]
@@ -160,8 +246,8 @@ class AttentionLayer(Layer):
         if split_heads and heads >= 1 and out_channels % heads:
             near = out_channels // heads * heads
             raise ValueError(
-                f"{heads} heads cannot share a width of {out_channels}, which they do not divide: take a width of "
-                f"{f'{near} or ' if near else ''}{near + heads}, other heads, or split_heads false."
+                f"{heads} heads cannot share a width of {out_channels}: it is not divisible by {heads}. Choose a width "
+                f"of {f'{near} or ' if near else ''}{near + heads}, another number of heads, or split_heads false."
             )
         super().__init__(in_channels, out_channels // heads if split_heads and heads >= 1 else out_channels, heads)
         self.score_norms = nn.ModuleList()
@@ -182,11 +268,11 @@ class AttentionLayer(Layer):
         of_norms = 8e-4 + 4.5e-9 * numbers if self.score_norms else 0.0
         return 1.2e-4 + 1.6e-9 * numbers + of_edges + of_norms
 
-    def place(self, norm: "ScoreNorm") -> None:
+    def add_score_norm(self, norm: "ScoreNorm") -> None:
         """Add a norm of the scores.
 
         Raises:
-            ValueError: The norm does not serve this kind of score.
+            ValueError: The norm has no formula for this kind of score.
         """
         if self.score not in norm.serves:
             served = ", ".join(score.__name__ for score in norm.serves)
@@ -198,6 +284,7 @@ class AttentionLayer(Layer):
     def normalise(
         self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
     ) -> Float[Tensor, "edges heads"]:
+        """Apply the score norms in order."""
         for norm in self.score_norms:
             scores = norm(scores, score, graph)
         return scores
@@ -208,11 +295,11 @@ def _number_of_maps(layer: nn.Module) -> int:
 
 
 class Norm(Part, nn.Module, ABC):
-    """What holds magnitudes in bounds. Its base class says where it acts, and the stack puts it there.
+    """A norm keeps magnitudes within bounds. Its base class says where it acts, and the stack places it there.
 
     Attributes:
-        nodewise: Whether what a node gets depends on that node alone, or on the edges into it if edges are normed:
-            then nodes whose output nobody reads may be left out.
+        nodewise: True if each node's output depends only on that node, or, for score norms, on the edges into it. The
+            stack may then leave out nodes whose output nobody reads.
     """
 
     nodewise: bool = False
@@ -223,7 +310,13 @@ class FeatureNorm(Norm):
 
     Args:
         channels: Width of the node features.
+
+    Attributes:
+        homogeneous: True if a channel that is multiplied by a positive number before the norm is multiplied by it after
+            the norm. The conservation law of neurons then holds.
     """
+
+    homogeneous: ClassVar[bool] = False
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -240,7 +333,7 @@ class ScoreNorm(Norm):
         heads: Number of attention heads.
 
     Attributes:
-        serves: The kinds of score it has a formula for.
+        serves: The kinds of score that it has a formula for.
     """
 
     serves: ClassVar[tuple[type, ...]] = (LinearScore, AdditiveScore)
@@ -255,117 +348,141 @@ class ScoreNorm(Norm):
     ) -> Float[Tensor, "edges heads"]: ...
 
     def bound(self, score: type, channels: int) -> float | None:
-        r"""The :math:`\alpha` that normed scores obey: :math:`|\tilde s| \le \alpha`, and so do the two parts of its
-        derivative times the size of the features, that of the score and that of what divides it.
+        r"""A bound :math:`\alpha` of the normalised scores, :math:`|\tilde s| \le \alpha`; None (default) if unknown.
 
-        None where nothing is known, by default.
+        It also bounds both parts of their derivative, that of the score and that of the divisor, multiplied by the size
+        of the features.
 
         Args:
-            score: What the scores are made of, a score class.
+            score: The class of the scores.
             channels: Width of a head.
         """
         return None
 
 
-class Skip(Part, nn.Module, ABC):
-    """How a layer's output joins what came before it.
+class WeightNorm(Norm):
+    """A norm of one weight matrix: the layer reads the normalised matrix in place of the parameter.
+
+    The stack places it in a :class:`gnn_depth.nn.linear.Linear` of a layer.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        num_layers: Number of layers of the stack.
+    """
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.num_layers = num_layers
+
+    @abstractmethod
+    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+        """The matrix that the layer reads."""
+
+    def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+        """Compute the norm's own state for a matrix that has just been drawn."""
+
+    @classmethod
+    def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
+        """Update the states of norms of this class before a pass in training.
+
+        Args:
+            norms: The norms.
+            weights: Their matrices, all of one shape.
+        """
+
+
+class Skip(Part, nn.Module, ABC):
+    """A skip connection: joins a layer's output with earlier states.
+
+    Args:
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
 
     Attributes:
-        width: Width of what :meth:`forward` returns.
-        reads: Which states it reads: ``nothing``, the layer's ``input``, the ``first`` of all, or ``all`` before the
-            update. The stack keeps no others.
+        width: Width of the joined state.
+        reads: The states that it reads: ``nothing``, the layer's ``input``, the ``first`` state, or ``all``. The stack
+            keeps no others.
+        carries: True if it carries a second state per node from layer to layer: see :meth:`forward`.
+        adds: The state that it adds, times some factor, to some multiple of the update: the layer's ``input`` or the
+            ``first`` state. Neuron i of that state and neuron i of the joined state are then rescaled together, unless
+            a matrix of :meth:`weight_chain` leads from the one to the other. None (default) if it does something else.
+        invertible: True if the joined state is exactly the layer's input plus a function of the update. Reversible
+            stacks need this, and matrices that change the width are not allowed there.
     """
 
     reads: ClassVar[Literal["nothing", "input", "first", "all"]] = "input"
+    carries: ClassVar[bool] = False
+    adds: ClassVar[Literal["input", "first"] | None] = None
+    invertible: ClassVar[bool] = False
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()
         self.width = out_channels
 
     @abstractmethod
-    def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
-    ) -> Float[Tensor, "nodes outputs"]:
-        """Join, every node by itself: where only some nodes are read, these rows are all there is.
+    def forward(self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph) -> Any:
+        """Join the update with earlier states.
+
+        Only the rows of the nodes that are read may be there, so nodes are joined one by one, or along ``graph``.
+        A skip that ``carries`` takes a fourth argument, the second state, shape (nodes, channels) or None after the
+        first layer, and returns both: the joined state and the second state.
 
         Args:
-            update: The layer's output, normed and activated.
-            states: The states that it reads, oldest first; the last one is the layer's input.
+            update: The layer's output, normalised and activated.
+            states: The states that it reads, oldest first; for ``input`` and ``all`` the last is the layer's input.
+            graph: The graph that the layer saw; its targets are the nodes.
         """
+
+    def weight_chain(self) -> WeightChain:
+        """The matrices that lead from the state it adds into the joined state, and out of the states it reads."""
+        return WeightChain()
 
 
 class Init(Part, ABC):
-    """How the parameters of a stack are drawn. Called once, on the assembled stack.
+    """An initialisation: draws the parameters of an assembled stack."""
 
-    Where a norm computes weights from parameters, it is these that are drawn.
-    """
+    @final
+    def __call__(self, stack: Any) -> None:
+        """Draw all parameters; weight norms then begin anew from the matrices that were drawn.
 
-    def __init_subclass__(cls) -> None:
-        if "__call__" in vars(cls):
-            cls.__call__ = on_raw_weights(cls.__call__)  # type: ignore[method-assign]
+        Args:
+            stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
+        """
+        try:
+            self.draw(stack)
+        finally:
+            stack.settle_weight_norms()
 
     @abstractmethod
-    def __call__(self, stack: "DeepGNN") -> None: ...
+    def draw(self, stack: Any) -> None:
+        """Draw all parameters in place.
+
+        Args:
+            stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
+        """
 
 
-@dataclass(frozen=True)
-class WeightChain:
-    r"""The parameters of a layer by the neurons that they lead into and out of; neurons run over concatenated heads.
+class GraphDropout(Part, ABC):
+    """A graph dropout: all layers see one thinned graph in a training pass, and the whole graph in evaluation.
 
-    To multiply row i of the incoming matrices and entry i of the biases by :math:`\lambda > 0`, and to divide entry i
-    of the attention parameters by it, is to multiply neuron i by it and to change nothing else. To divide column j of
-    the outgoing matrices by it undoes that neuron j of the layer before was multiplied: see
-    :mod:`gnn_depth.nn.neurons`.
+    Degrees, GCN weights and self-loops are those of the thinned graph, so self-loops that layers add are never dropped.
+    Random numbers come from torch's generator.
 
-    Attributes:
-        incoming: Matrices (neurons, inputs); row i is what comes into neuron i of this layer.
-        outgoing: Matrices (outputs, neurons of the layer before); column j is what leaves neuron j of that layer.
-        attention: Matrices (heads, channels); the entry at i of the flattened matrix belongs to neuron i.
-        bias: Vectors (neurons); entry i is added to neuron i.
+    Args:
+        p: Probability of dropping an edge or node; with 0 the graph stays the same.
+
+    Raises:
+        ValueError: The probability is outside [0, 1].
     """
 
-    incoming: tuple[Tensor, ...]
-    outgoing: tuple[Tensor, ...]
-    attention: tuple[Tensor, ...] = ()
-    bias: tuple[Tensor, ...] = ()
+    def __init__(self, p: float) -> None:
+        check_probability("p of a graph dropout", p)
+        self.p = p
+
+    @abstractmethod
+    def __call__(self, graph: Graph) -> Graph:
+        """The graph of one training pass."""
 
 
-@runtime_checkable
-class HasWeightChain(Protocol):
-    """A layer that says which weights lead into and out of its neurons, so that inits and diagnostics can serve it."""
-
-    def weight_chain(self) -> WeightChain: ...
-
-
-class Share(NamedTuple):
-    """The weights that a parameter contributes to neurons.
-
-    Attributes:
-        parameter: The parameter.
-        axis: The axis along which its neurons lie; None if every entry belongs to another neuron.
-    """
-
-    parameter: Tensor
-    axis: Literal[0, 1] | None
-
-
-@dataclass(frozen=True)
-class Link:
-    """Neurons, and the weights around them that change if one of them is rescaled.
-
-    Attributes:
-        states: The hidden states whose entries they are: 0 enters the first layer, l leaves the l-th.
-        incoming: Matrices and biases that lead into them.
-        attention: Attention parameters on them.
-        outgoing: Matrices that lead out of them. One that leads from some of the neurons to others is in ``incoming``
-            too.
-    """
-
-    states: tuple[int, ...]
-    incoming: tuple[Share, ...]
-    attention: tuple[Share, ...]
-    outgoing: tuple[Share, ...]
+LayerFactory: TypeAlias = Callable[[int, int], Layer]
+NormFactory: TypeAlias = Callable[[int], Norm]
+SkipFactory: TypeAlias = Callable[[list[int], int], Skip]

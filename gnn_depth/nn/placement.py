@@ -1,14 +1,15 @@
-"""Where the norms of a stack go: each where its base class says that it acts."""
+"""The places of a stack's norms: on features, attention scores or weights, by their base class."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.factories import NormFactory, part_class
-from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, Layer, ScoreNorm
-from gnn_depth.nn.weights import NormedWeights, WeightNorm
+from gnn_depth.nn.linear import Linear
+from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, HasWeightChain, Layer, NormFactory, ScoreNorm, WeightNorm
 from gnn_depth.registry import name_of, registered
 
 
@@ -21,74 +22,148 @@ class FeatureNorms(nn.ModuleList):
         return x
 
 
-class Placed:
-    """The norms that were asked for, on their way to their places.
+class WeightNorms:
+    """All weight norms of a stack.
 
     Args:
-        norms: Each makes a norm from the width (feature norms), the number of heads (score norms) or of layers (weight
-            norms).
-
-    Raises:
-        ValueError: One of them is no norm, or two act on the weights.
+        placed: The linear maps that have one.
     """
 
-    def __init__(self, norms: Sequence[NormFactory]) -> None:
-        classes = list(map(part_class, norms))
-        for cls in classes:
-            if not issubclass(cls, FeatureNorm | ScoreNorm | WeightNorm):
-                raise ValueError(f"{cls.__name__} is no norm: subclass FeatureNorm, ScoreNorm or WeightNorm.")
-        pairs = list(zip(norms, classes, strict=True))
-        self._of_scores = [(make, cls) for make, cls in pairs if issubclass(cls, ScoreNorm)]
-        self._of_features = [(make, cls) for make, cls in pairs if issubclass(cls, FeatureNorm)]
-        self._of_weights = [(make, cls) for make, cls in pairs if issubclass(cls, WeightNorm)]
-        if len(self._of_weights) > 1:
-            names = " and ".join(repr(_name(cls)) for _, cls in self._of_weights)
-            raise ValueError(f"norms {names} act on the same weights: take one of them.")
+    def __init__(self, placed: Iterable[Linear] = ()) -> None:
+        self._by_shape: dict[Any, list[Linear]] = {}
+        for linear in placed:
+            self._by_shape.setdefault(linear.weight.shape, []).append(linear)
+        self.settle()
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Begin anew from the parameters as they are."""
+        for linears in self._by_shape.values():
+            for linear in linears:
+                assert linear.weight_norm is not None
+                linear.weight_norm.settle(linear.weight)
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Update the norms to the parameters, all matrices of one shape at once."""
+        for linears in self._by_shape.values():
+            norms: list[Any] = [linear.weight_norm for linear in linears]
+            norms[0].follow(norms, [linear.weight for linear in linears])
+
+
+class NormPlacement:
+    """Places the norms of a stack while it is built.
+
+    Args:
+        factories: Each makes a norm from the width (feature norms), the number of heads (score norms) or the number of
+            layers (weight norms).
+
+    Raises:
+        ValueError: A factory does not make a norm, or two of them act on the weights.
+    """
+
+    def __init__(self, factories: Sequence[NormFactory]) -> None:
+        self._score: list[tuple[NormFactory, type]] = []
+        self._feature: list[tuple[NormFactory, type]] = []
+        self._weight: list[tuple[NormFactory, type]] = []
+        for make in factories:
+            cls = part_class(make)
+            bases = {ScoreNorm: self._score, FeatureNorm: self._feature, WeightNorm: self._weight}
+            group = next((group for base, group in bases.items() if issubclass(cls, base)), None)
+            if group is None:
+                raise ValueError(f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm.")
+            group.append((make, cls))
+        if len(self._weight) > 1:
+            names = " and ".join(repr(_name(cls)) for _, cls in self._weight)
+            raise ValueError(f"norms {names} act on the same weights: choose one of them.")
         self._places = 0
 
     def on_scores(self, layer: Layer) -> None:
         """Place the score norms in a layer.
 
         Raises:
-            ValueError: It has no scores, or none that they serve.
+            ValueError: The layer has no scores, or the norm has no formula for them.
         """
-        for make, cls in self._of_scores:
+        for make, cls in self._score:
             if not isinstance(layer, AttentionLayer):
-                raise ValueError(_no_place(cls, layer))
-            layer.place(make(layer.heads))  # type: ignore[arg-type]
+                with_scores = [name for name, each in registered("layer").items() if issubclass(each, AttentionLayer)]
+                raise ValueError(
+                    f"norm {_name(cls)!r} acts on attention scores, and layer {_name(type(layer))!r} has none. "
+                    f"Layers with scores: {', '.join(with_scores)}. To bound the weights of any layer use norm "
+                    "'spectral'."
+                )
+            layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
 
     def on_features(self, width: int) -> FeatureNorms:
-        """The feature norms of one more layer."""
+        """Make the feature norms of one more layer."""
         self._places += 1
-        return FeatureNorms(make(width) for make, _ in self._of_features)
+        return FeatureNorms(make(width) for make, _ in self._feature)
 
-    def on_weights(self, layers: Iterable[nn.Module]) -> NormedWeights | None:
-        """Place the norm of the layers' weights; None if there is none.
+    def on_weights(self, layers: Iterable[Layer]) -> WeightNorms:
+        """Place the weight norm in the linear maps of all layers.
 
         Raises:
-            ValueError: A layer has no weights that it could act on.
+            ValueError: A layer has no linear map with a place for it.
         """
-        return NormedWeights(self._of_weights[0][0], layers) if self._of_weights else None
+        layers = list(layers)
+        placed: list[Linear] = []
+        for make, _ in self._weight:
+            for layer in dict.fromkeys(layers):
+                for linear in normed_maps(layer):
+                    linear.weight_norm = make(len(layers))  # type: ignore[assignment]
+                    placed.append(linear)
+        return WeightNorms(placed)
 
-    def check(self) -> None:
-        """Refuse feature norms for which there was no place.
+    def check_features(self) -> None:
+        """Refuse feature norms if no layer has a place for them.
 
         Raises:
             ValueError: There are some.
         """
-        if self._of_features and not self._places:
+        if self._feature and not self._places:
             raise ValueError(
-                f"norm {_name(self._of_features[0][1])!r} acts between layers, and there is one layer, which gives the "
-                "class scores itself: take more layers or a decoder."
+                f"norm {_name(self._feature[0][1])!r} acts between layers, and there is only one layer, which gives "
+                "the class scores itself: use more layers or a decoder."
             )
 
 
-def _no_place(norm: type, layer: Layer) -> str:
-    with_scores = [name for name, cls in registered("layer").items() if issubclass(cls, AttentionLayer)]
-    return (
-        f"norm {_name(norm)!r} acts on attention scores, and layer {_name(type(layer))!r} has none. "
-        f"Layers with scores: {', '.join(with_scores)}. To bound the weights of any layer use norm 'spectral'."
-    )
+def normed_maps(layer: Layer) -> list[Linear]:
+    """The linear maps of a layer whose weights a norm acts on: those of its weight chain, or all if it has none.
+
+    The heads of a layer share one matrix; weights that are not shared are matrices of their own.
+
+    Raises:
+        ValueError: There is none, or the chain names a matrix that is not the weight of a :class:`Linear`.
+    """
+    linears = [module for module in layer.modules() if isinstance(module, Linear)]
+    try:
+        chain = layer.weight_chain() if isinstance(layer, HasWeightChain) else None
+    except ValueError:  # no chain with its present options
+        chain = None
+    if chain is not None:
+        matrices = {id(matrix) for matrix in (*chain.incoming, *chain.outgoing)}
+        linears = [linear for linear in linears if id(linear.weight) in matrices]
+        if matrices - {id(linear.weight) for linear in linears}:
+            linears = []
+    if not linears:
+        raise ValueError(
+            f"layer {_name(type(layer))!r} has no place for a norm of weights: keep its matrices in "
+            "gnn_depth.nn.linear.Linear, and let weight_chain(), if there is one, return their weights."
+        )
+    return linears
+
+
+def part_class(factory: Callable[..., object]) -> type:
+    """The class that a part's factory makes: the class itself, or the one inside a ``functools.partial``.
+
+    Raises:
+        ValueError: It cannot be known without a call, as for a lambda.
+    """
+    held = (factory, getattr(factory, "func", None), *getattr(factory, "args", ()))
+    for item in held:
+        if isinstance(item, type):
+            return item
+    raise ValueError(f"a part is given as a class or a functools.partial of one, not as {factory!r}.")
 
 
 def _name(cls: type) -> str:

@@ -1,7 +1,6 @@
 """DeepGNN: a stack of named parts."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -10,62 +9,66 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.anchored import place_layer
-from gnn_depth.nn.block import block, drop
-from gnn_depth.nn.compile.compiled import Compiled, has_hooks
-from gnn_depth.nn.conserving import Conserving
-from gnn_depth.nn.decoder import Decoder, make_decoder
+from gnn_depth.nn.block import Block, Flow, Join
+from gnn_depth.nn.compile.compiled import CompiledBlocks
+from gnn_depth.nn.decoder import Decoder, Jump, jumped, make_decoder
 from gnn_depth.nn.encoder import Encoder, make_encoder
-from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
-from gnn_depth.nn.functional import SparseFeatures, sparse_features
-from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
-from gnn_depth.nn.jumping import Jump, jumped
-from gnn_depth.nn.memory.checkpointing import CheckpointEvery, in_segments, segment_length
+from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
+from gnn_depth.nn.graph_dropouts import NoGraphDropout
+from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, segment_length
 from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
-from gnn_depth.nn.parts import Layer, Skip, check_probability
-from gnn_depth.nn.placement import Placed
-from gnn_depth.nn.receptive_field import graphs_of
-from gnn_depth.nn.rounds import Flow, Round, Rounds
+from gnn_depth.nn.neurons import links, why_no_law
+from gnn_depth.nn.parts import (
+    GraphDropout,
+    Layer,
+    LayerFactory,
+    Link,
+    NormFactory,
+    SkipFactory,
+    check_probability,
+)
+from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips.none import NoSkip
-from gnn_depth.nn.stack_options import check_ends, check_sizes
 
 Activation = Literal[
     "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
 ]
 
 
-class DeepGNN(Conserving, nn.Module):
-    r"""An encoder, L blocks (dropout, layer, norms, activation, skip) and a decoder.
+class DeepGNN(nn.Module):
+    r"""An encoder, L blocks of message passing, and a decoder.
 
     .. math:: X^{l+1} = \mathrm{skip}(X^l, \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))))
 
-    With a decoder, the last block has its norms and skip but, unless ``last_activation``, no
-    activation. Without one the last layer gives the outputs themselves: nothing follows it, and
-    its heads are averaged.
+    With a decoder, the last layer has its norms and skip connection but, unless ``last_activation``, no activation.
+    Without one the last layer gives the outputs themselves: nothing follows it, and its heads are averaged.
 
     Args:
-        in_channels: Width of the input features; of integer features, the number of values of each column.
+        in_channels: Width of the input features; for integer features, the number of values of each column.
         out_channels: Number of outputs of a node.
-        layer: Makes a layer from (in_channels, out_channels).
-        num_layers: L.
+        layer: Message-passing layer, made from (in_channels, out_channels).
+        num_layers: Number of message-passing layers, L.
         hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
-        norms: Each makes a norm from the width (feature norms), the number of heads (score norms) or of layers (weight
-            norms).
-        skip: Makes a skip from (widths of the earlier states, out_channels).
-        activation: Name of a function in ``torch.nn.functional``, or ``identity``.
-        last_activation: Whether an activation follows the last layer too; needs a decoder.
+        norm: Norms of node features, attention scores or weight matrices, applied in order.
+        skip: Skip connection: joins a layer's output with earlier states.
+        activation: Function between the layers.
+        last_activation: Apply the activation after the last layer too; needs a decoder.
         dropout: Probability of dropping an input feature of a layer in training.
-        encoder: What comes before the stack: a ``linear`` map, ``embedding`` for integer features, or ``none``.
-        decoder: Whether a ``linear`` map comes after the stack, or ``none``.
-        norm_after_skip: Whether feature norms come after the skip connection, not on the layer's output.
-        share_layers: Whether all layers of equal shape are one and the same, as in recurrent networks.
-        jump: What the decoder reads: the ``last`` state, or all layers' outputs, their ``max`` or ``cat`` (JKNet).
-        checkpoint_every: Layers of a segment whose activations the backward pass computes again, to keep less; a
+        encoder: ``linear`` map before the layers, ``embedding`` of integer features, or ``none``.
+        decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
+        norm_after_skip: Apply feature norms after the skip connection, not to the layer's output.
+        share_layers: Use one and the same layer wherever shapes are equal, as in recurrent networks.
+        jump: States that the decoder reads: the ``last``, or all layers' outputs, their ``max`` or ``cat`` (JKNet).
+        checkpoint_every: Layers per segment whose activations the backward pass computes again, to save memory: a
             number, ``sqrt`` (of the layers), or ``none``.
-        reversible: Groups of channels, of which each round changes one, so that no activations are kept; 0: none.
-        first_activation: Whether an activation follows the encoder.
+        reversible: Groups of channels, of which each block changes one, so that no activations are kept; 0 for none.
+        first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
-        graph_dropout: What is dropped of the graph in training; where something is, rounds run uncompiled.
+        graph_dropout: Drops edges or nodes of the graph, anew in every training step; blocks then run uncompiled.
+
+    Attributes:
+        blocks: The L blocks. Each begins with the activation and skip connection of the layer before.
+        join: The activation and skip connection of the last layer; None without a decoder.
 
     Raises:
         ValueError: A norm has no place in the layer, the encoder does not take such features, or a number is out of
@@ -79,7 +82,7 @@ class DeepGNN(Conserving, nn.Module):
         layer: LayerFactory,
         num_layers: int = 2,
         hidden_channels: int = 64,
-        norms: Sequence[NormFactory] = (),
+        norm: Sequence[NormFactory] = (),
         skip: SkipFactory = NoSkip,
         activation: Activation = "relu",
         last_activation: bool = False,
@@ -96,40 +99,68 @@ class DeepGNN(Conserving, nn.Module):
         graph_dropout: GraphDropout = NoGraphDropout(),  # noqa: B008  (holds no state)
     ) -> None:
         super().__init__()
-        check_sizes(num_layers, hidden_channels)
+        for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}.")
         check_probability("dropout", dropout)
-        check_ends(encoder, decoder, first_activation, last_activation, outer_dropout)
-        self.first_activation, self.outer_dropout, self.graph_dropout = first_activation, outer_dropout, graph_dropout
+        check_probability("outer_dropout", outer_dropout)
+        if last_activation and decoder == "none":
+            raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
+        if first_activation and encoder == "none":
+            raise ValueError("first_activation needs an encoder: without one there are only the features themselves.")
+        if outer_dropout and encoder != "linear" and decoder == "none":
+            raise ValueError("outer_dropout drops inputs of a linear encoder or decoder, and there is neither.")
+        self.activation: Callable[[Tensor], Tensor] = _identity if activation == "identity" else getattr(F, activation)
+        self.last_activation = last_activation
+        self.first_activation = first_activation
+        self.dropout = dropout
+        self.outer_dropout = outer_dropout
+        self.graph_dropout = graph_dropout
+        self.norm_after_skip = norm_after_skip
+        self.jump = jump
+        self.reversible = reversible
         self.segment_length = segment_length(checkpoint_every, num_layers)
-        self.dropout, self.reversible, groups = dropout, reversible, max(reversible, 1)
-        self.activation = _identity if activation == "identity" else getattr(F, activation)
-        self.last_activation, self.norm_after_skip, self.jump = last_activation, norm_after_skip, jump
+
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
-        hidden_channels, width = group_width(hidden_channels, reversible), width // groups
-        self.layers, self.norms, self.skips = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        placed = Placed(norms)
+        hidden_channels, width = group_width(hidden_channels, reversible), width // max(reversible, 1)
+        placement = NormPlacement(norm)
         widths, known = [width], dict[tuple[int, int], Layer]()
+        layers: list[Layer] = []
+        joins: list[Join | None] = [None]
+        norms: list[FeatureNorms | None] = []
         for position in range(num_layers):
-            gives_output = decoder == "none" and position == num_layers - 1
+            is_last = position == num_layers - 1
+            gives_output = decoder == "none" and is_last
             shape = widths[-1], out_channels if gives_output else hidden_channels
             if not share_layers or shape not in known:
                 known[shape] = layer(*shape)
-                placed.on_scores(known[shape])
-            place_layer(known[shape], position + 1, widths[0])
-            self.layers.append(known[shape])
-            if not gives_output:
-                joined = skip(list(widths), known[shape].width)
-                self.skips.append(joined)
-                widths.append(joined.width)
-                self.norms.append(placed.on_features(widths[-1] if norm_after_skip else known[shape].width))
-        placed.check()
-        self._normed_weights = placed.on_weights(self.layers)
-        self.decoder = make_decoder(decoder, jump, [groups * width for width in widths[1:]], out_channels)
+                placement.on_scores(known[shape])
+            known[shape].enter_stack(position + 1, widths[0])
+            layers.append(known[shape])
+            if gives_output:
+                joins.append(None)
+                norms.append(None)
+                continue
+            joined = skip(list(widths), known[shape].width)
+            widths.append(joined.width)
+            placed = placement.on_features(joined.width if norm_after_skip else known[shape].width)
+            phi = _identity if is_last and not last_activation else self.activation
+            joins.append(Join(phi, joined, placed if norm_after_skip else None))
+            norms.append(None if norm_after_skip else placed)
+        placement.check_features()
+        self._weight_norms = placement.on_weights(layers)
+
+        reads = [None if join is None else join.skip.reads for join in joins[1:]]
+        reads_first = any(each.reads_first for each in layers)
+        self.blocks = nn.ModuleList()
+        for position, (join, each, after) in enumerate(zip(joins, layers, norms, strict=False)):
+            keeps = _keeps(position, reads[position:])
+            is_output, is_first = jump != "last" and position > 0, reads_first and position == 0
+            self.blocks.append(Block(join, dropout, each, after, keeps, is_output, is_first))
+        self.join = joins[-1]
+        self.decoder = make_decoder(decoder, jump, [max(reversible, 1) * width for width in widths[1:]], out_channels)
         check_reversible(self, checkpointed=self.segment_length > 0)
-        # What enters each layer passes one of these, before dropout: a place for hooks.
-        self.states = nn.ModuleList(nn.Identity() for _ in range(num_layers))
-        self._compiled: Compiled | None = None
-        self._in_rounds: list[nn.Module] = []
+        self._compiled: CompiledBlocks | None = None
 
     def forward(
         self, x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"], graph: Graph, num_outputs: int | None = None
@@ -139,99 +170,136 @@ class DeepGNN(Conserving, nn.Module):
         Args:
             x: Features of the nodes.
             graph: The edges.
-            num_outputs: How many of the first nodes are read; all by default. Where every part allows it, what does not
-                reach them is not computed.
+            num_outputs: Number of first nodes whose outputs are read; all by default. Where every part allows it, the
+                stack leaves out nodes that do not reach them.
 
         Raises:
-            ValueError: There are features of more or fewer nodes than the graph has.
+            ValueError: x and the graph have different numbers of nodes.
         """
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
-        if self.training and self._normed_weights is not None:
-            self._normed_weights.follow()
+        if self.training:
+            self._weight_norms.follow()
         thinned = self.graph_dropout(graph) if self.training else graph
-        graphs = graphs_of(self, thinned, num_outputs)
-        run = self._block_for(graph, graphs) if thinned is graph else block  # to compile for a graph takes many passes
-        update: Any = self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources])
-        rounds = Rounds(self._rounds(graphs), run, self.dropout, self.norm_after_skip, self.jump != "last")
-        out = self._through(rounds, update)
-        out = out if num_outputs is None or len(out) == num_outputs else out[:num_outputs]
-        return self.decoder(self._dropped(out, self.decoder))
+        graphs = self.receptive_fields(thinned, num_outputs)
+        # A thinned graph is new in every step, and compiling for a graph pays only over many steps.
+        run = self._compiled.for_pass(self, graph, graphs) if self._compiled and thinned is graph else None
 
-    def _through(self, rounds: Rounds, x: Any) -> Tensor:
+        flow = Flow(self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources]))
         if self.reversible:
-            return run_reversible(rounds, x, self.reversible)
-        return jumped(self.jump, rounds.end(in_segments(rounds, rounds.rounds, Flow(x), self.segment_length)))
+            out = run_reversible(self, flow.update, graphs, run)
+        else:
+            if self.segment_length and torch.is_grad_enabled():
+                flow = checkpointed(list(self.blocks), flow, graphs, run, self.segment_length)
+            else:
+                for block, edges in zip(self.blocks, graphs, strict=True):
+                    flow = block(flow, edges, run)
+            out = flow.update
+            if self.join is not None:
+                out, _ = self.join(out, flow.states, graphs[-1], flow.carried)
+            out = jumped(self.jump, [*flow.outputs, out])
+        if num_outputs is not None and num_outputs < len(out):
+            out = out[:num_outputs]
+        return self.decoder(self._drop_outer(out, self.decoder))
 
-    def _rounds(self, graphs: list[Graph]) -> list[Round]:
-        parts: Any = zip(self.layers, self.states, graphs, strict=True)
-        return [
-            Round(layer, self.norms[p] if self._skip(p) else None, self._activation(p), self._skip(p), state, graph)
-            for p, (layer, state, graph) in enumerate(parts)
-        ]
+    def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
+        """The graph of each layer: as much of it as the first ``num_outputs`` nodes depend on.
 
-    def _skip(self, position: int) -> Skip | None:
-        """The skip connection after a layer; the last one has none where there is no decoder."""
-        return self.skips[position] if position < len(self.skips) else None  # type: ignore[return-value]
+        These nodes get what they get on the whole graph. If a part does not allow blocks, every layer gets the whole.
+        """
+        graphs = [graph] * len(self.blocks)
+        if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible:
+            return graphs
+        norms = [norm for layer in self.layers for norm in getattr(layer, "score_norms", ())]
+        norms += [norm for of_layer in self.norms for norm in of_layer]  # type: ignore[attr-defined]
+        if not (all(layer.takes_blocks for layer in self.layers) and all(norm.nodewise for norm in norms)):
+            return graphs
+        needed = num_outputs
+        for position in reversed(range(len(graphs))):
+            graphs[position] = graph.prefix(needed)
+            needed = graphs[position].num_sources
+        return graphs
 
     def compile_layers(self, only: Graph | None = None) -> None:
-        """Compile the rounds of message passing: once for all of equal shape, at the next pass.
+        """Compile the blocks at the next pass, once for all of equal shape.
 
-        Takes some 25 s on two cores where nothing is on disk yet. Rounds run uncompiled where they cannot be compiled
-        (one warning says why), and in any pass during which a module of theirs has hooks.
+        Blocks run uncompiled where they cannot be compiled (one warning says why), and in any pass during which one of
+        their modules has hooks.
 
         Args:
-            only: Compile for training on this graph, and run as they are all passes on others, or in evaluation.
+            only: Compile for training on this graph alone; passes on other graphs and evaluation run uncompiled.
         """
-        self._compiled = Compiled(block, only)
-        # Listed once: to walk the modules takes four times as long as to look at them, in every pass.
-        self._in_rounds = [*self.layers.modules(), *self.norms.modules(), *self.skips.modules(), *self.states]
+        self._compiled = CompiledBlocks(Block.message if self.reversible else Block.compute, only)
 
-    def _block_for(self, graph: Graph, graphs: list[Graph]) -> Callable[..., tuple[Tensor, Tensor | None]]:
-        if self._compiled is None or self._compiled.failed or any(map(has_hooks, self._in_rounds)):
-            return block
-        if self._compiled.only is not None and not (self.training and graph is self._compiled.only):
-            return block
-        if any(graph not in self._compiled.graphs for graph in dict.fromkeys(graphs)):
-            self._derive(graphs)
-            self._compiled.graphs.update(graphs)
-        return self._compiled
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The layer of each block."""
+        return nn.ModuleList(block.layer for block in self.blocks)
 
-    @torch.no_grad()
-    def _derive(self, graphs: list[Graph]) -> None:
-        """Make the graphs compute and keep what layers and norms will ask them for: compiled code cannot."""
-        for layer, graph in zip(self.layers, graphs, strict=True):
-            training = layer.training
-            assert isinstance(layer, Layer)
-            weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
-            layer.eval()(weight.new_zeros((graph.num_sources, layer.in_channels)), graph)
-            layer.train(training)
-        for graph in dict.fromkeys(graphs):
-            graph.derive()
+    @property
+    def joins(self) -> list[Join]:
+        """The join after each layer; without a decoder the last layer has none."""
+        joins = [*(block.join for block in self.blocks), self.join]
+        return [join for join in joins if join is not None]  # type: ignore[misc]
+
+    @property
+    def skips(self) -> nn.ModuleList:
+        """The skip connection after each layer; without a decoder the last layer has none."""
+        return nn.ModuleList(join.skip for join in self.joins)
+
+    @property
+    def norms(self) -> nn.ModuleList:
+        """The feature norms of each layer; without a decoder the last layer has none."""
+        holders = self.joins if self.norm_after_skip else self.blocks
+        return nn.ModuleList(holder.norms for holder in holders if holder.norms is not None)
+
+    @property
+    def states(self) -> nn.ModuleList:
+        """Identities that the state of each block passes before dropout: places for hooks."""
+        return nn.ModuleList(block.state for block in self.blocks)
+
+    def linear_maps(self) -> list[nn.Linear]:
+        """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""
+        parts = [self.encoder, *self.skips, self.decoder]
+        return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
+
+    def settle_weight_norms(self) -> None:
+        """Let weight norms begin anew from the parameters as they are."""
+        self._weight_norms.settle()
+
+    def links(self) -> list[Link]:
+        """The neurons that can be rescaled: see :func:`gnn_depth.nn.neurons.links`."""
+        return links(self)
+
+    def why_no_law(self) -> str | None:
+        """The reason why the conservation law does not hold, or None: see :func:`gnn_depth.nn.neurons.why_no_law`."""
+        return why_no_law(self)
 
     def _encode(self, x: Tensor) -> Tensor | SparseFeatures:
         if isinstance(self.encoder, nn.Identity):
-            takes_sparse = self.layers[0].takes_sparse and all(skip.reads == "nothing" for skip in self.skips[:1])
+            first: Any = self.blocks[0]
+            takes_sparse = first.layer.takes_sparse and not first.returns_state
         else:
             takes_sparse = True
-        encoded = self.encoder(self._dropped(sparse_features(x) if takes_sparse else x, self.encoder))
+        encoded = self.encoder(self._drop_outer(sparse_features(x) if takes_sparse else x, self.encoder))
         return self.activation(encoded) if self.first_activation else encoded
 
-    def _dropped(self, x: Any, read_by: nn.Module) -> Any:
-        """What the encoder or decoder reads, after dropout."""
-        return drop(x, self.outer_dropout, self.training) if isinstance(read_by, nn.Linear) else x
+    def _drop_outer(self, x: Any, reader: nn.Module) -> Any:
+        """Dropout of the features that a linear encoder or decoder reads."""
+        if not isinstance(reader, nn.Linear):
+            return x
+        if isinstance(x, SparseFeatures):
+            return x.dropout(self.outer_dropout, self.training)
+        return dropout(x, self.outer_dropout, self.training)
 
-    def _activation(self, position: int) -> Callable[[Tensor], Tensor]:
-        return self.activation if position < len(self.layers) - 1 or self.last_activation else _identity
 
-    def raw_weights(self) -> AbstractContextManager[None]:
-        """Let the parameters that a norm computes weights from be read in their place, and drawn, for a while."""
-        return nullcontext() if self._normed_weights is None else self._normed_weights.raw()
-
-    def linear_maps(self) -> list[nn.Linear]:
-        """Linear maps outside the layers: of the encoder, the skips and the decoder."""
-        parts = [self.encoder, *self.skips, self.decoder]
-        return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
+def _keeps(position: int, reads: Sequence[str | None]) -> Literal["nothing", "input", "all"]:
+    """How a block keeps its state, from what the skip connections after it and later layers read."""
+    if reads[0] == "input":
+        return "input"
+    if reads[0] == "all":
+        return "all"
+    return "input" if position == 0 and "first" in reads else "nothing"
 
 
 def _identity(x: Tensor) -> Tensor:

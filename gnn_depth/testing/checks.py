@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
-from gnn_depth.nn.parts import FeatureNorm, Layer, Norm, ScoreNorm, Skip
-from gnn_depth.nn.weights import WeightNorm
+from gnn_depth.nn.parts import FeatureNorm, Layer, Norm, ScoreNorm, Skip, WeightNorm
 from gnn_depth.testing import properties, subjects
 from gnn_depth.testing.processes import Source, in_processes
 from gnn_depth.testing.subjects import Subject

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.graph_dropouts import GraphDropout
+from gnn_depth.nn.parts import GraphDropout
 from gnn_depth.testing.graphs import both_ways, pair, without_edges
 from gnn_depth.testing.suite import Property, Violation, check, class_of, seeded
 

@@ -32,7 +32,7 @@ STACKS: dict[str, dict[str, Any]] = {
     "a GCN with a norm of its weights": {
         "num_layers": 2,
         "hidden_channels": 4,
-        "norms": [get("norm", "weight_frobenius")],
+        "norm": [get("norm", "weight_frobenius")],
     },
 }
 

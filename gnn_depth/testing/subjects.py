@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, at_source, at_target, edge_additive, edge_dot, targets
-from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip
+from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip, WeightNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
-from gnn_depth.nn.weights import WeightNorm
 from gnn_depth.testing.suite import Violation, seeded
 
 CHANNELS, OUT, HEADS = 4, 24, 2  # 24 can be shared by 2, 3, 4, 6 or 8 heads
@@ -188,7 +187,6 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
 def _settled(inputs: int, make: Callable[[int], WeightNorm]) -> WeightNorm:
     norm = make(3)
     norm.settle(torch.randn(NEURONS, inputs))
-    norm.raw = False
     return norm
 
 
@@ -208,10 +206,15 @@ def _of_skip(cls: type[Skip], options: dict[str, Any], widths: list[int]) -> Sub
         make=partial(cls, **options),
         build=lambda make: make(widths, OUT),
         draw=_rows(OUT, *widths),
-        apply=lambda part, inputs, graph: part(inputs[0], _read_by(part, inputs[1:])),
+        apply=lambda part, inputs, graph: _joined(part, inputs[0], _read_by(part, inputs[1:]), graph),
         width=lambda part: part.width,
         by_rows=lambda part: True,
     )
+
+
+def _joined(part: Any, update: Tensor, states: list[Tensor], graph: Graph) -> Tensor:
+    """The state after the first layer; skips that carry a second state return it beside the first."""
+    return part(update, states, graph, None)[0] if part.carries else part(update, states, graph)
 
 
 def _read_by(part: Any, states: Sequence[Tensor]) -> list[Tensor]:

@@ -10,9 +10,7 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 
 from gnn_depth.data.base import FullBatch, Repeated
-from gnn_depth.nn.graph_dropouts import GraphDropout
-from gnn_depth.nn.parts import Layer
-from gnn_depth.nn.receptive_field import graphs_of
+from gnn_depth.nn.parts import GraphDropout, Layer
 from gnn_depth.nn.stack import DeepGNN
 
 # YAML reads an unquoted on or off as a boolean.
@@ -58,7 +56,7 @@ class Size(NamedTuple):
 
 
 def _sizes(stack: DeepGNN, repeated: Repeated) -> list[Size]:
-    return [Size(graph.num_sources, graph.num_edges) for graph in graphs_of(stack, *repeated)]
+    return [Size(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
 
 
 class Decision(NamedTuple):

@@ -13,15 +13,13 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, Task
-from gnn_depth.nn.decoder import Decoder
+from gnn_depth.nn.decoder import Decoder, Jump
 from gnn_depth.nn.encoder import Encoder
-from gnn_depth.nn.factories import LayerFactory, NormFactory, SkipFactory
-from gnn_depth.nn.graph_dropouts import GraphDropout, NoGraphDropout
+from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.inits import DefaultInit
-from gnn_depth.nn.jumping import Jump
 from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.memory.checkpointing import CheckpointEvery
-from gnn_depth.nn.parts import Init
+from gnn_depth.nn.parts import GraphDropout, Init, LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.stack import Activation, DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
@@ -112,16 +110,16 @@ class NodeClassifier(PlainModule):
             hidden_channels,
             norm,
             skip,
-            activation,
-            last_activation,
-            dropout,
-            encoder,
-            decoder,
-            norm_after_skip,
-            share_layers,
-            jump,
-            checkpoint_every,
-            reversible,
+            activation=activation,
+            last_activation=last_activation,
+            dropout=dropout,
+            encoder=encoder,
+            decoder=decoder,
+            norm_after_skip=norm_after_skip,
+            share_layers=share_layers,
+            jump=jump,
+            checkpoint_every=checkpoint_every,
+            reversible=reversible,
             first_activation=first_activation,
             outer_dropout=outer_dropout,
             graph_dropout=graph_dropout,

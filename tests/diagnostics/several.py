@@ -115,7 +115,7 @@ class Loaders(L.LightningDataModule):
 
 def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     """Steps and values of all callbacks in a training."""
-    pattern = "stack.layers.*" if name == "trees" else "rounds.*"
+    pattern = "stack.blocks.*.layer" if name == "trees" else "rounds.*"
     callbacks = [kind(pattern) for kind in CALLBACKS]
     failure = FirstFailure(pattern, smoothed=0.999999, expanded=1.0001)
     quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)

@@ -14,7 +14,6 @@ def stack():
     root = nn.Module()
     root.stack = nn.Module()
     root.stack.layers = nn.ModuleList(layer() for _ in range(12))
-    root.stack.states = nn.ModuleList(nn.Identity() for _ in range(11))
     return root
 
 
@@ -42,7 +41,7 @@ def test_a_name_that_does_not_exist_is_answered_with_the_nearest(stack):
         select(stack, "stack.layer.*")
     assert str(error.value) == (
         "no module of Module is called 'stack.layer.*'. Did you mean 'stack.layers.*'? "
-        "Available: stack, stack.layers, stack.states, stack.layers.*, stack.states.*, stack.layers.*.*."
+        "Available: stack, stack.layers, stack.layers.*, stack.layers.*.*."
     )
 
 
@@ -52,9 +51,11 @@ def test_of_many_names_an_error_lists_some():
         select(root, "nothing like it")
 
 
-def test_whole_states_are_seen_where_a_stack_shows_them(stack):
-    modules = entrances(stack, [f"stack.layers.{place}" for place in range(12)])
-    assert modules == [*stack.stack.states, stack.stack.layers[11]]
+def test_whole_states_are_seen_where_a_block_shows_them(stack):
+    blocks = [nn.ModuleDict({"layer": nn.Linear(2, 2), "state": nn.Identity()}) for _ in range(3)]
+    stack.blocks = nn.ModuleList([*blocks, nn.ModuleDict({"layer": nn.Linear(2, 2)})])
+    modules = entrances(stack, [f"blocks.{place}.layer" for place in range(4)])
+    assert modules == [*(block["state"] for block in blocks), stack.blocks[3]["layer"]]
     assert entrances(stack, ["stack.layers.3.0"]) == [stack.stack.layers[3][0]]
 
 

@@ -21,7 +21,7 @@ def make(name, norm):
     attention = issubclass(LAYERS[name], AttentionLayer)
     layer = LAYERS[name](5, 5, **({"heads": 2} if attention else {})).double().eval()
     if norm == "lipschitz":
-        layer.place(LipschitzNorm(2, scale=0.5))
+        layer.add_score_norm(LipschitzNorm(2, scale=0.5))
     return layer
 
 

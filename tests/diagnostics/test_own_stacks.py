@@ -90,7 +90,7 @@ def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsy
 def test_a_name_that_no_layer_has_is_a_users_error(tmp_path, capsys):
     assert fit(tmp_path, "--trainer.callbacks.layers=stack.layer.*") == 2
     error = capsys.readouterr().err
-    assert "no module of NodeClassifier is called 'stack.layer.*'. Did you mean 'stack.layers.*'?" in error
+    assert "no module of NodeClassifier is called 'stack.layer.*'. Did you mean 'stack.blocks.*.layer'?" in error
     (result,) = tmp_path.rglob("result.json")
     assert json.loads(result.read_text())["status"] == "failed"
 

@@ -13,12 +13,14 @@ import pytest
 import torch
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn import DeepGNN, recompute
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.compile import partition
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm, SpectralNorm
 from gnn_depth.nn.parts import FeatureNorm, ScoreNorm
 from gnn_depth.nn.skips import Residual
 from tests.nn.functional.cases import distance
+from tests.nn.stacks import Oscillator
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -28,16 +30,17 @@ STACKS = {
     "gat": partial(
         DeepGNN,
         layer=partial(GAT, heads=2, dropout=0.3),
-        norms=[LipschitzNorm],
+        norm=[LipschitzNorm],
         activation="elu",
         dropout=0.5,
         encoder="none",
         decoder="none",
     ),
-    "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2, share_weights=True), norms=[PairNorm], dropout=0.6),
+    "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2, share_weights=True), norm=[PairNorm], dropout=0.6),
     "gcn": partial(DeepGNN, layer=GCN, skip=Residual, dropout=0.5),
+    "second_state": partial(DeepGNN, layer=GCN, skip=Oscillator, dropout=0.5),
     "transformer": partial(
-        DeepGNN, layer=partial(Transformer, heads=2, dropout=0.3, beta=True), norms=[LipschitzNorm], activation="elu"
+        DeepGNN, layer=partial(Transformer, heads=2, dropout=0.3, beta=True), norm=[LipschitzNorm], activation="elu"
     ),
     "ggnn": partial(DeepGNN, layer=GGNN, activation="identity", share_layers=True, dropout=0.5),
 }
@@ -133,8 +136,8 @@ def test_what_was_traced_once_is_found_on_disk_until_what_is_done_to_it_changes(
     stack, twin = two_of("gatv2", layers=2)
     expected = step(stack, X, graph)
     found = {}
-    for uuid in (recompute.Recompute().uuid(), recompute.Recompute().uuid(), str(uuid4())):
-        monkeypatch.setattr(recompute.Recompute, "uuid", lambda self, uuid=uuid: uuid)
+    for uuid in (partition.Recompute().uuid(), partition.Recompute().uuid(), str(uuid4())):
+        monkeypatch.setattr(partition.Recompute, "uuid", lambda self, uuid=uuid: uuid)
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         for wanted, got in zip(expected, step(copy.deepcopy(twin), X, graph)):
@@ -169,7 +172,7 @@ def test_weights_that_change_between_steps_are_seen(graph):
 
 
 def test_layers_with_normed_weights_share_their_compiled_code_and_follow_the_weights(graph):
-    stack = DeepGNN(6, 3, GCN, 5, 4, norms=[partial(SpectralNorm, per_depth=2.0)], skip=Residual)
+    stack = DeepGNN(6, 3, GCN, 5, 4, norm=[partial(SpectralNorm, per_depth=2.0)], skip=Residual)
     twin = copy.deepcopy(stack)
     twin.compile_layers()
     optimizers = [torch.optim.SGD(model.parameters(), 0.5) for model in (stack, twin)]
@@ -204,7 +207,7 @@ class Reader(FeatureNorm):
 
 @pytest.mark.parametrize("norm", [Tempered, Reader])
 def test_a_plugin_gives_its_numbers_whether_it_can_be_compiled_or_not(norm, graph):
-    stack = DeepGNN(6, 3, GAT if norm is Tempered else GCN, 2, 4, norms=[norm], dropout=0.5)
+    stack = DeepGNN(6, 3, GAT if norm is Tempered else GCN, 2, 4, norm=[norm], dropout=0.5)
     twin = copy.deepcopy(stack)
     twin.compile_layers()
     for _ in range(2):

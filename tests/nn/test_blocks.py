@@ -31,7 +31,7 @@ def test_every_prefix_gives_the_first_rows_and_their_gradients(variant, normed, 
         graph = Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
     layer = make(variant)
     if normed:
-        layer.place(LipschitzNorm(layer.heads))
+        layer.add_score_norm(LipschitzNorm(layer.heads))
     x = features(graph)
     for nodes in range(1, graph.num_nodes + 1):
         block = graph.prefix(nodes)
@@ -46,6 +46,6 @@ def test_only_the_released_form_of_the_norm_looks_beyond_the_neighbours(graph):
     assert LipschitzNorm(2).nodewise
     assert not LipschitzNorm(2, form="released").nodewise
     layer, x = make("transformer"), features(graph)
-    layer.place(LipschitzNorm(2, form="released"))
+    layer.add_score_norm(LipschitzNorm(2, form="released"))
     block = graph.prefix(2)
     assert not torch.allclose(layer(x[: block.num_sources], block), layer(x, graph)[:2])

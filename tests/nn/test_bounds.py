@@ -36,7 +36,7 @@ every_layer = pytest.mark.parametrize("name", LAYERS)
 
 def make(name, heads=2, scale=None, channels=(3, 2), **options):
     layer = LAYERS[name](*channels, heads=heads, **options).double().eval()
-    layer.place(LipschitzNorm(heads, scale=scale))
+    layer.add_score_norm(LipschitzNorm(heads, scale=scale))
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.copy_(torch.randn_like(parameter))
@@ -191,7 +191,7 @@ def test_extreme_scales_give_a_finite_bound(scale, graph):
 def test_where_nothing_is_known_there_is_no_bound(layer, norms, graph):
     layer = layer()
     for norm in norms:
-        layer.place(norm)
+        layer.add_score_norm(norm)
     assert layer.lipschitz_bound(graph) is None
 
 
@@ -215,7 +215,7 @@ def test_by_hand_a_hub_whose_leaves_do_not_answer_is_counted_with_all_its_edges(
 
 
 def test_the_bound_of_a_gcn_is_that_of_its_normed_weights(graph):
-    stack = DeepGNN(3, 2, GCN, 4, 3, norms=[partial(SpectralNorm, per_depth=2.0)])
+    stack = DeepGNN(3, 2, GCN, 4, 3, norm=[partial(SpectralNorm, per_depth=2.0)])
     bound = 0.5 * of_propagation(graph.with_self_loops())
     assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx([bound] * 4, rel=1e-5)
 

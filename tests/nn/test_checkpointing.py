@@ -9,6 +9,7 @@ from gnn_depth.nn.memory.checkpointing import segment_length
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
+from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
 
@@ -53,16 +54,17 @@ def assert_same(stacks, graph, **options):
 
 ASSEMBLIES = {
     "no skip": {"skip": NoSkip},
-    "residual": {"skip": Residual, "norms": [LayerNorm], "norm_after_skip": True},
+    "residual": {"skip": Residual, "norm": [LayerNorm], "norm_after_skip": True},
     "first state": {"skip": InitialResidual},
     "all states": {"skip": Dense},
+    "second state": {"skip": Oscillator},
     "all outputs": {"skip": Residual, "jump": "cat"},
     "the largest of all outputs": {"jump": "max"},
     "no encoder, no decoder": {"encoder": "none", "decoder": "none"},
     "shared layers": {"share_layers": True},
-    "running averages": {"norms": [BatchNorm]},
-    "a buffer that output depends on": {"norms": [Wandering]},
-    "normed weights": {"norms": [SpectralNorm]},
+    "running averages": {"norm": [BatchNorm]},
+    "a buffer that output depends on": {"norm": [Wandering]},
+    "normed weights": {"norm": [SpectralNorm]},
 }
 
 
@@ -81,7 +83,7 @@ def test_what_nobody_reads_is_left_out_of_segments_too(graph):
 
 
 def test_numbers_are_right_when_another_pass_comes_between(graph):
-    whole, again = two_of(norms=[Wandering], skip=Residual)
+    whole, again = two_of(norm=[Wandering], skip=Residual)
     gradients = []
     for stack in (whole, again):
         torch.manual_seed(7)
@@ -111,11 +113,11 @@ def test_rounds_that_ran_compiled_do_so_again_when_compiling_a_later_one_has_fai
     stacks[1].compile_layers()
     compiled = stacks[1]._compiled
 
-    def run(before, layer, *args):
-        if layer is stacks[1].layers[3]:
+    def run(block, *args):
+        if block is stacks[1].blocks[3]:
             raise torch._dynamo.exc.TorchDynamoException("no such luck")
-        update, state = compiled.function(before, layer, *args)
-        return update * torch.ones_like(update, requires_grad=True), state  # keeps other tensors than uncompiled code
+        update, *rest = compiled.function(block, *args)
+        return update * torch.ones_like(update, requires_grad=True), *rest  # keeps other tensors than uncompiled code
 
     compiled._compiled = run
     assert_same(stacks, graph)

@@ -126,8 +126,8 @@ def test_gradient_flow_leaves_the_imbalance_and_large_steps_do_not(graph):
     ("options", "reason"),
     [
         ({"activation": "elu"}, "the activation elu is not positively homogeneous"),
-        ({"norms": [LayerNorm]}, "LayerNorm changes the scale"),
-        ({"norms": [LipschitzNorm]}, "LipschitzNorm changes the scale"),
+        ({"norm": [LayerNorm]}, "LayerNorm changes the scale"),
+        ({"norm": [LipschitzNorm]}, "LipschitzNorm changes the scale"),
     ],
 )
 def test_where_the_law_does_not_hold_it_is_said_why(options, reason, graph):
@@ -139,7 +139,7 @@ def test_where_the_law_does_not_hold_it_is_said_why(options, reason, graph):
 
 def test_an_activation_that_nothing_passes_and_no_norm_leave_the_law():
     assert why_no_law(stack_of("gat", "bare", num_layers=1, activation="elu")) is None
-    assert why_no_law(stack_of("gat", "bare", norms=[NoNorm])) is None
+    assert why_no_law(stack_of("gat", "bare", norm=[NoNorm])) is None
 
 
 def test_weights_made_of_other_parameters_have_no_law():
@@ -157,15 +157,15 @@ def test_inputs_and_outputs_are_no_neurons():
 
 
 def test_a_layer_without_a_chain_is_named():
-    with pytest.raises(ValueError, match="the law needs the weight chain of layer 1, and GGNN has none"):
+    with pytest.raises(ValueError, match="layer 1.*GGNN"):
         links(DeepGNN(4, 2, GGNN, hidden_channels=4))
 
 
 def test_what_leaves_to_a_part_of_the_decoder_is_not_rescaled():
-    with pytest.raises(ValueError, match=r"with jump cat .* take jump last or max"):
+    with pytest.raises(ValueError, match=r"jump cat.*last or max"):
         links(DeepGNN(4, 2, GCN, jump="cat"))
 
 
 def test_a_skip_of_which_nothing_is_known_is_named():
-    with pytest.raises(ValueError, match=r"which neurons skip 'dense' joins.*gated, .*none, residual, rezero"):
+    with pytest.raises(ValueError, match=r"'dense'.*gated, .*none, residual, rezero"):
         links(DeepGNN(4, 2, GCN, skip=Dense))

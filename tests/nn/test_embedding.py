@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from gnn_depth.nn.embedding import Embedding
+from gnn_depth.nn.encoder import Embedding
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])

@@ -9,7 +9,7 @@ from torch_geometric.nn import JumpingKnowledge
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.jumping import jumped
+from gnn_depth.nn.decoder import jumped
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Dense, InitialResidual, NoSkip, Residual
@@ -45,7 +45,7 @@ def test_the_decoder_reads_what_leaves_every_layer_norms_activations_and_skips_i
     stack = DeepGNN(6, 3, partial(GAT, heads=2), 3, 2, [LayerNorm], skip, last_activation=True, jump=jump).double()
     h, states = stack.encoder(X), []
     for layer, norms, joined in zip(stack.layers, stack.norms, stack.skips):
-        h = joined(torch.relu(norms[0](layer(h, graph), graph)), [h])
+        h = joined(torch.relu(norms[0](layer(h, graph), graph)), [h], graph)
         states.append(h)
     torch.testing.assert_close(stack(X, graph), stack.decoder(JumpingKnowledge(jump)(states)))
 

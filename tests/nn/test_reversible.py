@@ -11,6 +11,7 @@ from gnn_depth.nn.layers import GAT, GCN, GCNII
 from gnn_depth.nn.neurons import links
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.skips import LayerScale, NoSkip, Residual, ReZero
+from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)).double()
 
@@ -29,7 +30,7 @@ def by_loop(stack, x, graph):
         z = sum(groups[1:]) if turn == 0 else groups[turn - 1]
         update = stack.norms[position](layer(z, graph), graph)
         update = torch.relu(update) if position < len(stack.layers) - 1 else update
-        groups[turn] = stack.skips[position](update, [groups[turn]])
+        groups[turn] = stack.skips[position](update, [groups[turn]], graph)
     return stack.decoder(torch.cat(groups, 1))
 
 
@@ -63,9 +64,9 @@ ASSEMBLIES = {
     "groups of 4": {"reversible": 4, "layer": GCN},
     "fewer layers than groups": {"reversible": 4, "num_layers": 3},
     "several heads": {"layer": partial(GAT, heads=2, split_heads=True)},
-    "norms": {"norms": [LayerNorm], "skip": LayerScale},
+    "norm": {"norm": [LayerNorm], "skip": LayerScale},
     "shared layers": {"share_layers": True, "skip": lambda *widths: ReZero(*widths, initial=0.3)},
-    "normed weights": {"norms": [SpectralNorm], "layer": GCN},
+    "normed weights": {"norm": [SpectralNorm], "layer": GCN},
 }
 
 
@@ -78,7 +79,7 @@ def test_scores_and_gradients_are_those_of_the_formula(assembly, graph):
 
 
 def test_random_numbers_and_running_averages_are_those_of_a_pass_that_keeps_its_states(graph):
-    stack = stack_of(layer=partial(GAT, dropout=0.3), norms=[BatchNorm], dropout=0.5)
+    stack = stack_of(layer=partial(GAT, dropout=0.3), norm=[BatchNorm], dropout=0.5)
     twin = copy.deepcopy(stack)
     found, after = results(stack, graph), torch.rand(1)
     assert distance(found, results(twin, graph, forward=watched)) < 1e-10
@@ -118,7 +119,7 @@ def test_parameters_that_are_not_trained_get_no_gradient(graph):
     found = results(stack, graph)
     names = [name for name, _ in stack.named_parameters()]
     for name, ours, theirs in zip(names, found[2:], wanted[2:], strict=True):
-        if name.startswith("layers.2."):
+        if name.startswith("blocks.2.layer."):
             assert ours is None
         else:
             torch.testing.assert_close(ours, theirs)
@@ -155,7 +156,7 @@ def test_what_is_kept_for_the_backward_pass_does_not_grow_with_depth(graph):
 
 
 def test_float32_is_computed_again_to_many_digits_at_a_thousand_layers(graph, caplog):
-    options = {"layer": GCN, "norms": [LayerNorm], "num_layers": 1000}
+    options = {"layer": GCN, "norm": [LayerNorm], "num_layers": 1000}
     exact = results(stack_of(**options), graph)
     found = results(stack_of(dtype=torch.float32, **options), graph, X.float())
     assert distance([value.double() for value in found], exact) < 1e-3
@@ -170,7 +171,7 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
     scores = stack(X.float(), graph)
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         (scores / scores.detach().norm()).sum().backward()
-    assert "the first state computed again is off by" in caplog.text
+    assert "the first state computed again" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -180,13 +181,14 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
         ({"reversible": -2}, "not -2"),
         (
             {"reversible": 3},
-            "3 groups do not divide hidden_channels, 8: take another number of groups, or a width of 9",
+            "3 groups.*hidden_channels, 8.*9",
         ),
-        ({"encoder": "none"}, "take encoder linear"),
-        ({"decoder": "none"}, "take decoder linear"),
-        ({"skip": NoSkip}, "take residual, rezero or layer_scale"),
-        ({"layer": partial(GAT, heads=2)}, "take split_heads"),
+        ({"encoder": "none"}, "encoder linear"),
+        ({"decoder": "none"}, "decoder linear"),
+        ({"skip": NoSkip}, "layer_scale or residual or rezero"),
+        ({"layer": partial(GAT, heads=2)}, "split_heads"),
         ({"layer": GCNII}, "no first state"),
+        ({"skip": Oscillator}, "adds to the layer's input"),
         ({"norm_after_skip": True}, "norm_after_skip false"),
         ({"jump": "cat"}, "no states for jump cat"),
         ({"checkpoint_every": "sqrt"}, "checkpoint_every"),

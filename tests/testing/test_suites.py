@@ -149,7 +149,7 @@ def test_a_layer_that_promises_nothing_conforms():
 
 
 class Mixing(Skip):
-    def forward(self, update, states):
+    def forward(self, update, states, graph):
         return update - update.mean(0)
 
 
@@ -158,12 +158,12 @@ def test_a_skip_that_mixes_nodes_is_named():
 
 
 class Transposing(WeightNorm):
-    def normed(self, weight):
+    def forward(self, weight):
         return weight.t()
 
 
 class Dividing(WeightNorm):
-    def normed(self, weight):
+    def forward(self, weight):
         return weight / weight.norm()
 
 
@@ -193,7 +193,7 @@ def init(draw):
 
 
 class Replacing(Init):
-    def __call__(self, stack):
+    def draw(self, stack):
         for layer in stack.layers:
             layer.reset_parameters()
         for linear in stack.linear_maps():
@@ -202,7 +202,7 @@ class Replacing(Init):
 
 
 class Halving(Init):
-    def __call__(self, stack):
+    def draw(self, stack):
         with torch.no_grad():
             for parameter in stack.parameters():
                 parameter.mul_(0.5)

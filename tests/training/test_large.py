@@ -50,7 +50,7 @@ def kept_by(model, x, graph):
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize(
     "options",
-    [{}, {"skip": Residual, "dropout": 0.5, "norms": [LayerNorm]}],
+    [{}, {"skip": Residual, "dropout": 0.5, "norm": [LayerNorm]}],
     ids=["plain", "with dropout, skips and norms"],
 )
 def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(layer, options):

@@ -25,6 +25,7 @@ def bare_loop(root: str, epochs: int) -> None:
     import torch.nn.functional as F
 
     from gnn_depth.data.planetoid import Planetoid
+    from gnn_depth.nn.compile.compiled import keep_compiled_code
     from gnn_depth.nn.inits import Xavier
     from gnn_depth.nn.layers import GATv2
     from gnn_depth.nn.stack import DeepGNN
@@ -33,6 +34,7 @@ def bare_loop(root: str, epochs: int) -> None:
     layer = partial(GATv2, share_weights=True, bias=False)
     model = DeepGNN(1433, 7, layer, 10, 64, encoder="none", decoder="none")
     Xavier()(model)
+    keep_compiled_code()
     model.compile_layers()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, fused=True)
     for _ in range(epochs):

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth import DeepGNN
-from gnn_depth.nn.embedding import Embedding
+from gnn_depth.nn.compile.compiled import keep_compiled_code
+from gnn_depth.nn.encoder import Embedding
 from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm
 from gnn_depth.nn.skips import Residual
@@ -71,6 +72,7 @@ def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
     """The case in this package, with the optimizer its training uses on CPU."""
     model = DeepGNN(data.features, data.classes, **_parts(case))
     if compiling == "on":
+        keep_compiled_code()
         model.compile_layers(data.graph if data.trees else None)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
     return Side(model, data.ours, optimizer, data.train, data.y[data.train])
@@ -87,13 +89,13 @@ def _parts(case: Case) -> dict[str, Any]:
     common = {"num_layers": case.layers, "hidden_channels": case.width}
     if case.family == "gat-lip":
         layer = partial(GAT, heads=case.heads, dropout=0.3)
-        return common | {"layer": layer, "norms": [LipschitzNorm], "activation": "elu", "dropout": 0.6}
+        return common | {"layer": layer, "norm": [LipschitzNorm], "activation": "elu", "dropout": 0.6}
     if case.family == "gt-lip":
         layer = partial(Transformer, heads=case.heads, dropout=0.3)
-        return common | {"layer": layer, "norms": [LipschitzNorm], "activation": "elu", "dropout": 0.5}
+        return common | {"layer": layer, "norm": [LipschitzNorm], "activation": "elu", "dropout": 0.5}
     if case.family == "trees":
         layer = partial(GAT, heads=case.heads, split_heads=True)
-        after = {"skip": Residual, "norms": [LayerNorm], "norm_after_skip": True}
+        after = {"skip": Residual, "norm": [LayerNorm], "norm_after_skip": True}
         return common | after | {"layer": layer, "activation": "identity", "encoder": "embedding"}
     if case.family == "gatv2":
         layer = partial(GATv2, share_weights=True, bias=False)

@@ -21,7 +21,7 @@ def probe(
     batch: Any,
     *,
     scales: Sequence[float] = (),
-    layers: str = "stack.layers.*",
+    layers: str = "stack.blocks.*.layer",
     stack: str = "stack",
     loss: Callable[[nn.Module, Any], Tensor] = node_loss,
     title: str | None = None,

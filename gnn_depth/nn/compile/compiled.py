@@ -1,10 +1,10 @@
-"""Compilation of one round of a stack, for all its rounds of equal shape."""
+"""Compilation of the blocks of a stack."""
 
 import logging
 import os
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +16,52 @@ from gnn_depth.graph import Graph
 log = logging.getLogger("gnn_depth")
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-#: Shapes of round that one stack may have: first, middle and last, in training and evaluation, and room for more.
+#: Shapes of block in one stack: first, middle and last, in training and evaluation, and room for more.
 MAX_VARIANTS = 32
 
 
-class Compiled:
-    """A function that runs compiled, or as it is from the moment that compiling it fails.
+class CompiledBlocks:
+    """The tensor operations of a stack's blocks, compiled once for all blocks of equal shape.
+
+    They run uncompiled from the moment that compiling fails.
 
     Args:
-        function: What is compiled.
-        only: The graph that it is compiled for; all by default.
+        function: The function that is compiled; its first argument is the block.
+        only: The graph that it is compiled for in training; all graphs, and evaluation too, by default.
 
     Attributes:
-        failed: Why it runs as it is: no C++ compiler, code that cannot be compiled.
-        graphs: The graphs that have computed what the function reads of them.
+        failed: The reason why it runs uncompiled: no C++ compiler, or code that cannot be compiled.
     """
 
     def __init__(self, function: Callable[..., Any], only: Graph | None = None) -> None:
-        _keep_on_disk()
-        _keep_functions_too()
         self.function, self.only = function, only
         self.failed: str | None = None
-        self.graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+        self._derived: weakref.WeakSet[Graph] = weakref.WeakSet()
+        self._modules: list[nn.Module] | None = None
         compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
         # Isolated: a stack neither finds another's compiled code nor fills its room.
         self._compiled = compile_as(
             function, dynamic=False, recompile_limit=MAX_VARIANTS, isolate_recompiles=True, options=_options()
         )
+
+    def for_pass(self, stack: nn.Module, graph: Graph, graphs: Sequence[Graph]) -> "CompiledPass | None":
+        """The function for one pass of a stack; None if the pass runs uncompiled.
+
+        Args:
+            stack: The stack.
+            graph: The graph of the pass.
+            graphs: The graph of each layer.
+        """
+        if self._modules is None:  # listed once: walking them in every pass would take longer than looking at them
+            self._modules = [module for block in stack.blocks for module in block.modules() if module is not block]
+        if self.failed or any(map(has_hooks, self._modules)):
+            return None
+        if self.only is not None and not (stack.training and graph is self.only):
+            return None
+        if any(each not in self._derived for each in dict.fromkeys(graphs)):
+            _derive(stack, graphs)
+            self._derived.update(graphs)
+        return CompiledPass(self)
 
     def __call__(self, *args: Any) -> Any:
         if self.failed is None:
@@ -56,18 +75,46 @@ class Compiled:
         return self.function(*args)
 
     def again(self, *args: Any) -> Any:
-        """Run what ran compiled before, whatever has failed since: a backward pass expects the same."""
+        """Run compiled, whatever has failed since: a backward pass expects what the forward pass did."""
         return self._compiled(*args)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Compiled":
-        return Compiled(self.function, self.only)
+    def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledBlocks":
+        return CompiledBlocks(self.function, self.only)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self.function, self.only)
+        return CompiledBlocks, (self.function, self.only)
+
+
+class CompiledPass:
+    """Runs the blocks of one pass; a block that the backward pass runs again runs as it did the first time."""
+
+    def __init__(self, compiled: CompiledBlocks) -> None:
+        self._compiled = compiled
+        self._ran_compiled: set[int] = set()
+
+    def __call__(self, block: nn.Module, *args: Any) -> Any:
+        if id(block) in self._ran_compiled:
+            return self._compiled.again(block, *args)
+        found = self._compiled(block, *args)
+        if self._compiled.failed is None:
+            self._ran_compiled.add(id(block))
+        return found
+
+
+@torch.no_grad()
+def _derive(stack: Any, graphs: Sequence[Graph]) -> None:
+    """Make the graphs compute and keep what layers and norms will ask them for: compiled code cannot."""
+    for layer, graph in zip(stack.layers, graphs, strict=True):
+        training = layer.training
+        weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
+        layer.eval()(weight.new_zeros((graph.num_sources, layer.in_channels)), graph)
+        layer.train(training)
+    for graph in dict.fromkeys(graphs):
+        graph.derive()
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether a module has what compiled code does not call, or calls as it was when it was compiled."""
+    """True if a module has hooks: compiled code does not call them, or calls those of the time it was compiled."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     )
@@ -75,7 +122,7 @@ def has_hooks(module: nn.Module) -> bool:
 
 def _options() -> dict[str, Any]:
     import gnn_depth.nn.compile.lowering  # noqa: F401  (these import the compiler)
-    from gnn_depth.nn.compile.recompute import Recompute
+    from gnn_depth.nn.compile.partition import Recompute
 
     return {
         # Random numbers as without compilation, so that a seed gives the same dropout masks.
@@ -97,34 +144,31 @@ def _compile_errors() -> tuple[type[Exception], ...]:
 
 
 def _remove_torn(error: Exception) -> bool:
-    """Remove the library that an error complains of, if a run that was killed has left a part of it.
+    """Remove the library that an error complains of, if a killed run has left only a part of it.
 
-    Torch writes libraries in place and takes any that is there, so that no later run could compile this code.
+    Torch writes libraries in place and uses any that is there, so no later run could compile this code.
     """
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
     found = re.search(r"(/[^\n:]+\.so): (file too short|invalid ELF header)", str(error))
     torn = Path(found[1]) if found else None
-    if torn is None or not torn.is_file() or Path(os.environ[CACHE_VARIABLE]) not in torn.parents:
+    if torn is None or not torn.is_file() or Path(cache_dir()) not in torn.parents:
         return False
     torn.unlink()
     return True
 
 
-def _keep_on_disk() -> None:
-    """Keep compiled code between runs: torch's default folder is a temporary one."""
+def keep_compiled_code() -> None:
+    """Keep compiled code between runs, in the user's cache folder: torch's default folder is a temporary one.
+
+    Changes ``os.environ`` and a setting of torch for the whole process, so only commands call it.
+    """
+    from torch._functorch import config
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     if os.environ.get(CACHE_VARIABLE, default_cache_dir()) == default_cache_dir():
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         os.environ[CACHE_VARIABLE] = str(cache / "gnn_depth" / "compiled")
-
-
-def _keep_functions_too() -> None:
-    """Keep what torch has traced of autograd functions of one's own, as of everything else.
-
-    They are pure, and so part of the name under which they are kept. The next run starts in 60% of the processor time
-    and needs 10 MB less. It is to be torch's default one day (pytorch/pytorch#149751).
-    """
-    from torch._functorch import config
-
+    # Traces of custom autograd functions too; ours are pure. To become the default (pytorch/pytorch#149751).
     if hasattr(config, "autograd_cache_allow_custom_autograd_functions"):
         config.autograd_cache_allow_custom_autograd_functions = True

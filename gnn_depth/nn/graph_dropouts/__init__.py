@@ -1,11 +1,10 @@
-"""What is dropped of the graph in training, one a file.
+"""Graph dropouts, one a file: they drop edges or nodes of the graph in training.
 
 A new one subclasses GraphDropout, says ``@register("graph_dropout", name)``, and is imported here.
 """
 
-from gnn_depth.nn.graph_dropouts.base import GraphDropout
 from gnn_depth.nn.graph_dropouts.edges import DropEdge
 from gnn_depth.nn.graph_dropouts.nodes import DropNode
 from gnn_depth.nn.graph_dropouts.none import NoGraphDropout
 
-__all__ = ["DropEdge", "DropNode", "GraphDropout", "NoGraphDropout"]
+__all__ = ["DropEdge", "DropNode", "NoGraphDropout"]

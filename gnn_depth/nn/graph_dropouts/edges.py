@@ -3,7 +3,7 @@
 import torch
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.graph_dropouts.base import GraphDropout
+from gnn_depth.nn.parts import GraphDropout
 from gnn_depth.registry import register
 
 

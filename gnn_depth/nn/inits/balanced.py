@@ -50,8 +50,8 @@ class Balanced(Init):
         self.base = base
         self.beta = beta
 
-    def __call__(self, stack: DeepGNN) -> None:
-        self.base(stack)
+    def draw(self, stack: DeepGNN) -> None:
+        self.base.draw(stack)
         found = links(stack)
         _check_all_are_free(stack, found)
         with torch.no_grad():
@@ -77,8 +77,8 @@ class BalancedXavier(Init):
     def __init__(self, beta: float = 2.0) -> None:
         self.balanced = Balanced(XavierZeroAttention(), beta)
 
-    def __call__(self, stack: DeepGNN) -> None:
-        self.balanced(stack)
+    def draw(self, stack: DeepGNN) -> None:
+        self.balanced.draw(stack)
 
 
 @register("init", "balanced_orthogonal")
@@ -96,8 +96,8 @@ class BalancedOrthogonal(Init):
     def __init__(self, beta: float = 2.0) -> None:
         self.balanced = Balanced(LooksLinearOrthogonal(), beta)
 
-    def __call__(self, stack: DeepGNN) -> None:
-        self.balanced(stack)
+    def draw(self, stack: DeepGNN) -> None:
+        self.balanced.draw(stack)
 
 
 def _check_all_are_free(stack: DeepGNN, found: list[Link]) -> None:

@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 class DefaultInit(Init):
     """Draw every part as its library does: layers as PyTorch Geometric, linear maps as PyTorch."""
 
-    def __call__(self, stack: DeepGNN) -> None:
+    def draw(self, stack: DeepGNN) -> None:
         for layer in stack.layers:
             assert isinstance(layer, Layer)
             layer.reset_parameters()

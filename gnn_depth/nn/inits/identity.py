@@ -19,7 +19,7 @@ class IdentityInit(MatrixInit):
 
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         if not place.hidden:
             nn.init.xavier_normal_(weight)
             return
@@ -39,7 +39,7 @@ class LooksLinearIdentity(MatrixInit):
 
     looks_linear = True
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         if not place.hidden:
             nn.init.xavier_normal_(weight)
             return

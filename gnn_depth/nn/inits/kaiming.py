@@ -27,9 +27,9 @@ class Kaiming(MatrixInit):
     def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
         self.distribution = distribution
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         draw = nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
         draw(weight, nonlinearity="relu")
 
     def draw_attention(self, head: Tensor) -> None:
-        self.draw(head, Place(hidden=True, activated=False, reads_activated=False))
+        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))

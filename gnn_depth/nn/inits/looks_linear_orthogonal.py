@@ -23,7 +23,7 @@ class LooksLinearOrthogonal(MatrixInit):
 
     looks_linear = True
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         drawn = nn.init.orthogonal_(weight.new_empty(half_shape(tuple(weight.shape), place)))
         with torch.no_grad():
             weight.copy_(mirrored(drawn, tuple(weight.shape), place))

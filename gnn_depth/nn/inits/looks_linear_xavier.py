@@ -24,7 +24,7 @@ class LooksLinearXavier(MatrixInit):
     def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
         self.distribution = distribution
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
         drawn = draw(weight.new_empty(half_shape(tuple(weight.shape), place)))
         with torch.no_grad():

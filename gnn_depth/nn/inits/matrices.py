@@ -39,14 +39,14 @@ class MatrixInit(Init):
     looks_linear: ClassVar[bool] = False
 
     @abstractmethod
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         """Draw a matrix (outputs, inputs), in place."""
 
     def draw_attention(self, head: Tensor) -> None:
         """Draw the attention parameters of a head, a matrix (1, channels), in place."""
         nn.init.zeros_(head)
 
-    def __call__(self, stack: DeepGNN) -> None:
+    def draw(self, stack: DeepGNN) -> None:
         found = name_of(type(self))
         name = found[1] if found else type(self).__name__
         if self.looks_linear and stack.jump != "last":
@@ -58,7 +58,7 @@ class MatrixInit(Init):
             assert isinstance(layer, Layer)
             layer.reset_parameters()
             for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
-                self.draw(weight, _place_in_layer(stack, layer, weight))
+                self.draw_matrix(weight, _place_in_layer(stack, layer, weight))
             for attention in chain.attention:
                 for head in range(len(attention)):
                     self.draw_attention(attention[head : head + 1])
@@ -66,7 +66,7 @@ class MatrixInit(Init):
                 if of.rpartition(".")[2] == "bias":
                     nn.init.zeros_(parameter)
         for linear in stack.linear_maps():
-            self.draw(linear.weight, _place_of_map(stack, linear))
+            self.draw_matrix(linear.weight, _place_of_map(stack, linear))
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 

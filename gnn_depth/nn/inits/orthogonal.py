@@ -22,5 +22,5 @@ class Orthogonal(MatrixInit):
     def __init__(self, gain: float = 1.0) -> None:
         self.gain = gain
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         nn.init.orthogonal_(weight, gain=self.gain)

@@ -27,9 +27,9 @@ class Xavier(MatrixInit):
         self.distribution = distribution
         self.gain = gain
 
-    def draw(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
         draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
         draw(weight, gain=self.gain)
 
     def draw_attention(self, head: Tensor) -> None:
-        self.draw(head, Place(hidden=True, activated=False, reads_activated=False))
+        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))

@@ -23,5 +23,5 @@ class XavierZeroAttention(MatrixInit):
     def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: float = 1.0) -> None:
         self.matrices = Xavier(distribution, gain)
 
-    def draw(self, weight: Tensor, place: Place) -> None:
-        self.matrices.draw(weight, place)
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        self.matrices.draw_matrix(weight, place)

@@ -71,7 +71,7 @@ class GAT(AttentionLayer):
         return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
 
     def lipschitz_bound(self, graph: Graph) -> float | None:
-        weight = self.lin.weight
+        weight = self.lin.normed_weight
         return of_linear_scores(self, weight, weight, graph.with_self_loops(), self.negative_slope)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:

@@ -74,8 +74,10 @@ class GATv2(AttentionLayer):
         return WeightChain(incoming=both, outgoing=both, attention=(self.att,), bias=bias)
 
     def lipschitz_bound(self, graph: Graph) -> float | None:
-        weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).weight
-        return of_linear_scores(self, weight_dst, self.lin_src.weight, graph.with_self_loops(), self.negative_slope)
+        weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).normed_weight
+        return of_linear_scores(
+            self, weight_dst, self.lin_src.normed_weight, graph.with_self_loops(), self.negative_slope
+        )
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()

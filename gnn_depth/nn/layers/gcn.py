@@ -46,7 +46,7 @@ class GCN(Layer):
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,), bias=bias)
 
     def lipschitz_bound(self, graph: Graph) -> float:
-        return of_propagation(graph.with_self_loops()) * spectral_norm(self.lin.weight)
+        return of_propagation(graph.with_self_loops()) * spectral_norm(self.lin.normed_weight)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()

@@ -8,15 +8,14 @@ from torch import Tensor
 from torch_geometric.nn.inits import glorot
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.anchored import AnchoredLayer
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import Inputs, WeightChain
+from gnn_depth.nn.parts import Inputs, Layer, WeightChain
 from gnn_depth.registry import register
 
 
 @register("layer", "gcnii")
-class GCNII(AnchoredLayer):
+class GCNII(Layer):
     r"""Average the neighbours as a GCN does, mix in the first state, and map it by almost the identity when deep.
 
     .. math:: h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}} + \alpha x^0_i, \qquad
@@ -40,6 +39,9 @@ class GCNII(AnchoredLayer):
     treats = ("dying_signal", "equal_rows", "rank_collapse")
 
     takes_blocks = True
+    reads_first = True
+
+    depth: Tensor
 
     def __init__(self, in_channels: int, out_channels: int, alpha: float = 0.1, theta: float = 0.5) -> None:
         super().__init__(in_channels, out_channels)
@@ -47,12 +49,27 @@ class GCNII(AnchoredLayer):
             raise ValueError(f"alpha of layer 'gcnii' is the share of the first state, in [0, 1), not {alpha}.")
         if not 0 < theta < math.inf:
             raise ValueError(f"theta of layer 'gcnii' must be a number above 0, not {theta}.")
-        self.alpha, self.theta = alpha, theta
+        self.alpha = alpha
+        self.theta = theta
+        # A tensor, so that compiled code serves every depth.
+        self.register_buffer("depth", torch.tensor(1), persistent=False)
+        self._is_placed = False
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         glorot(self.lin.weight)
+
+    def enter_stack(self, depth: int, first_channels: int) -> None:
+        if first_channels != self.in_channels:
+            raise ValueError(
+                f"layer 'gcnii' mixes the first state, of width {first_channels}, with the input of layer {depth}, of "
+                f"width {self.in_channels}: use encoder linear, and a skip connection that keeps widths."
+            )
+        if self._is_placed:
+            raise ValueError("layer 'gcnii' depends on its depth: use share_layers false.")
+        self._is_placed = True
+        self.depth.fill_(depth)
 
     def weight_chain(self) -> WeightChain:
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,))

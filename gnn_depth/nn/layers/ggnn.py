@@ -1,6 +1,5 @@
 """Gated graph network."""
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -8,6 +7,7 @@ from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, linear, targets
+from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Inputs, Layer
 from gnn_depth.registry import register
 
@@ -40,7 +40,7 @@ class GGNN(Layer):
                 f"layer 'ggnn' keeps the features in its state, and {out_channels} channels do not hold {in_channels}: "
                 f"take {in_channels} or more, or a linear encoder before it and a linear decoder after it."
             )
-        self.weight = nn.Parameter(torch.empty(out_channels, out_channels))
+        self.lin = Linear(out_channels, out_channels, bias=False)
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
         self.reset_parameters()
 
@@ -49,14 +49,14 @@ class GGNN(Layer):
         return 7 * nodes * self.width
 
     def reset_parameters(self) -> None:
-        uniform(self.out_channels, self.weight)
+        uniform(self.out_channels, self.lin.weight)
         self.gru.reset_parameters()
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
         missing = self.out_channels - self.in_channels
-        weight = self.weight[: self.in_channels] if missing else self.weight
-        messages = linear(x, weight.t())
+        weight = self.lin.normed_weight  # shape (inputs, outputs): the published product is x W
+        messages = linear(x, (weight[: self.in_channels] if missing else weight).t())
         received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
         state = targets(x, graph)
         return self.gru(received, F.pad(state, (0, missing)) if missing else state)

@@ -86,7 +86,7 @@ class OmegaGAT(AttentionLayer):
         shape = (-1, self.heads, self.out_channels)
         h = self.lin(x).view(shape)
         # W (omega x): narrower than to propagate x itself, and the same.
-        weight = self.lin.weight * self.omega
+        weight = self.lin.normed_weight * self.omega
         moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)).view(shape)
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)

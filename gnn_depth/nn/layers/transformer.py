@@ -97,9 +97,9 @@ class Transformer(AttentionLayer):
         if self.gate_message is not None:  # a product of two functions of x, of which neither is bounded
             return None
         graph = graph.with_self_loops() if self.self_loops else graph
-        weights = (self.lin_query.weight, self.lin_key.weight, self.lin_value.weight)
+        weights = (self.lin_query.normed_weight, self.lin_key.normed_weight, self.lin_value.normed_weight)
         message = of_quadratic_scores(self, *weights, graph)
-        root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.weight)
+        root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.normed_weight)
         return None if message is None else message + root
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:

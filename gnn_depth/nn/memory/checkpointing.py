@@ -1,25 +1,24 @@
-"""Activation checkpointing: of some rounds in a row only what enters them is kept."""
+"""Activation checkpointing: the backward pass computes the activations of some blocks again, from what entered them."""
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
-import torch
 from torch.utils.checkpoint import checkpoint
 
-from gnn_depth.nn.memory.snapshot import Replay
-from gnn_depth.nn.rounds import Round
+from gnn_depth.graph import Graph
+from gnn_depth.nn.block import Flow
+from gnn_depth.nn.memory.snapshot import Snapshot
 
 CheckpointEvery: TypeAlias = int | Literal["sqrt", "none"]
-T = TypeVar("T")
 
 
 def segment_length(every: CheckpointEvery, num_layers: int) -> int:
-    r"""How many rounds make one segment; 0 where all activations are kept.
+    r"""The number of blocks of a segment; 0 if all activations are kept.
 
-    With segments of k rounds a pass keeps what enters :math:`L/k` segments and, in the backward pass, the activations
-    of k rounds: least for k of the order of :math:`\sqrt L`. Chen et al., *Training Deep Nets with Sublinear Memory
+    With segments of k blocks a pass keeps what enters :math:`L/k` segments and, in the backward pass, the activations
+    of k blocks: least for k of the order of :math:`\sqrt L`. Chen et al., *Training Deep Nets with Sublinear Memory
     Cost*, 2016.
 
     Raises:
@@ -34,33 +33,44 @@ def segment_length(every: CheckpointEvery, num_layers: int) -> int:
     return every
 
 
-def in_segments(run: Callable[[range, T], T], rounds: Sequence[Round], first: T, length: int) -> T:
-    """Run all rounds; where gradients are wanted, by segments that the backward pass computes again.
+def checkpointed(
+    blocks: Sequence[Any], flow: Flow, graphs: Sequence[Graph], run: Callable[..., Any] | None, length: int
+) -> Flow:
+    """Run all blocks by segments that the backward pass computes again.
 
     Args:
-        run: Runs the rounds of some positions on what comes from the round before them.
-        rounds: The rounds.
-        first: What enters the first.
-        length: Rounds of a segment; 0 keeps all activations.
+        blocks: The blocks.
+        flow: Enters the first of them.
+        graphs: The graph of each.
+        run: Runs their tensor operations, if they are compiled.
+        length: Blocks per segment.
     """
-    count, passed = len(rounds), first
-    if length == 0 or not torch.is_grad_enabled():
-        return run(range(count), first)
-    for start in range(0, count, length):
-        positions = range(start, min(start + length, count))
-        passed = _segment(run, [rounds[position] for position in positions], positions, passed)
-    return passed
+
+    def segment(flow: Flow, start: int) -> Flow:
+        for position in range(start, min(start + length, len(blocks))):
+            flow = blocks[position](flow, graphs[position], run)
+        return flow
+
+    for start in range(0, len(blocks), length):
+        modules = [module for block in blocks[start : start + length] for module in block.modules()]
+        flow = recomputed(segment, modules, graphs[0], flow, start)
+    return flow
 
 
-def _segment(run: Callable[[range, T], T], rounds: Sequence[Round], positions: range, entering: T) -> T:
-    """Run some rounds and keep nothing of them but what enters, and what later rounds read."""
-    replay = Replay([module for each in rounds for module in each.modules()], rounds[0].graph.device)
-    found: T = checkpoint(
-        run,
-        positions,
-        entering,
+def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Graph, *args: Any) -> Any:
+    """Call a function whose activations the backward pass computes again.
+
+    Args:
+        function: The function.
+        modules: The modules that it calls, with all inside them.
+        graph: Tells the device.
+        args: Its arguments.
+    """
+    snapshot = Snapshot(modules, graph.device)
+    return checkpoint(
+        function,
+        *args,
         use_reentrant=False,
-        preserve_rng_state=False,  # Replay does, and takes care of buffers
-        context_fn=lambda: (nullcontext(), replay()),
+        preserve_rng_state=False,  # the snapshot does, and keeps buffers too
+        context_fn=lambda: (nullcontext(), snapshot()),
     )
-    return found

@@ -1,49 +1,42 @@
-r"""Reversible stacks: each round changes one group of channels, and the backward pass computes the states again.
+r"""Reversible stacks: each block changes one group of channels, and the backward pass computes the states again.
 
-The channels are split in C groups, and round l changes group :math:`i = l \bmod C`:
+The channels are split into C groups, and block l changes group :math:`i = l \bmod C`:
 
 .. math:: x_i \leftarrow x_i + F_l(z), \quad
     z = \sum_{j \ne i} x_j \; (i = 0), \qquad z = x_{i - 1} \; (i > 0)
 
-What was there before is :math:`x_i - F_l(z)`, since z is still known, so only the last state is kept, at any depth. C
-rounds are one block of Li, Müller, Ghanem & Koltun, *Training Graph Neural Networks with 1000 Layers*, ICML 2021
-(RevGNN), who count blocks and normalise and activate before a layer; here it comes after it, as in all our stacks.
+Before the block the group was :math:`x_i - F_l(z)`, and z is still known, so only the last state is kept, at any depth.
+C blocks of ours are one block of Li, Müller, Ghanem & Koltun, *Training Graph Neural Networks with 1000 Layers*, ICML
+2021 (RevGNN), who normalise and activate before a layer; here both follow it, as in all our stacks.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 
-from gnn_depth.nn.anchored import AnchoredLayer
-from gnn_depth.nn.block import Features
+from gnn_depth.graph import Graph
+from gnn_depth.nn.block import Block
 from gnn_depth.nn.compile.compiled import has_hooks
-from gnn_depth.nn.memory.checkpointing import in_segments, segment_length
-from gnn_depth.nn.memory.snapshot import Replay
-from gnn_depth.nn.rounds import Round, Rounds
-from gnn_depth.nn.skips import LayerScale, Residual, ReZero
-
-if TYPE_CHECKING:
-    from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.nn.memory.checkpointing import recomputed, segment_length
+from gnn_depth.nn.memory.snapshot import Snapshot
+from gnn_depth.registry import registered
 
 log = logging.getLogger("gnn_depth")
 
-#: Skips that give the layer's input plus something of its output.
-ADDING = (Residual, ReZero, LayerScale)
-#: Of the first state computed again, against the one that there was: beyond this gradients are not to be trusted.
+#: Largest relative error of the first state, computed again, at which gradients are trusted.
 LARGEST_ERROR = 1e-2
 
 
 def group_width(hidden_channels: int, groups: int) -> int:
-    """Width of one group of channels; 0 groups stand for a stack that is not reversible.
+    """Width of one group of channels; 0 groups mean that the stack is not reversible.
 
     Raises:
-        ValueError: There is one group, or the channels cannot be split in so many.
+        ValueError: There is one group, or the channels cannot be split into so many.
     """
     if groups == 0:
         return hidden_channels
@@ -51,77 +44,100 @@ def group_width(hidden_channels: int, groups: int) -> int:
         raise ValueError(f"reversible must be at least 2 groups of channels, or 0 for none, not {groups}.")
     if hidden_channels % groups:
         raise ValueError(
-            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: take another "
-            f"number of groups, or a width of {-(-hidden_channels // groups) * groups}."
+            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: use another number of "
+            f"groups, or a width of {-(-hidden_channels // groups) * groups}."
         )
     return hidden_channels // groups
 
 
-def check_reversible(stack: "DeepGNN", checkpointed: bool) -> None:
-    """Refuse a stack that is to be reversible and whose rounds cannot be undone.
+def check_reversible(stack: Any, checkpointed: bool) -> None:
+    """Refuse a reversible stack whose blocks cannot be inverted.
 
     Raises:
-        ValueError: Something in it stands against it.
+        ValueError: Its options or parts stand against it.
     """
     if not stack.reversible:
         return
+    invertible = " or ".join(name for name, cls in registered("skip").items() if cls.invertible)
+    skips = list(stack.skips)
     refused = {
-        "needs an encoder, whose output it splits: take encoder linear": isinstance(stack.encoder, nn.Identity),
-        "needs a decoder: take decoder linear": not isinstance(stack.decoder, nn.Linear),
-        "needs a skip that adds to the layer's input: take residual, rezero or layer_scale": not all(
-            isinstance(skip, ADDING) for skip in stack.skips
+        "needs an encoder, whose output it splits: use encoder linear": isinstance(stack.encoder, nn.Identity),
+        "needs a decoder: use decoder linear": not isinstance(stack.decoder, nn.Linear),
+        f"needs a skip connection that adds to the layer's input: use {invertible}": not all(
+            skip.invertible and not skip.carries for skip in skips
         ),
-        "needs layers that give as many channels as they take: with several heads take split_heads": not all(
-            isinstance(getattr(skip, "project", None), nn.Identity) for skip in stack.skips
+        "needs layers that give as many channels as they take: with several heads use split_heads": any(
+            skip.weight_chain().incoming for skip in skips
         ),
-        "has no first state for layers that read it": any(isinstance(layer, AnchoredLayer) for layer in stack.layers),
-        "cannot undo norms after the skip: take norm_after_skip false": stack.norm_after_skip,
-        f"keeps no states for jump {stack.jump}: take last": stack.jump != "last",
-        "keeps nothing that checkpoint_every could save: take none": checkpointed,
+        "has no first state for layers that read it": any(layer.reads_first for layer in stack.layers),
+        "cannot invert norms after the skip connection: use norm_after_skip false": stack.norm_after_skip,
+        f"keeps no states for jump {stack.jump}: use last": stack.jump != "last",
+        "keeps nothing that checkpoint_every could save: use none": checkpointed,
     }
     for reason, holds in refused.items():
         if holds:
             raise ValueError(f"a reversible stack {reason}.")
 
 
-def run_reversible(rounds: Rounds, x: Float[Tensor, "nodes _"], groups: int) -> Float[Tensor, "nodes _"]:
-    """Run all rounds on what the encoder gave; for gradients only the last state and ``x`` are kept.
+def run_reversible(
+    stack: Any, x: Float[Tensor, "nodes _"], graphs: Sequence[Graph], run: Callable[..., Any] | None
+) -> Float[Tensor, "nodes _"]:
+    """Run all blocks on the encoded features; for gradients only the last state and ``x`` are kept.
 
     While modules have hooks, which want to see states and their gradients, it is a checkpointed pass.
-    """
-    coupled = Coupled(rounds, groups)
-    modules = [module for each in rounds.rounds for module in (*each.modules(), each.state)]
-    if torch.is_grad_enabled() and not any(map(has_hooks, modules)):
-        parameters = coupled.parameters()
-        found: Tensor = _Reversible.apply(coupled, parameters, x, *parameters)  # type: ignore[no-untyped-call]
-        return found
-    count = len(rounds.rounds)
-    return in_segments(coupled, rounds.rounds, x, segment_length("sqrt", count))
-
-
-@dataclass(frozen=True)
-class Coupled:
-    """Rounds that each change one group of channels.
 
     Args:
-        rounds: The rounds.
-        groups: C.
+        stack: The stack.
+        x: The encoded features.
+        graphs: The graph of each block.
+        run: :meth:`Block.message` in compiled form, if it is compiled.
+    """
+    steps = Steps(stack, graphs, run)
+    modules = [module for step in range(len(steps)) for module in (*steps.modules(step), steps.blocks[step].state)]
+    if torch.is_grad_enabled() and not any(map(has_hooks, modules)):
+        parameters = list(dict.fromkeys(p for step in range(len(steps)) for p in steps.trained(step)))
+        found: Tensor = _Reversible.apply(steps, parameters, x, *parameters)  # type: ignore[no-untyped-call]
+        return found
+    length = segment_length("sqrt", len(steps))
+    for start in range(0, len(steps), length):
+        segment = range(start, min(start + length, len(steps)))
+        if torch.is_grad_enabled():
+            inside = [module for step in segment for module in steps.modules(step)]
+            x = recomputed(steps.run, inside, graphs[0], segment, x)
+        else:
+            x = steps.run(segment, x)
+    return x
+
+
+class Steps:
+    """The blocks of a stack as changes of one group of channels each.
+
+    Args:
+        stack: The stack.
+        graphs: The graph of each block.
+        run: :meth:`Block.message` in compiled form, if it is compiled.
     """
 
-    rounds: Rounds
-    groups: int
+    def __init__(self, stack: Any, graphs: Sequence[Graph], run: Callable[..., Any] | None) -> None:
+        self.blocks, self.joins = list(stack.blocks), stack.joins
+        self.groups: int = stack.reversible
+        self.graphs = graphs
+        self.message = run or Block.message
 
-    def __call__(self, positions: range, x: Tensor) -> Tensor:
-        """Run the rounds of some positions on whole states, which pass the modules that are there to show them."""
-        for position in positions:
-            parts = list(self.rounds.rounds[position].state(x).chunk(self.groups, 1))
-            turn = position % self.groups
-            parts[turn] = parts[turn] + self.change(position, self.read(turn, parts))
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def run(self, steps: range, x: Tensor) -> Tensor:
+        """Run some blocks on whole states, which pass the modules that are there for hooks."""
+        for step in steps:
+            parts = list(self.blocks[step].state(x).chunk(self.groups, 1))
+            turn = step % self.groups
+            parts[turn] = parts[turn] + self.change(step, self.read(turn, parts))
             x = torch.cat(parts, 1)
         return x
 
     def read(self, turn: int, parts: Sequence[Tensor]) -> Tensor:
-        """z, what the layer of a round reads to change a group."""
+        """The z that the layer reads to change a group."""
         if turn:
             return parts[turn - 1]
         total = parts[1]
@@ -129,73 +145,74 @@ class Coupled:
             total = total + part
         return total
 
-    def change(self, position: int, read: Tensor) -> Tensor:
-        """F(z), what a round adds."""
-        layer, norms, activation, skip, _, graph = self.rounds.rounds[position]
-        update, _ = self.rounds.run(Features(read, [], None), layer, norms, graph, self.rounds.p, False)
-        assert skip is not None
-        changed: Tensor = skip(activation(update), [torch.zeros_like(read)])
+    def change(self, step: int, read: Tensor) -> Tensor:
+        """F(z), which a block adds."""
+        update = self.message(self.blocks[step], read, self.graphs[step])
+        changed, _ = self.joins[step](update, (torch.zeros_like(read),), self.graphs[step])
         return changed
 
-    def parameters(self) -> list[nn.Parameter]:
-        return list(dict.fromkeys(parameter for each in self.rounds.rounds for parameter in trained(each)))
+    def modules(self, step: int) -> list[nn.Module]:
+        """All modules that :meth:`change` calls."""
+        block = self.blocks[step]
+        parts = (block.layer, block.norms, self.joins[step].skip)
+        return [module for part in parts if part is not None for module in part.modules()]
 
-
-def trained(each: Round) -> list[nn.Parameter]:
-    """Parameters of a round that want a gradient."""
-    found = (parameter for module in each.modules() for parameter in module._parameters.values())
-    return [parameter for parameter in found if parameter is not None and parameter.requires_grad]
+    def trained(self, step: int) -> list[nn.Parameter]:
+        """Parameters of a block that need a gradient."""
+        found = (parameter for module in self.modules(step) for parameter in module._parameters.values())
+        return [parameter for parameter in found if parameter is not None and parameter.requires_grad]
 
 
 class _Reversible(Function):
     @staticmethod
-    def forward(ctx: Any, coupled: Coupled, parameters: list[nn.Parameter], x: Tensor, *_: Tensor) -> Tensor:
-        parts = list(x.chunk(coupled.groups, 1))
-        replays: list[Replay] = []
-        for position, each in enumerate(coupled.rounds.rounds):
-            replays.append(Replay(each.modules(), x.device, replays[-1] if replays else None))
-            turn = position % coupled.groups
-            parts[turn] = parts[turn] + coupled.change(position, coupled.read(turn, parts))
+    def forward(ctx: Any, steps: Steps, parameters: list[nn.Parameter], x: Tensor, *_: Tensor) -> Tensor:
+        parts = list(x.chunk(steps.groups, 1))
+        snapshots: list[Snapshot] = []
+        for step in range(len(steps)):
+            snapshots.append(Snapshot(steps.modules(step), x.device, snapshots[-1] if snapshots else None))
+            turn = step % steps.groups
+            parts[turn] = parts[turn] + steps.change(step, steps.read(turn, parts))
         out = torch.cat(parts, 1)
         ctx.save_for_backward(x, out)
-        ctx.coupled, ctx.parameters, ctx.replays = coupled, parameters, replays
+        ctx.steps, ctx.parameters, ctx.snapshots = steps, parameters, snapshots
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, out = ctx.saved_tensors
-        undoing = _Undoing(ctx.coupled, out, grads[0])
-        for position in reversed(range(len(ctx.replays))):
-            with ctx.replays[position]():
-                undoing.undo(position)
-        _compare(torch.cat(undoing.parts, 1), x)
-        of_parameters = [undoing.of_parameters.get(parameter) for parameter in ctx.parameters]
-        return None, None, torch.cat(undoing.grads, 1), *of_parameters
+        inversion = _Inversion(ctx.steps, out, grads[0])
+        for step in reversed(range(len(ctx.snapshots))):
+            with ctx.snapshots[step]():
+                inversion.undo(step)
+        _warn_if_inexact(torch.cat(inversion.parts, 1), x)
+        of_parameters = [inversion.of_parameters.get(parameter) for parameter in ctx.parameters]
+        return None, None, torch.cat(inversion.grads, 1), *of_parameters
 
 
-class _Undoing:
+class _Inversion:
     """The groups of channels and their gradients, from the last state back to the first.
 
     Args:
-        coupled: The rounds.
+        steps: The blocks.
         out: The last state.
         grad: Its gradient.
     """
 
-    def __init__(self, coupled: Coupled, out: Tensor, grad: Tensor) -> None:
-        self.coupled = coupled
-        self.parts, self.grads = list(out.chunk(coupled.groups, 1)), list(grad.chunk(coupled.groups, 1))
+    def __init__(self, steps: Steps, out: Tensor, grad: Tensor) -> None:
+        self.steps = steps
+        self.parts = list(out.chunk(steps.groups, 1))
+        self.grads = list(grad.chunk(steps.groups, 1))
         self.of_parameters: dict[nn.Parameter, Tensor] = {}
 
-    def undo(self, position: int) -> None:
-        """Take back what a round added, and add the gradients of what it read."""
-        turn = position % self.coupled.groups
-        read = self.coupled.read(turn, self.parts).detach().requires_grad_()
+    def undo(self, step: int) -> None:
+        """Subtract what a block added, and add the gradients of what it read."""
+        turn = step % self.steps.groups
+        read = self.steps.read(turn, self.parts).detach().requires_grad_()
         with torch.enable_grad():
-            change = self.coupled.change(position, read)
+            change = self.steps.change(step, read)
         self.parts[turn] = self.parts[turn] - change.detach()
-        parameters = list(dict.fromkeys(trained(self.coupled.rounds.rounds[position])))
+        parameters = list(dict.fromkeys(self.steps.trained(step)))
         grad = self.grads[turn].to(change.dtype)
         of_read, *found = torch.autograd.grad(change, [read, *parameters], grad, allow_unused=True)
         for parameter, gradient in zip(parameters, found, strict=True):
@@ -203,16 +220,16 @@ class _Undoing:
                 earlier = self.of_parameters.get(parameter)
                 self.of_parameters[parameter] = gradient if earlier is None else earlier + gradient
         if of_read is not None:
-            for part in [turn - 1] if turn else range(1, self.coupled.groups):
+            for part in [turn - 1] if turn else range(1, self.steps.groups):
                 self.grads[part] = self.grads[part] + of_read
 
 
-def _compare(again: Tensor, first: Tensor) -> None:
-    """Warn where the first state, computed again, is not what it was."""
+def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
+    """Warn if the first state, computed again, differs from what it was."""
     error = float((again - first).norm() / first.norm().clamp_min(torch.finfo(first.dtype).tiny))
     if not error <= LARGEST_ERROR:
         log.warning(
-            "reversible: the first state computed again is off by %.1e of itself, and gradients are off too: states "
-            "grow too much to be undone. Take a norm, a smaller bound of weights, or checkpoint_every sqrt instead.",
+            "reversible: the first state computed again has a relative error of %.1e, and gradients are inexact: "
+            "states grow too much to be inverted. Use a norm, a smaller bound of weights, or checkpoint_every sqrt.",
             error,
         )

@@ -1,4 +1,4 @@
-"""The surroundings of a computation, kept so that the backward pass can repeat it to the last bit."""
+"""RNG snapshots: the state that a computation depends on, kept so that the backward pass can repeat it exactly."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 
 
-class Replay:
-    """What a computation depends on beside its inputs, as it is now: a call makes it so again for a while.
+class Snapshot:
+    """The random number generators, buffers and autocast mode of this moment: a call restores them for a while.
 
-    These are the states of the random number generators, the buffers of modules in training, which batch norms and
-    power iterations move on, and autocast. Afterwards all of them are what they were before the call.
+    Buffers are those of modules in training, which batch norms and power iterations change. Afterwards everything is as
+    it was before the call.
 
     Args:
-        modules: The modules that the computation calls, with those inside them.
-        device: Where it runs.
-        like: A replay whose copy of the random states serves again where nothing has been drawn since.
+        modules: The modules that the computation calls, with all inside them.
+        device: Its device.
+        like: An earlier snapshot, whose copy of the random states is shared if nothing has been drawn since.
     """
 
-    def __init__(self, modules: Iterable[nn.Module], device: torch.device, like: "Replay | None" = None) -> None:
+    def __init__(self, modules: Iterable[nn.Module], device: torch.device, like: "Snapshot | None" = None) -> None:
         self.device = device
         self._buffers = [
             (module, name, buffer.clone())
@@ -50,7 +50,7 @@ class Replay:
 
     @contextmanager
     def _with_buffers(self) -> Iterator[None]:
-        # Other tensors in their place, because what autograd has saved may not change.
+        # Tensors are replaced, not overwritten: autograd may have saved them.
         now = [(module, name, module._buffers[name]) for module, name, _ in self._buffers]
         try:
             for module, name, buffer in self._buffers:

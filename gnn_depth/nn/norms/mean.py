@@ -22,6 +22,7 @@ class MeanNorm(FeatureNorm):
         channels: Width of the node features.
     """
 
+    homogeneous = True
     treats = ("equal_rows", "rank_collapse")
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:

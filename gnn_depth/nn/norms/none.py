@@ -17,6 +17,7 @@ class NoNorm(FeatureNorm):
     """
 
     nodewise = True
+    homogeneous = True
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         return x

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.norms.limits import TINY, Mode, check_choice, describe, limit_of, limited
-from gnn_depth.nn.weights import WeightNorm
+from gnn_depth.nn.parts import WeightNorm
 from gnn_depth.registry import register
 
 Method = Literal["power", "svd"]
@@ -74,7 +74,7 @@ class SpectralNorm(WeightNorm):
         self.register_buffer("u", torch.zeros(0))
         self.register_buffer("v", torch.zeros(0))
 
-    def normed(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         # As a sum and not as products of matrices, which autocast would compute in 16 bits.
         size = (widen(weight) * torch.outer(widen(self.u), widen(self.v))).sum()
         return limited(weight, size, self.bound, self.mode)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.norms.limits import TINY
-from gnn_depth.nn.weights import WeightNorm
+from gnn_depth.nn.parts import WeightNorm
 from gnn_depth.registry import register
 
 
@@ -30,7 +30,7 @@ class WeightNormalisation(WeightNorm):
         super().__init__(num_layers)
         self.register_parameter("length", None)
 
-    def normed(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         assert self.length is not None, "settled before it is read"
         size = _lengths(weight)
         return (weight * (self.length[:, None] / torch.where(size > TINY, size, 1.0))).to(weight.dtype)

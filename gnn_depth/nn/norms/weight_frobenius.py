@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.norms.limits import Mode, check_choice, describe, limit_of, limited
-from gnn_depth.nn.weights import WeightNorm
+from gnn_depth.nn.parts import WeightNorm
 from gnn_depth.registry import register
 
 
@@ -38,7 +38,7 @@ class FrobeniusNorm(WeightNorm):
         check_choice("mode of FrobeniusNorm", mode, Mode)
         self.mode = mode
 
-    def normed(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
+    def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         return limited(weight, torch.linalg.vector_norm(widen(weight)), self.bound, self.mode)
 
     def extra_repr(self) -> str:

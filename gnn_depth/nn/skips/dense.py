@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Skip
 from gnn_depth.registry import register
 
@@ -19,7 +20,7 @@ class Dense(Skip):
     Huang et al., *Densely Connected Convolutional Networks*, CVPR 2017; of graphs Li et al., *DeepGCNs*, ICCV 2019.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
     """
 
@@ -28,6 +29,6 @@ class Dense(Skip):
         self.width = widths[-1] + out_channels
 
     def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
     ) -> Float[Tensor, "nodes outputs"]:
         return torch.cat([states[-1], update], 1)

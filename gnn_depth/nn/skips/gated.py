@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.nn.parts import Skip
+from gnn_depth.graph import Graph
+from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.nn.skips.options import check_finite, project
 from gnn_depth.registry import register
 
@@ -22,7 +23,7 @@ class Gated(Skip):
     Geolocation via Graph Convolutional Networks*, ACL 2018.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         bias: What every entry of b begins as. At first about :math:`1 - \sigma(b)` of a state outlives a layer: 0.95 at
             -3, which leaves a fifth after 32 layers, and 0.73 at -1, which leaves 1 part in 20,000.
@@ -31,6 +32,7 @@ class Gated(Skip):
         ValueError: The bias is infinite or not a number.
     """
 
+    adds = "input"
     treats = (
         "dying_signal",
         "equal_rows",
@@ -51,7 +53,11 @@ class Gated(Skip):
         self.project = project(widths[-1], out_channels)
 
     def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
     ) -> Float[Tensor, "nodes outputs"]:
         opened = torch.sigmoid(self.gate(states[-1]) + self.bias)
         return opened * update + (1 - opened) * self.project(states[-1])
+
+    def weight_chain(self) -> WeightChain:
+        projected = (self.project.weight,) if isinstance(self.project, nn.Linear) else ()
+        return WeightChain(incoming=projected, outgoing=(*projected, self.gate.weight))

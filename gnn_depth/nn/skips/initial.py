@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.parts import Skip
-from gnn_depth.nn.skips.options import project
+from gnn_depth.graph import Graph
+from gnn_depth.nn.parts import Skip, WeightChain
+from gnn_depth.nn.skips.options import project, projection_chain
 from gnn_depth.registry import register
 
 
@@ -22,7 +23,7 @@ class InitialResidual(Skip):
     activation of the layer; here, as with all skips, it is after them.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         alpha: Share of the first state.
 
@@ -33,6 +34,7 @@ class InitialResidual(Skip):
     treats = ("dying_signal", "equal_rows", "rank_collapse")
 
     reads = "first"
+    adds = "first"
 
     def __init__(self, widths: list[int], out_channels: int, alpha: float = 0.1) -> None:
         super().__init__(widths, out_channels)
@@ -45,9 +47,12 @@ class InitialResidual(Skip):
         self.project = project(widths[0], out_channels)
 
     def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
     ) -> Float[Tensor, "nodes outputs"]:
         return (1 - self.alpha) * update + self.alpha * self.project(states[0])
+
+    def weight_chain(self) -> WeightChain:
+        return projection_chain(self.project)
 
     def extra_repr(self) -> str:
         return f"alpha={self.alpha}"

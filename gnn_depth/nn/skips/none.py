@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
+from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Skip
 from gnn_depth.registry import register
 
@@ -14,13 +15,13 @@ class NoSkip(Skip):
     r"""Go on with the layer's output alone: :math:`X^{l+1} = F(X^l)`.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
     """
 
     reads = "nothing"
 
     def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
     ) -> Float[Tensor, "nodes outputs"]:
         return update

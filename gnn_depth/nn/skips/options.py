@@ -1,15 +1,17 @@
-"""What skip connections share: checks of their options, and the map of a state to the width of what it joins."""
+"""Helpers of skip connections: checks of their options, and maps between states of different widths."""
 
 import math
 
 from torch import nn
 
+from gnn_depth.nn.parts import WeightChain
+
 
 def check_finite(skip: str, **options: float) -> None:
-    """Refuse options that are no numbers.
+    """Refuse options that are infinite or not a number.
 
     Raises:
-        ValueError: One is infinite or not a number.
+        ValueError: One of them is.
     """
     for name, value in options.items():
         if not math.isfinite(value):
@@ -17,5 +19,11 @@ def check_finite(skip: str, **options: float) -> None:
 
 
 def project(in_channels: int, out_channels: int) -> nn.Module:
-    """The identity where the widths are equal, else a linear map without bias."""
+    """The identity if the widths are equal, otherwise a linear map without bias."""
     return nn.Identity() if in_channels == out_channels else nn.Linear(in_channels, out_channels, bias=False)
+
+
+def projection_chain(projection: nn.Module) -> WeightChain:
+    """The weight chain of a skip connection whose only matrix is a projection, or that has none."""
+    weights = (projection.weight,) if isinstance(projection, nn.Linear) else ()
+    return WeightChain(incoming=weights, outgoing=weights)

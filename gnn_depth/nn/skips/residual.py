@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.parts import Skip
-from gnn_depth.nn.skips.options import project
+from gnn_depth.graph import Graph
+from gnn_depth.nn.parts import Skip, WeightChain
+from gnn_depth.nn.skips.options import project, projection_chain
 from gnn_depth.registry import register
 
 
@@ -18,10 +19,12 @@ class Residual(Skip):
     He et al., *Deep Residual Learning*, CVPR 2016.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
     """
 
+    adds = "input"
+    invertible = True
     treats = ("dying_signal", "vanishing_gradients", "smoothed_gradients")
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
@@ -29,6 +32,9 @@ class Residual(Skip):
         self.project = project(widths[-1], out_channels)
 
     def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
     ) -> Float[Tensor, "nodes outputs"]:
         return self.project(states[-1]) + update
+
+    def weight_chain(self) -> WeightChain:
+        return projection_chain(self.project)

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.nn.parts import Skip
-from gnn_depth.nn.skips.options import check_finite, project
+from gnn_depth.graph import Graph
+from gnn_depth.nn.parts import Skip, WeightChain
+from gnn_depth.nn.skips.options import check_finite, project, projection_chain
 from gnn_depth.registry import register
 
 
@@ -15,11 +16,13 @@ class _Scaled(Skip):
     """X + scale * F(X), the scale learned.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         scale: What it begins as.
     """
 
+    adds = "input"
+    invertible = True
     treats = (
         "dying_signal",
         "equal_rows",
@@ -37,9 +40,12 @@ class _Scaled(Skip):
         self.project = project(widths[-1], out_channels)
 
     def forward(
-        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor]
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
     ) -> Float[Tensor, "nodes outputs"]:
         return self.project(states[-1]) + self.scale * update
+
+    def weight_chain(self) -> WeightChain:
+        return projection_chain(self.project)
 
 
 @register("skip", "rezero")
@@ -53,7 +59,7 @@ class ReZero(_Scaled):
     Bachlechner et al., *ReZero is All You Need*, UAI 2021.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         initial: What alpha begins as.
 
@@ -77,7 +83,7 @@ class LayerScale(_Scaled):
     1e-6 beyond.
 
     Args:
-        widths: Width of every earlier state, the layer's input last.
+        widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         initial: What every entry of lambda begins as.
 

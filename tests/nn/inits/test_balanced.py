@@ -131,17 +131,17 @@ def test_one_layer_has_no_hidden_neuron_and_is_drawn():
 
 @pytest.mark.parametrize("beta", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_beta_that_is_no_length_is_refused(beta):
-    with pytest.raises(ValueError, match="beta is a squared length, above 0, not"):
+    with pytest.raises(ValueError, match="beta.*above 0"):
         BalancedXavier(beta)
 
 
 @pytest.mark.parametrize(
     ("layer", "options", "reason"),
     [
-        (GGNN, {}, "needs the weight chain of layer 1, and GGNN has none"),
-        (partial(SAGE, normalize=True), {}, "layer 'sage' with normalize true has no weight chain"),
-        (GCN, {"skip": Dense}, "it is not known which neurons skip 'dense' joins"),
-        (GCN, {"skip": Residual, "encoder": "none"}, r"added to the input features.*take encoder linear"),
+        (GGNN, {}, "layer 1.*GGNN"),
+        (partial(SAGE, normalize=True), {}, "'sage'.*normalize false"),
+        (GCN, {"skip": Dense}, "'dense'"),
+        (GCN, {"skip": Residual, "encoder": "none"}, "encoder linear"),
     ],
 )
 def test_what_cannot_be_balanced_is_refused_with_the_reason(layer, options, reason):
@@ -151,10 +151,10 @@ def test_what_cannot_be_balanced_is_refused_with_the_reason(layer, options, reas
 
 def test_neurons_that_nothing_leaves_are_refused():
     class WithoutAColumn(Init):
-        def __call__(self, stack):
+        def draw(self, stack):
             XavierZeroAttention()(stack)
             with torch.no_grad():
                 stack.layers[1].lin.weight[:, 2] = 0
 
-    with pytest.raises(ValueError, match="what leaves neuron 2 of state 1 is zero"):
+    with pytest.raises(ValueError, match="neuron 2 of state 1"):
         Balanced(WithoutAColumn())(DeepGNN(6, 4, GCN, 3, 6))

@@ -94,7 +94,7 @@ def transformer(layer, x, graph, normed):
 def ggnn(layer, x, graph, normed):
     x = torch.cat([x, x.new_zeros(len(x), layer.out_channels - x.shape[1])], 1)
     gru = layer.gru
-    received = weighted_sum([1] * graph.num_edges, x @ layer.weight, graph)
+    received = weighted_sum([1] * graph.num_edges, x @ layer.lin.weight, graph)
     into = (received @ gru.weight_ih.t() + gru.bias_ih).chunk(3, 1)
     kept = (x @ gru.weight_hh.t() + gru.bias_hh).chunk(3, 1)
     reset, update = torch.sigmoid(into[0] + kept[0]), torch.sigmoid(into[1] + kept[1])

@@ -37,7 +37,7 @@ def transformer_pair(**options):
 
 
 def ggnn_pair(**options):
-    names = {"weight": ("weight", 0)}
+    names = {"lin.weight": ("weight", 0)}
     names |= {f"gru.{name}": f"rnn.{name}" for name, _ in nn.GRUCell(6, 6, **options).named_parameters()}
     return GGNN(5, 6, **options), GatedGraphConv(6, num_layers=1, **options), names
 
@@ -127,7 +127,7 @@ def test_rounds_that_share_a_layer_are_the_recurrent_gated_network(graph):
     with torch.no_grad():
         for position, layer in enumerate(ours.layers):
             layer.gru.load_state_dict(theirs.rnn.state_dict())
-            layer.weight.copy_(theirs.weight[position])
+            layer.lin.weight.copy_(theirs.weight[position])
         x = torch.randn(9, 5, dtype=torch.float64)
         torch.testing.assert_close(
             ours.double()(x, graph), theirs.double()(x, graph.edge_index), rtol=1e-12, atol=1e-12

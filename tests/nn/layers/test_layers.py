@@ -47,7 +47,7 @@ FORMS = [(name, form) for name in VARIANTS for form in (None, "paper", "released
 def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(variant, form, dtype, graph):
     layer = make(variant, dtype)
     if form:
-        layer.place(LipschitzNorm(layer.heads, form=form))
+        layer.add_score_norm(LipschitzNorm(layer.heads, form=form))
     for structure in (graph, Graph(torch.zeros(2, 0, dtype=torch.long), 9), Graph(torch.zeros(2, 0).long(), 1)):
         for zeros in (structure.num_nodes // 2, structure.num_nodes):
             x = torch.randn(structure.num_nodes, IN, dtype=dtype)
@@ -101,7 +101,7 @@ def test_reset_draws_every_parameter_anew(variant):
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_width_below_one_is_refused(name):
-    with pytest.raises(ValueError, match="out_channels must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="out_channels.*0"):
         LAYERS[name](5, 0)
 
 
@@ -115,14 +115,14 @@ def test_heads_that_share_a_width_each_have_a_part_of_it(name):
 @pytest.mark.parametrize("name", WITH_SCORES)
 @pytest.mark.parametrize(("width", "near"), [(30, "24 or 32"), (7, "8")])
 def test_heads_that_do_not_divide_the_width_they_share_are_refused_with_the_nearest_widths(name, width, near):
-    with pytest.raises(ValueError, match=rf"8 heads cannot share a width of {width}.* take a width of {near}, "):
+    with pytest.raises(ValueError, match=rf"8 heads.* {width}.* {near}, "):
         LAYERS[name](5, width, heads=8, split_heads=True)
 
 
 @pytest.mark.parametrize("name", WITH_SCORES)
 @pytest.mark.parametrize("p", [-0.5, 1.5])
 def test_a_dropout_that_is_no_probability_is_refused(name, p):
-    with pytest.raises(ValueError, match=r"dropout is a probability, in \[0, 1\], not"):
+    with pytest.raises(ValueError, match=r"dropout.*\[0, 1\]"):
         LAYERS[name](5, 3, dropout=p)
 
 
@@ -136,7 +136,7 @@ def test_attention_dropout_drops_in_training_only(name, graph):
 
 
 def test_a_gate_without_anything_to_mix_in_is_refused():
-    with pytest.raises(ValueError, match="beta true mixes in the node itself, which root_weight false leaves out"):
+    with pytest.raises(ValueError, match="beta true.*root_weight false"):
         LAYERS["transformer"](5, 3, beta=True, root_weight=False)
 
 
@@ -147,7 +147,7 @@ def test_a_node_without_neighbours_receives_zero_from_a_transformer(graph):
 
 
 def test_a_gated_state_narrower_than_the_features_is_refused():
-    with pytest.raises(ValueError, match=r"5 channels do not hold 6: take 6 or more, or a linear encoder"):
+    with pytest.raises(ValueError, match="5.* 6.*6 or more"):
         LAYERS["ggnn"](6, 5)
 
 

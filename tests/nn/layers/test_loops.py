@@ -37,7 +37,7 @@ def test_a_layer_and_its_gradients_are_those_of_a_loop_over_neighbours(variant, 
 @pytest.mark.parametrize("variant", ATTENTION)
 def test_a_layer_with_normed_scores_and_its_gradients_are_those_of_a_loop(variant, form, graph):
     layer = make(variant)
-    layer.place(LipschitzNorm(layer.heads, form=form, scale=2.0))
+    layer.add_score_norm(LipschitzNorm(layer.heads, form=form, scale=2.0))
     quadratic = "quadratic_" * (VARIANTS[variant][0] == "transformer")
     loop = getattr(reference, f"{'released_' * (form == 'released')}{quadratic}lipschitz")
     assert_equal_to_the_loop(layer, variant, graph, partial(loop, scale=2.0))

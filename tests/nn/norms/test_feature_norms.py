@@ -128,7 +128,7 @@ def test_a_norm_comes_back_from_its_state_running_averages_included(name, graph,
 
 @every_norm
 def test_a_stack_with_the_norm_trains_and_gives_every_parameter_a_gradient(name, graph):
-    stack = DeepGNN(6, 3, GCN, num_layers=3, hidden_channels=4, norms=[NORMS[name]])
+    stack = DeepGNN(6, 3, GCN, num_layers=3, hidden_channels=4, norm=[NORMS[name]])
     nn.functional.cross_entropy(stack(torch.randn(9, 6), graph), torch.arange(9) % 3).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in stack.parameters())
 

@@ -159,7 +159,7 @@ def test_the_jacobian_stays_bounded_while_inputs_grow_and_does_not_without_the_n
     graph = Graph(torch.tensor([[1, 2], [0, 0]]), 3)
     x = torch.tensor([[0.0, 0.0] if layer is steepest_gat else [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]).double()
     plain, normed = layer(), layer()
-    normed.place(LipschitzNorm(1))
+    normed.add_score_norm(LipschitzNorm(1))
     scales = (1, 10, 100, 1000)
     without, with_norm = ([largest_stretch(layer, s * x, graph) for s in scales] for layer in (plain, normed))
     assert all(value < 2 for value in with_norm)
@@ -169,7 +169,7 @@ def test_the_jacobian_stays_bounded_while_inputs_grow_and_does_not_without_the_n
 @pytest.mark.parametrize("layer", [GAT, GATv2, Transformer])
 def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(layer, graph):
     norms = [LipschitzNorm]
-    stack = DeepGNN(6, 3, layer, num_layers=30, hidden_channels=4, norms=norms, activation="elu", decoder="linear")
+    stack = DeepGNN(6, 3, layer, num_layers=30, hidden_channels=4, norm=norms, activation="elu", decoder="linear")
     with torch.no_grad():
         for name, weight in stack.layers[0].named_parameters():
             if "lin" in name:
@@ -197,7 +197,7 @@ def test_queries_keys_or_values_of_zero_give_finite_gradients(zeroed, dtype, gra
 def test_without_its_guard_the_norm_has_no_finite_gradient_there(graph, monkeypatch):
     monkeypatch.setattr("gnn_depth.nn.norms.lipschitz.TINY", 0.0)
     for layer in (GAT(2, 3), Transformer(2, 3, bias=False)):
-        layer.place(LipschitzNorm(1))
+        layer.add_score_norm(LipschitzNorm(1))
         x = torch.zeros(9, 2, requires_grad=True)
         layer(x, graph).sum().backward()
         assert not x.grad.isfinite().all()
@@ -206,7 +206,7 @@ def test_without_its_guard_the_norm_has_no_finite_gradient_there(graph, monkeypa
 @pytest.mark.parametrize("layer", [GAT(2, 3), Transformer(2, 3, bias=False)], ids=["gat", "transformer"])
 def test_zero_rows_of_half_precision_stay_finite(layer, graph):
     layer = layer.half()
-    layer.place(LipschitzNorm(1))
+    layer.add_score_norm(LipschitzNorm(1))
     x = torch.zeros(9, 2, dtype=torch.float16, requires_grad=True)
     layer(x, graph).sum().backward()
     assert x.grad.isfinite().all()

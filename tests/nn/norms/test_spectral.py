@@ -183,9 +183,9 @@ def test_a_mode_that_there_is_not_is_refused_with_the_near_miss():
 
 def test_per_depth_is_divided_by_the_number_of_layers():
     assert SpectralNorm(16, per_depth=8.0).bound == 0.5
-    stack = DeepGNN(3, 2, GCN, 16, 4, norms=[partial(SpectralNorm, per_depth=8.0, mode="exact")])
+    stack = DeepGNN(3, 2, GCN, 16, 4, norm=[partial(SpectralNorm, per_depth=8.0, mode="exact")])
     for layer in stack.layers:
-        assert largest(layer.lin.weight).item() == pytest.approx(0.5, rel=1e-5)
+        assert largest(layer.lin.normed_weight).item() == pytest.approx(0.5, rel=1e-5)
 
 
 def gradients(norms, depth=64, steps=4):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
+from gnn_depth.graph import Graph
 from gnn_depth.nn.skips import Dense, Gated, InitialResidual, LayerScale, NoSkip, Residual, ReZero
 from gnn_depth.registry import registered
 from tests.nn.skips import loops
@@ -14,6 +15,7 @@ SKIPS = {name: cls for name, cls in registered("skip").items() if cls.__module__
 every_skip = pytest.mark.parametrize("name", SKIPS)
 
 #: Widths of the states; the update has 3 channels.
+GRAPH = Graph(torch.tensor([[0, 1], [1, 2]]), 4)  # no built-in skip connection reads it
 WIDTHS = {"equal": [3, 3], "first_differs": [5, 3], "last_differs": [3, 2], "one_state": [4]}
 
 
@@ -43,7 +45,7 @@ def test_a_skip_and_its_gradients_are_those_of_a_loop_over_nodes(name, kind):
     expected = loops.of_all_nodes(getattr(loops, name), skip, update, states)
     assert expected.shape == (4, skip.width)
     of, direction = [update, *states, *skip.parameters()], torch.randn_like(expected)
-    got = values_and_gradients(skip(update, states), of, direction)
+    got = values_and_gradients(skip(update, states, GRAPH), of, direction)
     for ours, loop in zip(got, values_and_gradients(expected, of, direction), strict=True):
         torch.testing.assert_close(ours, loop, rtol=1e-10, atol=1e-10)
 
@@ -55,7 +57,7 @@ def test_a_skip_and_its_gradients_are_those_of_a_loop_over_nodes(name, kind):
 def test_features_of_zero_tiny_and_large_ones_and_single_nodes_stay_finite(name, dtype, size, nodes):
     skip = make(name, [3, 2], dtype)
     update, *states = inputs([3, 2], nodes, dtype, lambda *shape, **options: torch.full(shape, size, **options))
-    out = skip(update, states)
+    out = skip(update, states, GRAPH)
     assert out.dtype == dtype
     for value in values_and_gradients(out, [update, *states, *skip.parameters()], torch.ones_like(out)):
         assert value.isfinite().all()
@@ -64,8 +66,8 @@ def test_features_of_zero_tiny_and_large_ones_and_single_nodes_stay_finite(name,
 @every_skip
 def test_a_row_depends_on_that_row_alone(name):
     skip, (update, *states) = make(name, [3, 2]), inputs([3, 2])
-    part = skip(update[:2], [state[:2] for state in states])
-    torch.testing.assert_close(part, skip(update, states)[:2], rtol=1e-14, atol=1e-14)
+    part = skip(update[:2], [state[:2] for state in states], GRAPH)
+    torch.testing.assert_close(part, skip(update, states, GRAPH)[:2], rtol=1e-14, atol=1e-14)
 
 
 @every_skip
@@ -75,25 +77,25 @@ def test_a_skip_whose_width_stays_needs_no_map(name):
 
 def test_no_skip_returns_the_update():
     update = torch.randn(3, 2)
-    assert NoSkip([4], 2)(update, [torch.randn(3, 4)]) is update
+    assert NoSkip([4], 2)(update, [torch.randn(3, 4)], GRAPH) is update
 
 
 def test_residual_adds_the_latest_state():
     update, first, latest = torch.randn(3, 2), torch.randn(3, 5), torch.randn(3, 2)
-    assert torch.equal(Residual([5, 2], 2)(update, [first, latest]), latest + update)
+    assert torch.equal(Residual([5, 2], 2)(update, [first, latest], GRAPH), latest + update)
 
 
 def test_residual_maps_a_state_of_another_width():
     skip, state = Residual([5], 2), torch.randn(3, 5)
     update = torch.zeros(3, 2)
-    assert torch.equal(skip(update, [state]), skip.project(state))
+    assert torch.equal(skip(update, [state], GRAPH), skip.project(state))
     assert skip.project.bias is None
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5])
 def test_an_initial_residual_is_a_mean_weighted_by_alpha(alpha):
     update, first, latest = torch.randn(3, 2), torch.randn(3, 2), torch.randn(3, 2)
-    out = InitialResidual([2, 2], 2, alpha)(update, [first, latest])
+    out = InitialResidual([2, 2], 2, alpha)(update, [first, latest], GRAPH)
     torch.testing.assert_close(out, torch.lerp(update, first, alpha))
 
 
@@ -116,12 +118,12 @@ def test_what_a_skip_begins_with_is_a_finite_number(cls, option, name, value):
 @pytest.mark.parametrize(("bias", "chosen"), [(50.0, 0), (-50.0, 1)])
 def test_the_bias_opens_or_closes_a_gate(bias, chosen):
     update, state = torch.randn(3, 2), torch.randn(3, 2)
-    torch.testing.assert_close(Gated([2], 2, bias)(update, [state]), (update, state)[chosen])
+    torch.testing.assert_close(Gated([2], 2, bias)(update, [state], GRAPH), (update, state)[chosen])
 
 
 def test_a_gate_stays_between_the_update_and_the_input():
     update, state = inputs([3], nodes=50)
-    out = make("gated", [3])(update, [state])
+    out = make("gated", [3])(update, [state], GRAPH)
     assert (out >= torch.minimum(update, state) - 1e-12).all()
     assert (out <= torch.maximum(update, state) + 1e-12).all()
 
@@ -134,7 +136,7 @@ def test_dense_connections_widen_the_state_by_the_update():
 def test_rezero_begins_as_the_input_and_with_a_gradient_of_its_number_only():
     update, state = inputs([3])
     skip = ReZero([3], 3).double()
-    out = skip(update, [state])
+    out = skip(update, [state], GRAPH)
     assert torch.equal(out, state)
     to_update, to_number = torch.autograd.grad(out, [update, skip.scale], torch.ones_like(out))
     assert (to_update == 0).all()

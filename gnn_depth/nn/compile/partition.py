@@ -1,13 +1,12 @@
 """What compiled layers compute again in the backward pass instead of keeping."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
-
-from gnn_depth.nn.compile.masks import keep_as_bytes
 
 GATHERS = (torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default)
 PRODUCTS = (torch.ops.gnn_depth.product.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
@@ -23,6 +22,8 @@ VIEWS = (
 #: (0.8 of them for each number), 10 layers of GATv2 take 2 to 11% less time and 40 layers 45 to 50 MB less; with 5
 #: (13 of them) GATv2 takes 2% less time and GAT 2% more.
 FEW_MULTIPLICATIONS = 4
+#: Dimensions of a mask that is kept: nodes x heads x channels at most.
+MASK_DIMENSIONS = 3
 
 
 class Recompute(CustomGraphPass):
@@ -37,7 +38,7 @@ class Recompute(CustomGraphPass):
 
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
-        keep_as_bytes(graph, in_backward)
+        _keep_as_bytes(graph, in_backward)
         for node in graph.nodes:
             # Whether it is needed there is not known yet: the partition makes one node of equal ones, and the first of
             # them, of the forward pass, stays.
@@ -48,7 +49,7 @@ class Recompute(CustomGraphPass):
                 factor.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
     def uuid(self) -> str:
-        # Part of the name under which compiled code is kept: a change here, in masks.py or in lowering.py wants
+        # Part of the name under which compiled code is kept: a change here or in lowering.py wants
         # another number.
         return f"gnn_depth.Recompute.8 {FEW_MULTIPLICATIONS}"
 
@@ -131,3 +132,46 @@ def _is_elementwise(node: Node) -> bool:
 
 def _is_returned(node: Node) -> bool:
     return any(user.op == "output" for user in node.users)
+
+
+def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
+    """Offer the partition between forward and backward a byte for every boolean that both read.
+
+    A boolean is the smallest thing to keep, so the partition chooses the masks of activations and maxima. On CPUs
+    compiled code stores and reads booleans one by one, fifty and fourteen times slower than floats (173,000 of them,
+    one thread: 1.5 and 0.5 ms), and bytes that come of floats as fast as floats. Where what a boolean follows from is
+    kept anyway, the partition keeps neither. Booleans of slices of neighbours x heads x channels are parts of loops
+    that keep nothing: they stay what they are, and are computed again.
+    """
+    for node in list(graph.nodes):
+        readers = [user for user in node.users if user in in_backward]
+        if node in in_backward or not readers or not _is_boolean(node):
+            continue
+        if node.meta["val"].dim() > MASK_DIMENSIONS:
+            node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+            continue
+        number = _convert(graph, node, torch.float32)
+        again = _convert(graph, _convert(graph, number, torch.uint8), torch.float32)
+        mask = _after(graph, again, torch.ops.aten.ne.Scalar, again, 0)
+        mask.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE  # or it would be what is kept
+        for reader in readers:
+            reader.replace_input_with(node, mask)
+
+
+def _is_boolean(node: Node) -> bool:
+    value = node.meta.get("val")
+    return node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype == torch.bool
+
+
+def _convert(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
+    return _after(graph, node, torch.ops.prims.convert_element_type.default, node, dtype)
+
+
+def _after(graph: Graph, before: Node, function: Any, *args: Any) -> Node:
+    """Call a function of a node and of constants, and say what it gives, as the compiler wants to know."""
+    with graph.inserting_after(before):
+        node = graph.call_function(function, args)
+    value = before.meta["val"]
+    with value.fake_mode:
+        node.meta["val"] = function(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args))
+    return node
