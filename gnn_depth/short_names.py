@@ -1,21 +1,24 @@
-"""Short names for parts: ``norm: {name: pair, scale: 2}`` where the parser wants ``class_path`` and ``init_args``.
-
-Types, help and printing are the parser's, with one exception: to name a part is to start from its own defaults,
-so these are written out. The parser alone would hand options on from the part that stood there before: ``scale``
-of ``pair`` to ``lipschitz``.
-"""
+"""Short names of parts in configs: ``norm: {name: pair, scale: 2}`` in place of ``class_path`` and ``init_args``."""
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 from gnn_depth import registry
 from gnn_depth.registry import RegistryError
 
-# Leading arguments that the stack gives, once per layer (channels, heads): they are no options.
+# Leading arguments that the stack passes to every layer, norm or skip (channels, heads): they are not options.
 GIVEN_BY_STACK = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "data": 0}
 LISTS = ("norm",)
+GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
+SECTIONS = {f"model.{kind}": kind for kind in GIVEN_BY_STACK if kind != "data"} | {"data": "data"}
+# Where classes of other libraries are looked up by name alone.
+LIBRARIES = {
+    # Lightning's ReduceLROnPlateau comes first: it takes the metric to watch, torch's does not.
+    "scheduler": ("lightning.pytorch.cli", "torch.optim.lr_scheduler"),
+    "optimizer": ("torch.optim",),
+}
 PLAIN = (bool, int, float, str, list)
 Where: TypeAlias = tuple[str | int, ...]
 
@@ -33,30 +36,36 @@ class PartError(RegistryError):
 
 
 def options(kind: str, cls: type) -> dict[str, inspect.Parameter]:
-    """What a config may say of a part: its constructor's arguments without those that the stack gives."""
+    """The options of a part: its constructor's arguments without those that the stack passes."""
     return parameters(cls, GIVEN_BY_STACK[kind])
 
 
 def parameters(cls: type, given: int) -> dict[str, inspect.Parameter]:
-    """The named arguments of a constructor after the first ones."""
+    """The named arguments of a constructor after the first ``given`` ones."""
     named = [p for p in inspect.signature(cls).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     return {parameter.name: parameter for parameter in named[given:]}
 
 
-def expand(kind: str, value: Any, where: Where = ()) -> Any:
-    """``pair`` or ``{name: pair, scale: 2}`` to class path and arguments; one norm becomes a list of one.
+def expand(kind: str, value: Any, where: Where = (), current: Any = None) -> Any:
+    """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm becomes a list of one.
+
+    Args:
+        kind: Kind of part.
+        value: The part as a config writes it.
+        where: Keys that lead to it in the config, for errors.
+        current: The expanded part that stands there already: options without a name change it.
 
     Raises:
-        PartError: No such part, or no such option; the message has the near miss and the choices.
+        PartError: The part or an option does not exist; the message has the near miss and the choices.
     """
     if kind not in LISTS:
-        return expand_one(kind, value, where)
+        return expand_one(kind, value, where, current=current)
     items = enumerate(value) if isinstance(value, list) else [(None, value)]
     return [expand_one(kind, item, where if i is None else (*where, i), in_list=True) for i, item in items]
 
 
-def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False) -> Any:
-    """The same for one part of a kind that comes in lists."""
+def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False, current: Any = None) -> Any:
+    """Expand a single part, also of a kind that comes in lists; see :func:`expand`."""
     if value is None:
         raise PartError(f"{kind} is null: name one of {', '.join(registry.registered(kind))}.", where)
     if isinstance(value, str):
@@ -66,17 +75,20 @@ def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False) 
     if "class_path" in value:
         check_keys(value, where)
         rest = {"dict_kwargs": value["dict_kwargs"]} if "dict_kwargs" in value else {}
-        return _spec(kind, value["class_path"], value.get("init_args") or {}, where, "init_args") | rest
+        return _spec(kind, value["class_path"], value.get("init_args") or {}, (*where, "init_args")) | rest
     if "name" in value and kind != "data":
         return _spec(kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where)
     if in_list:
         example = "".join(f", {key}: {item}" for key, item in value.items())
         raise PartError(f"a {kind} needs its name: {{name: NAME{example}}}.", where)
-    return value  # options of the part that is named elsewhere
+    if not isinstance(current, dict) or "class_path" not in current:
+        return value
+    given = value["init_args"] if list(value) == ["init_args"] else value
+    return {**current, **_spec(kind, current["class_path"], given, where, current.get("init_args") or {})}
 
 
 def check_keys(spec: dict[str, Any], where: Where) -> None:
-    """Refuse options beside ``class_path``, where the parser passes over them.
+    """Refuse options beside ``class_path``: the parser would ignore them.
 
     Raises:
         PartError: There is one.
@@ -86,33 +98,36 @@ def check_keys(spec: dict[str, Any], where: Where) -> None:
             raise PartError(f"{key!r} stands beside class_path; options go under init_args.", (*where, key))
 
 
-def _spec(kind: str, name: Any, arguments: Any, where: Where, *below: str) -> dict[str, Any]:
-    """Class path and all arguments, with the parts among them expanded."""
-    path = class_path(kind, name, where)
+def _spec(kind: str, name: Any, given: Any, where: Where, current: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Class path and arguments, with the parts among the arguments expanded."""
+    place = where[:-1] if where[-1:] == ("init_args",) else where
+    path = class_path(kind, name, place)
     cls = load_class(path)
-    if not isinstance(cls, type) or not isinstance(arguments, dict):
-        return {"class_path": path, "init_args": arguments}  # the parser says what is wrong with it
+    if not isinstance(cls, type) or not isinstance(given, dict):
+        return {"class_path": path, "init_args": given}  # the parser explains what is wrong with it
     if inspect.isabstract(cls):
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
-        raise PartError(f"{kind} {name!r} has no {', '.join(missing)}.", where)
-    where, accepted = (*where, *below), options(kind, cls)
+        raise PartError(f"{kind} {name!r} has no {', '.join(missing)}.", place)
+    accepted, arguments = options(kind, cls), dict(current or {})
     takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
-    for key in arguments:
+    for key, value in given.items():
         if key not in accepted and not takes_any:
             raise PartError(no_option(kind, cls, key), (*where, key))
-    parts = {
-        key: _each(value, lambda item, inner=inner, key=key: expand_one(inner, item, (*where, key)))
-        for key, value in arguments.items()
-        if value is not None and (inner := argument_kind(cls, key))
-    }
-    return {"class_path": path, "init_args": defaults(accepted) | arguments | parts}
+        if value is not None and (inner := argument_kind(cls, key)):
+            there = arguments.get(key)
+            if isinstance(value, list):
+                value = [expand_one(inner, item, (*where, key)) for item in value]
+            else:
+                value = expand_one(inner, value, (*where, key), current=there)
+        arguments[key] = value
+    return {"class_path": path, "init_args": arguments}
 
 
 def class_path(kind: str, name: Any, where: Where = ()) -> str:
     """The import path of a part; a name with a dot is one already.
 
     Raises:
-        PartError: No such part.
+        PartError: The part does not exist.
     """
     if not isinstance(name, str):
         raise PartError(f"the name of a {kind} is text, not {name!r}.", where)
@@ -130,27 +145,22 @@ def class_path(kind: str, name: Any, where: Where = ()) -> str:
 
 
 def _name_of_a_graph(kind: str, name: str) -> str:
-    """The data set that has a graph of this name; nothing where none does."""
+    """A hint at the data set that has a graph of this name, or an empty string."""
     homes = {graph: cls for cls in registry.registered(kind).values() for graph in getattr(cls, "names", ())}
     graph = registry.nearest(name, homes)
     home = homes[graph].__name__ if graph else ""
     return f" {graph} is a graph of {home}: take {home}, with the option name {graph}." if graph else ""
 
 
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change a part, or each of a list of parts."""
-    return [change(item) for item in value] if isinstance(value, list) else change(value)
-
-
 def defaults(accepted: dict[str, inspect.Parameter]) -> dict[str, Any]:
-    """The defaults that a config can write; null, which the parser takes for missing, where there is none."""
-    found = {key: None if p.default is p.empty else p.default for key, p in accepted.items()}
+    """The defaults that a config can write."""
+    found = {key: p.default for key, p in accepted.items() if p.default is not p.empty}
     found = {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
     return {key: value for key, value in found.items() if value is None or isinstance(value, PLAIN)}
 
 
 def no_option(kind: str, cls: type, option: str) -> str:
-    """The sentence that answers an option which a part does not have."""
+    """The error message for an option that a part does not have."""
     accepted = list(options(kind, cls))
     near = registry.nearest(option, accepted)
     hint = f" Did you mean {near!r}?" if near else ""
@@ -165,7 +175,7 @@ def short_name(cls: type) -> str:
 
 
 def load_class(path: str) -> Any:
-    """What an import path leads to, or None where it leads nowhere."""
+    """Import the object at an import path; None if there is none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
@@ -180,7 +190,7 @@ def argument_kind(cls: type, argument: str) -> str | None:
     except (NameError, TypeError):
         return None
     for base in _classes(annotation):
-        # A base of the parts of several kinds, like torch's Module, tells nothing.
+        # A base that parts of several kinds share, like torch's Module, does not decide.
         kinds = [k for k in registry.KINDS if any(issubclass(c, base) for c in registry.registered(k).values())]
         if len(kinds) == 1:
             return kinds[0]
@@ -188,7 +198,7 @@ def argument_kind(cls: type, argument: str) -> str | None:
 
 
 def _classes(annotation: Any) -> Iterator[type]:
-    """The classes that an annotation is made of: Norm for ``list[Callable[[int], Norm]]``."""
+    """The classes in an annotation: Norm for ``list[Callable[[int], Norm]]``."""
     if isinstance(annotation, list):
         return
     if isinstance(annotation, type) and not get_args(annotation):
@@ -198,13 +208,13 @@ def _classes(annotation: Any) -> Iterator[type]:
 
 
 def contract(kind: str, value: Any) -> Any:
-    """Class path and arguments to ``{name: pair, scale: 2}``, or ``pair`` alone where there is no option to say.
+    """Turn class path and arguments into ``{name: pair, scale: 2}``, or ``pair`` alone without arguments.
 
     A class that is not registered keeps its path. Data sets keep ``class_path`` and ``init_args``, since
     ``name`` is an argument of theirs, and are called by their class name.
     """
     if isinstance(value, list):
-        return _each(value, lambda item: contract(kind, item))
+        return [contract(kind, item) for item in value]
     if not isinstance(value, dict) or "class_path" not in value:
         return value
     cls = load_class(value["class_path"])

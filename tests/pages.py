@@ -20,9 +20,9 @@ from unittest.mock import patch
 import yaml
 
 from gnn_depth.cli import REPORTS, RUNS, items, main
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid, part, split_overrides
-from gnn_depth.cli.words import split
 from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
@@ -228,7 +228,7 @@ def check_grid(data: dict[str, Any]) -> None:
     grid, resolver = read_grid(data, "grid"), Resolver([])
     combinations = list(grid.combinations())
     for combination in (combinations[0], combinations[-1]):
-        resolver.resolve(line_of(combination, grid.base, Path.cwd(), split([])))
+        resolver.resolve(line_of(combination, grid.base, Path.cwd(), read_arguments([])))
 
 
 @contextmanager

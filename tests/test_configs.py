@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from gnn_depth.cli import items, main
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
-from gnn_depth.cli.words import split
 from gnn_depth.reports.published import parse
 from gnn_depth.sweeps.grid import label_text
 
@@ -60,7 +60,7 @@ def test_a_shipped_grid_asks_for_what_there_is(path):
     assert path.read_text().startswith("# ")
     combinations = list(grid.combinations())
     for combination in (combinations[0], combinations[-1]):
-        config = resolver.resolve(line_of(combination, grid.base, path.parent, split([])))
+        config = resolver.resolve(line_of(combination, grid.base, path.parent, read_arguments([])))
         assert config["model"]
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
-from gnn_depth.cli.words import split
 
 FOLDER = Path(__file__).parent.parent / "configs"
 DATA = ("Cora", "CiteSeer", "PubMed")
@@ -39,7 +39,7 @@ def resolved(name):
     path, resolver = FOLDER / "sweeps" / f"lipschitz_{name}.yaml", Resolver([])
     grid = load_grid(str(path))
     for combination in grid.combinations():
-        line = line_of(combination, grid.base, path.parent, split([]))
+        line = line_of(combination, grid.base, path.parent, read_arguments([]))
         yield combination.labels, resolver.resolve(line)
 
 
@@ -82,5 +82,5 @@ def test_the_models_against_depth_are_those_of_the_configs(layer, norm, name):
     path, resolver = FOLDER / "sweeps" / "lipschitz_depth.yaml", Resolver([])
     grid = load_grid(str(path)).subset({"data": ["Cora"], "depth": ["5"], "layer": [layer], "norm": [norm]})
     (combination,) = grid.combinations()
-    alone = split(["--config", str(FOLDER / "lipschitz" / f"{name}.yaml"), "--model.num_layers", "5"])
-    assert resolver.resolve(line_of(combination, (), path.parent, split([]))) == resolver.resolve(alone)
+    alone = read_arguments(["--config", str(FOLDER / "lipschitz" / f"{name}.yaml"), "--model.num_layers", "5"])
+    assert resolver.resolve(line_of(combination, (), path.parent, read_arguments([]))) == resolver.resolve(alone)

@@ -5,8 +5,8 @@ import re
 import yaml
 
 from gnn_depth.cli import COMMANDS
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
-from gnn_depth.cli.words import split
 from gnn_depth.sweeps.grid import read_grid
 from tests.pages import ROOT, SMALL, blocks
 
@@ -23,7 +23,7 @@ def test_the_rules_of_the_guide_s_grid_do_what_it_says_of_them(tmp_path):
     combinations = list(grid.combinations())
     assert len(combinations) == 3 * 3 * 2 - 3
     for combination in combinations[::4]:
-        config = resolver.resolve(line_of(combination, grid.base, tmp_path, split([])))
+        config = resolver.resolve(line_of(combination, grid.base, tmp_path, read_arguments([])))
         assert config["trainer"]["max_epochs"] == (10 if combination.labels["depth"] in (10, 30) else 5)
 
 

@@ -16,9 +16,6 @@ from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Init
 from gnn_depth.short_names import PartError, argument_kind, contract, expand, options
 
-PARTS = [(kind, name) for kind in registry.KINDS for name in registry.registered(kind)]
-NAMED = [(kind, name) for kind, name in PARTS if kind != "data"]
-
 
 def one(kind: str, value: Any) -> Any:
     """Expand a part; a norm out of its list."""
@@ -45,24 +42,16 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry._TABLE["init"], "wrapped", Wrapped)
 
 
-@pytest.mark.parametrize(("kind", "name"), PARTS)
-def test_every_part_is_named_and_has_all_its_defaults_written_out(kind: str, name: str):
-    cls = registry.get(kind, name)
-    expanded = one(kind, name)
-    assert expanded["class_path"] == registry.import_path(cls)
-    assert list(expanded["init_args"]) == list(options(kind, cls))
-
-
-@pytest.mark.parametrize(("kind", "name"), PARTS)
-def test_what_is_expanded_contracts_and_expands_to_itself(kind: str, name: str):
-    expanded = expand(kind, name)
-    assert expand(kind, contract(kind, expanded)) == expanded
-
-
-@pytest.mark.parametrize(("kind", "name"), NAMED)
-def test_parts_contract_to_their_names(kind: str, name: str):
-    short = contract(kind, one(kind, name))
-    assert (short if isinstance(short, str) else short["name"]) == name
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_every_part_expands_to_its_class_and_contracts_to_its_name(kind: str):
+    for name, cls in registry.registered(kind).items():
+        given = {key: p.default for key, p in options(kind, cls).items() if isinstance(p.default, int | float | str)}
+        expanded = one(kind, {"class_path": name, "init_args": given})
+        assert expanded == {"class_path": registry.import_path(cls), "init_args": given}
+        short = contract(kind, expanded)
+        assert one(kind, short) == expanded
+        if kind != "data":
+            assert (short if isinstance(short, str) else short["name"]) == name
 
 
 @given(
@@ -73,26 +62,26 @@ def test_parts_contract_to_their_names(kind: str, name: str):
 def test_lists_of_norms_round_trip(scale: float, form: str, others: list[str]):
     expanded = expand("norm", [{"name": "lipschitz", "scale": scale, "form": form}, *others])
     assert expand("norm", contract("norm", expanded)) == expanded
-    assert expanded[0]["init_args"] == {"scale": scale, "form": form, "per_head": True}
+    assert expanded[0]["init_args"] == {"scale": scale, "form": form}
     assert len(expanded) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
     "written",
     [
-        "pair",
-        "PairNorm",
-        {"name": "pair"},
-        {"name": "pair", "scale": 1.0},
-        {"class_path": "pair"},
-        {"class_path": "PairNorm", "init_args": {"scale": 1.0}},
-        "gnn_depth.nn.norms.pair.PairNorm",
-        {"class_path": "gnn_depth.nn.norms.pair.PairNorm", "init_args": None},
-        ["pair"],
+        {"name": "pair", "scale": 2.0},
+        [{"name": "PairNorm", "scale": 2.0}],
+        {"class_path": "pair", "init_args": {"scale": 2.0}},
+        {"class_path": "gnn_depth.nn.norms.pair.PairNorm", "init_args": {"scale": 2.0}},
     ],
 )
 def test_all_ways_to_write_a_norm_mean_the_same(written: Any):
-    assert expand("norm", written) == [{"class_path": registry.import_path(PairNorm), "init_args": {"scale": 1.0}}]
+    assert expand("norm", written) == [{"class_path": registry.import_path(PairNorm), "init_args": {"scale": 2.0}}]
+
+
+@pytest.mark.parametrize("written", ["pair", "PairNorm", ["pair"], {"class_path": "pair", "init_args": None}])
+def test_a_part_without_options_has_no_arguments(written: Any):
+    assert expand("norm", written) == [{"class_path": registry.import_path(PairNorm), "init_args": {}}]
 
 
 def test_what_the_stack_gives_is_no_option():
@@ -135,9 +124,14 @@ def test_what_does_not_exist_is_answered_with_place_near_miss_and_choices(
     assert caught.value.where == where
 
 
-def test_options_without_a_name_are_left_to_refine_what_is_named_elsewhere():
+def test_options_without_a_name_change_the_part_that_is_there_and_no_other():
+    gat = expand("layer", {"name": "gat", "heads": 8, "bias": False})
+    assert expand("layer", {"heads": 2}, current=gat)["init_args"] == {"heads": 2, "bias": False}
+    assert expand("layer", "gat", current=gat)["init_args"] == {}
     assert expand("layer", {"heads": 8}) == {"heads": 8}
     assert expand("data", {"name": "Cora"}) == {"name": "Cora"}
+    with pytest.raises(PartError, match="has no option 'hads'"):
+        expand("layer", {"hads": 2}, current=gat)
 
 
 def test_a_data_set_keeps_its_own_argument_called_name():
@@ -147,17 +141,13 @@ def test_a_data_set_keeps_its_own_argument_called_name():
     assert contract("data", expanded)["init_args"]["name"] == "Cora"
 
 
-def test_a_required_argument_without_a_value_is_written_as_missing():
-    assert expand("data", "Planetoid")["init_args"]["name"] is None
-
-
 @pytest.mark.usefixtures("wrapped")
 def test_parts_inside_parts_have_short_names_too():
     written = {"name": "wrapped", "base": {"name": "xavier", "gain": 2.0}, "more": ["xavier", "default"]}
     expanded = expand("init", written)
     inner = expanded["init_args"]
     assert inner["base"]["class_path"] == registry.import_path(Xavier)
-    assert inner["base"]["init_args"] == {"distribution": "normal", "gain": 2.0}
+    assert inner["base"]["init_args"] == {"gain": 2.0}
     assert [spec["class_path"].rpartition(".")[2] for spec in inner["more"]] == ["Xavier", "DefaultInit"]
     assert expand("init", contract("init", expanded)) == expanded
     with pytest.raises(PartError, match="Did you mean 'xavier'") as caught:

@@ -10,7 +10,7 @@ from gnn_depth._version import __version__
 from gnn_depth.cli.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from gnn_depth.cli.words import CommandLine
+    from gnn_depth.cli.config import Arguments
 
 RUNS = {
     "fit": "Train a model; its run gets a folder with config, curves, metrics and checkpoints.",
@@ -88,9 +88,9 @@ def _dispatch(words: list[str]) -> int:
 
     if command not in RUNS:
         return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(rest)
-    from gnn_depth.cli.words import split
+    from gnn_depth.cli.config import read_arguments
 
-    return _run(command, split(rest))
+    return _run(command, read_arguments(rest))
 
 
 def _no_command(words: list[str]) -> str:
@@ -102,19 +102,18 @@ def _no_command(words: list[str]) -> str:
     return f"the command comes first: gnn-depth {meant} {words[0]} ... Available: {', '.join(COMMANDS)}."
 
 
-def _run(command: str, line: "CommandLine") -> int:
-    if (asked := line.asked_help()) is not None:
+def _run(command: str, arguments: "Arguments") -> int:
+    if (asked := arguments.asked_help()) is not None:
         from gnn_depth.cli.listing import help_of
 
-        print(help_of(*asked, line.plugins))
+        print(help_of(*asked, arguments.plugins))
         return 0
-    from gnn_depth.cli.words import check, load_plugins
+    from gnn_depth.cli.config import load_plugins
 
-    load_plugins(line.plugins)
-    check(line.configs)
+    load_plugins(arguments.plugins)
     from gnn_depth.cli.run import run
 
-    return run(command, line)
+    return run(command, arguments)
 
 
 def usage() -> str:

@@ -1,30 +1,29 @@
 """Data, model and trainer as a command line says."""
 
 import re
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import lightning as L
-import yaml
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 import gnn_depth.diagnostics  # noqa: F401  (of callbacks that are imported the parser knows the class names)
-from gnn_depth.cli import checkpoints, ckpt_path, predictions, trust
+from gnn_depth import registry
+from gnn_depth.cli import checkpoints, predictions, trust
+from gnn_depth.cli.config import Arguments, full_paths, merge, parse, resolved, to_yaml, value_of
 from gnn_depth.cli.errors import UsageError, innermost
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.outputs import check_output
-from gnn_depth.cli.parser import Parser
 from gnn_depth.cli.probe import PAGES, add_probe_options
-from gnn_depth.cli.sections import full_paths
-from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
-from gnn_depth.short_names import contract
+from gnn_depth.short_names import SECTIONS
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import VerifiedCheckpoints
 from gnn_depth.training.loggers import EpochProgress
@@ -52,23 +51,31 @@ CKPT_HELP = {
 }
 
 
+class Parser(LightningArgumentParser):
+    """Lightning's parser, which reads no files: that is done before, see :mod:`gnn_depth.cli.config`."""
+
+    def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
+        return super().add_class_arguments(*args, **kwargs | {"sub_configs": False})
+
+
 class CommandLineInterface(LightningCLI):
     """Assemble data, model and trainer as a command line says.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``: it decides which options there are.
-        line: The words after it.
+        arguments: The command-line arguments after it.
         build: Whether anything is built, or only parsed.
 
     Raises:
         UsageError: Something that was asked for does not exist or does not fit.
     """
 
-    def __init__(self, command: str, line: CommandLine, build: bool = True) -> None:
+    def __init__(self, command: str, arguments: Arguments, build: bool = True) -> None:
         self.command = command
-        self.line = line
+        self.arguments = arguments
         self.build = build
         self.checkpoint: checkpoints.Checkpoint | None = None
+        self.ckpt_path_asked: Any = None
         super().__init__(
             NodeClassifier,
             GraphDataModule,
@@ -81,9 +88,10 @@ class CommandLineInterface(LightningCLI):
                 "usage": f"gnn-depth {command} [--config FILE]... [--OPTION VALUE]...",
                 "description": "Options are merged in this order: defaults, config files, command line.",
                 "dump_header": None,
+                "exit_on_error": False,
             },
             subclass_mode_data=True,
-            args=line.for_parser(),
+            args=arguments.argv,
             run=False,
             auto_configure_optimizers=False,
         )
@@ -115,21 +123,29 @@ class CommandLineInterface(LightningCLI):
             )
         if self.command == "probe":
             add_probe_options(parser)
-        assert isinstance(parser, Parser)
-        parser.name_parts_in_help()
-        parser.configs = self.line.configs
+        for action in parser._actions:
+            if (kind := SECTIONS.get(action.dest)) and action.help:
+                action.help += f" One of: {', '.join(registry.registered(kind))} (`gnn-depth list {kind}`)."
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Parse; with a checkpoint, its model and data stand in for the defaults, and a contradiction is an error."""
-        trains = self.command == "fit"
-        if word := self.line.value_of("ckpt_path"):
-            self.checkpoint = ckpt_path.find(str(word), trains, lambda: self._asked(parser, args))
+        """Merge and parse; a checkpoint's model and data stand in for the defaults, and a contradiction is an error."""
+        self._answer_help(parser)
+        if self.arguments.prints_config:
+            print(to_yaml(self.resolve(self.arguments)), end="")
+            sys.exit(0)
+        self.ckpt_path_asked = value_of("ckpt_path", self.arguments, parser)
+        trains, base = self.command == "fit", {}
+        if self.ckpt_path_asked:
+            self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
         if self.checkpoint:
             self._check_trusted(self.checkpoint)
-            self.config = checkpoints.parse(self.checkpoint, parser, args, goes_on=trains)
+            base = self.checkpoint.config(with_seed=trains)
+        self.config = parse(merge(self.arguments, parser, base), self.arguments, parser)
+        if self.checkpoint:
+            before = resolved(parse(base, self.arguments, parser), parser)
+            self.checkpoint.check_config(before, resolved(self.config, parser), goes_on=trains)
             self.config.ckpt_path = str(self.checkpoint.path)
         else:
-            self.config = parser.parse_args(args)
             self.config.ckpt_path = None
             if self.command in ("test", "predict"):
                 raise UsageError(
@@ -143,17 +159,35 @@ class CommandLineInterface(LightningCLI):
             predictions.check(self.config.output)
         if self.command == "probe" and self.config.html is not None:
             check_output(self.config.html, PAGES, "--html")
+        self.resolved = resolved(self.config, parser)
+
+    def _answer_help(self, parser: LightningArgumentParser) -> None:
+        """Print the help of the command, or of a class: ``--model.optimizer.help SGD``."""
+        argv = self.arguments.argv
+        for position, argument in enumerate(argv):
+            if argument in ("-h", "--help") or argument.partition("=")[0].endswith(".help"):
+                following = [word for word in argv[position + 1 : position + 2] if not word.startswith("-")]
+                parser.parse_args([argument, *(following if argument.endswith(".help") else [])])
 
     def _check_trusted(self, checkpoint: checkpoints.Checkpoint) -> None:
-        said = [*(config.data for config in self.line.configs), *self.line.words]
-        said += [word.partition("=")[2] for word in self.line.words]
+        own = [*(source.data for source in self.arguments.sources), *self.arguments.argv]
+        own += [argument.partition("=")[2] for argument in self.arguments.argv]
         content = {"model": checkpoint.hparams, "data": checkpoint.data}
-        trust.check_checkpoint(checkpoint.path, content, said, self.line.trusted)
+        trust.check_checkpoint(checkpoint.path, content, own, self.arguments.trusted)
 
-    def _asked(self, parser: LightningArgumentParser, args: Any) -> ckpt_path.Asked:
-        parsed = parser.parse_args(args)
-        config = yaml.safe_load(parser.dump(parsed, skip_unset=False))
-        return ckpt_path.Asked(Path(parsed.run.root) / (parsed.run.name or self._run_name(config["model"])), config)
+    def resolve(self, arguments: Arguments) -> dict[str, Any]:
+        """The resolved config of other arguments, by the same parser: to build it takes longer than to use it.
+
+        Raises:
+            UsageError: Something that they ask for does not exist or does not fit.
+        """
+        return resolved(parse(merge(arguments, self.parser), arguments, self.parser), self.parser)
+
+    def _asked(self) -> checkpoints.Asked:
+        found = self.resolve(self.arguments)
+        return checkpoints.Asked(
+            Path(found["run"]["root"]) / (found["run"]["name"] or self._run_name(found["model"])), found
+        )
 
     def instantiate_classes(self) -> None:
         if not self.build:
@@ -221,17 +255,17 @@ class CommandLineInterface(LightningCLI):
             return
         origin = origin or self._own_origin()
         self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
-        text, seed = self.parser.dump(self.config, skip_unset=False), self.config["seed_everything"]
-        name = self._run_name(self.config_dump["model"])
+        text, seed = to_yaml(self.resolved), self.config["seed_everything"]
+        name = self._run_name(self.resolved["model"])
         try:
-            loggers = self.recorder.open(text, hparams(self.config_dump), name, seed, origin)
+            loggers = self.recorder.open(text, hparams(self.resolved), name, seed, origin)
         except ValueError as error:
             raise UsageError(str(error)) from error
         if config["logger"] is not False:
             self.trainer.loggers = [*loggers, *self.trainer.loggers]
 
     def _own_origin(self) -> Origin:
-        facts = {"identity": identity(self.config_dump, self.data_sha256), "data_sha256": self.data_sha256}
+        facts = {"identity": identity(self.resolved, self.data_sha256), "data_sha256": self.data_sha256}
         if self.checkpoint:
             facts["resumed_from"] = str(self.checkpoint.path)
         return Origin(facts)
@@ -248,9 +282,9 @@ class CommandLineInterface(LightningCLI):
 
     def _run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name; without one, the parts: ``gat_lipschitz_30``."""
-        files = [config.source for config in self.line.configs if config.is_file or config.is_remote]
+        files = [source.name for source in self.arguments.sources if source.is_file]
         if files:
             return Path(files[-1]).stem
-        parts = [contract("layer", model["layer"]), *contract("norm", model["norm"])]
+        parts = [model["layer"], *model["norm"]]
         names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
         return "_".join([*names, str(model["num_layers"])])

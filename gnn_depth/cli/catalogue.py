@@ -87,7 +87,7 @@ def catalogue(plugins: Collection[str]) -> dict[str, dict[str, Part]]:
 
 
 def _import_parts(plugins: Collection[str]) -> list[Part]:
-    from gnn_depth.cli.words import load_plugins
+    from gnn_depth.cli.config import load_plugins
 
     load_plugins(list(plugins))
     return [describe(kind, name, cls) for kind in registry.KINDS for name, cls in registry.registered(kind).items()]

@@ -1,20 +1,25 @@
 """Checkpoints that a command line names: what they hold, and whether that agrees with what else was asked for."""
 
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import yaml
-from jsonargparse import ArgumentParser, Namespace
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 
+from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.sections import GIVEN_BY_DATA, PATHS
+from gnn_depth.registry import nearest
 from gnn_depth.training.checkpoints import read_checkpoint
 
 MAX_SEED = 2**32 - 1  # NumPy's
+LAST, AUTO = "last", "auto"
+# Of a run's folder: what a training goes on from, and what is looked at, in this order; then the newest.
+FIRST = {True: ("last.ckpt", "last-1.ckpt"), False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt")}
+SAME = ("model", "data", "seed_everything")
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,37 @@ class Checkpoint:
             raise UsageError(f"{said} {data_sha256}: a training goes on with data that was moved, not with other data.")
         warn(f"{said} {data_sha256}: its files were changed, or this machine rounds otherwise.")
 
+    def config(self, with_seed: bool) -> dict[str, Any]:
+        """Its model and data, and its seed if asked for, as a config."""
+        kept = {name: value for name, value in self.hparams.items() if name not in GIVEN_BY_DATA}
+        seed = {"seed_everything": self.seed} if with_seed and self._has_seed else {}
+        return {"model": kept, **({"data": self.data} if self.data else {}), **seed}
+
+    def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
+        """Refuse another model than the checkpoint's, and other data or another seed for a training that goes on.
+
+        Args:
+            before: The resolved config of the checkpoint.
+            after: The resolved config that was asked for.
+            goes_on: Whether a training goes on from it.
+
+        Raises:
+            UsageError: They differ; both values are named.
+        """
+        changed = _differences(before["model"], after["model"], "model")
+        if goes_on and self._has_seed:
+            changed += _differences(self.seed, after["seed_everything"], "seed_everything")
+        if goes_on and self.data:
+            rows = _differences(before["data"], after["data"], "data")
+            changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # files are compared later
+        if changed:
+            lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} asked for" for key, old, new in changed)
+            raise UsageError(f"{self.path} is of another run than the one asked for:\n{lines}")
+
+    @property
+    def _has_seed(self) -> bool:
+        return self.seed is not None and self.seed <= MAX_SEED  # torch's own is larger
+
     @property
     def age(self) -> str:
         """What of a training is behind it."""
@@ -118,45 +154,10 @@ def read(path: Path) -> Checkpoint:
         raise UsageError(f"{str(path)!r} is no checkpoint of a run of gnn-depth.") from error
 
 
-def parse(checkpoint: Checkpoint, parser: ArgumentParser, args: list[str], goes_on: bool) -> Namespace:
-    """Parse a command line with a checkpoint's model and data in place of the defaults; its seed, too, if it goes on.
-
-    Args:
-        checkpoint: What is asked of it.
-        parser: Knows the options.
-        args: The command line.
-        goes_on: Whether it is for a training that goes on, so that other data or another seed is an error.
-
-    Raises:
-        UsageError: The command line or a config file asks for another model, or for other data if that is an error.
-    """
-    kept = {name: value for name, value in checkpoint.hparams.items() if name not in GIVEN_BY_DATA}
-    stands = {"model": kept, **({"data": checkpoint.data} if checkpoint.data else {})}
-    seeded = goes_on and checkpoint.seed is not None and checkpoint.seed <= MAX_SEED  # torch's own is larger
-    base = parser.parse_object(stands | ({"seed_everything": checkpoint.seed} if seeded else {}))
-    before = _sections(parser, base)
-    config = parser.parse_args(args, namespace=base)
-    after = _sections(parser, config)
-    changed = _differences(before["model"], after["model"], "model")
-    if seeded:
-        changed += _differences(checkpoint.seed, config.seed_everything, "seed_everything")
-    if goes_on and checkpoint.data:
-        rows = _differences(before["data"], after["data"], "data")
-        changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # what lies there is compared later
-    if changed:
-        lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} asked for" for key, old, new in changed)
-        raise UsageError(f"{checkpoint.path} is of another run than the one asked for:\n{lines}")
-    return config
-
-
 @rank_zero_only
 def warn(text: str) -> None:
     """Say what is not as expected, and no error."""
     print(f"warning: {text}", file=sys.stderr)
-
-
-def _sections(parser: ArgumentParser, config: Namespace) -> Any:
-    return yaml.safe_load(parser.dump(config, skip_unset=False, skip_validation=True))
 
 
 def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
@@ -167,3 +168,108 @@ def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
         keys = list(dict.fromkeys([*old, *new]))
         return [row for k in keys for row in _differences(old.get(k), new.get(k), f"{key}.{k}")]
     return [] if old == new else [(key, old, new)]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for without its checkpoint.
+
+    Attributes:
+        folder: Where the runs of its name lie.
+        config: The resolved config.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+
+
+def find(word: str, trains: bool, asked: Callable[[], Asked]) -> Checkpoint | None:
+    """The checkpoint that a command line means; None where ``auto`` finds nothing.
+
+    Args:
+        word: A file; a folder, for its newest checkpoint that can be read (``fit``) or its best one (other commands);
+            ``last`` for the newest run of this name; ``auto`` for the newest one of this name with the same model, data
+            and seed, if there is one.
+        trains: Whether a training is to go on from it.
+        asked: The rest of the command line; called for ``last`` and ``auto`` only.
+
+    Raises:
+        UsageError: There is none, or it is damaged; what could be taken instead is named.
+    """
+    if word == AUTO and not trains:
+        raise UsageError(f"--ckpt_path {AUTO} is for fit; name a file, a run's folder or {LAST!r}.")
+    if word in (LAST, AUTO):
+        return _of_name(word, trains, asked())
+    path = Path(word)
+    if path.is_dir():
+        if found := next(_readable(path, trains), None):
+            return found
+        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{_below(path, trains)}")
+    return _file(path, trains)
+
+
+def _below(folder: Path, trains: bool) -> str:
+    """Of a folder of runs, the newest one."""
+    runs = (run for run in sorted(folder.glob("*"), reverse=True) if (run / "checkpoints").is_dir())
+    run = next((run for run in runs if next(_readable(run, trains, aloud=False), None)), None)
+    return f" It has runs; take one: --ckpt_path {run}." if run else ""
+
+
+def _file(path: Path, trains: bool) -> Checkpoint:
+    try:
+        found = read(path)
+    except UsageError as error:
+        if not path.exists() and (near := nearest(str(path), (LAST, AUTO) if trains else (LAST,))):
+            raise UsageError(f"{error} Did you mean {near!r}?") from error
+        others = _readable(path.parent, trains, without=path, aloud=False) if path.parent.is_dir() else iter(())
+        if other := next(others, None):
+            raise UsageError(f"{error}\nWhole: --ckpt_path {other.path} ({other.age}).") from error
+        raise
+    if trains:
+        found.check_resumable()
+    return found
+
+
+def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
+    runs = sorted((run for run in asked.folder.glob("*") if run.is_dir()), reverse=True)
+    if word == AUTO:
+        runs = [run for run in runs if _is_same(run, asked.config)]
+    found = next((checkpoint for run in runs for checkpoint in _readable(run, trains)), None)
+    if found:
+        rank_zero_info(f"--ckpt_path {word} is {found.path}, {found.age}")
+    elif word == LAST:
+        hint = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
+        raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(asked.folder)!r}.{hint}")
+    else:
+        rank_zero_info(f"--ckpt_path {word}: no run with this model, data and seed under {asked.folder}; starting one")
+    return found
+
+
+def _is_same(run: Path, config: dict[str, Any]) -> bool:
+    """Whether a run had the same config, in what cannot be changed afterwards."""
+    try:
+        there = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        return all(there.get(key) == config.get(key) for key in SAME)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError):
+        return False
+
+
+def _readable(folder: Path, trains: bool, without: Path | None = None, aloud: bool = True) -> Iterator[Checkpoint]:
+    """The checkpoints of a run's folder that can be read, those first that are wanted first."""
+    place = folder / "checkpoints"
+    files = [path for path in (place if place.is_dir() else folder).glob("*.ckpt") if path != without]
+    files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    files.sort(key=lambda path: (*FIRST[trains], path.name).index(path.name))
+    for path in files:
+        try:
+            checkpoint = read(path)
+        except UsageError as error:
+            if aloud:
+                warn(f"{error} Taking another one.")
+            continue
+        if checkpoint.resumable or not trains:
+            yield checkpoint
+
+
+def _nothing(trains: bool) -> str:
+    return f"there is no checkpoint {'to go on from' if trains else 'that can be read'}"

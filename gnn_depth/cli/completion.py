@@ -21,7 +21,7 @@ from gnn_depth.cli import COMMANDS, RUNS
 from gnn_depth.cli.catalogue import cached, catalogue, choices, type_name
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
-from gnn_depth.cli.sections import LIBRARIES, SECTIONS
+from gnn_depth.short_names import LIBRARIES, SECTIONS
 
 
 class Flag(NamedTuple):
@@ -129,7 +129,7 @@ def _flags_of_run(command: str, words: list[str]) -> Iterator[Flag]:
 def _import_flags() -> dict[str, list[Flag]]:
     """The options of every run, from their parsers, which takes an import of everything."""
     from gnn_depth.cli.assemble import CommandLineInterface
-    from gnn_depth.cli.words import split
+    from gnn_depth.cli.config import Arguments
 
     class Unparsed(CommandLineInterface):
         def parse_arguments(self, parser: Any, args: Any) -> None:
@@ -139,7 +139,7 @@ def _import_flags() -> dict[str, list[Flag]]:
     for command in RUNS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Lightning calls jsonargparse in ways that are deprecated
-            actions = Unparsed(command, split([]), build=False).parser._actions
+            actions = Unparsed(command, Arguments([], [], []), build=False).parser._actions
         found[command] = [_flag(action) for action in actions if any(n.startswith("--") for n in action.option_strings)]
         found[command].append(Flag(["--trusted-only"], "?", ["true", "false"]))  # read before everything else
     return found

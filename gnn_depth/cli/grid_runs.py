@@ -17,13 +17,12 @@ import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins_of, read_arguments, read_sources
+from gnn_depth.cli.config_file import INLINE, Source
 from gnn_depth.cli.errors import RunError, UsageError, innermost
-from gnn_depth.cli.files import INLINE, Config, read
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.quiet import quiet, without_notes
 from gnn_depth.cli.run import start
-from gnn_depth.cli.sections import expand_config
-from gnn_depth.cli.words import CommandLine, check, load_plugins, plugins_of, split
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
@@ -46,22 +45,19 @@ class Resolver:
     def __init__(self, plugins: list[str]) -> None:
         load_plugins(plugins)
         self.plugins = plugins
-        self._parser: Any = None
+        self._cli: CommandLineInterface | None = None
         self._data: dict[str, str] = {}
 
-    def resolve(self, line: CommandLine) -> dict[str, Any]:
+    def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder.
 
         Raises:
             UsageError: An option does not exist or does not fit.
         """
-        check(line.configs)
         with quiet():
-            if self._parser is None:
-                self._parser = CommandLineInterface("fit", CommandLine([], self.plugins, []), build=False).parser
-            self._parser.configs = line.configs
-            config = self._parser.parse_args(line.for_parser())
-            return jsonargparse.get_loader("yaml")(self._parser.dump(config, skip_unset=False))
+            if self._cli is None:
+                self._cli = CommandLineInterface("fit", Arguments([], self.plugins, []), build=False)
+            return self._cli.resolve(arguments)
 
     def data_sha256(self, config: dict[str, Any]) -> str:
         """Checksum of the data of a resolved config; the data is read, once for equal configs.
@@ -90,17 +86,20 @@ class GridResolver:
     Args:
         grid: The grid.
         folder: The folder that its config files are relative to.
-        line: Options and configs for all runs, which override the grid.
+        arguments: Options and configs for all runs, which override the grid.
 
     Raises:
         UsageError: A config file is missing, cannot be read or is not to be trusted.
     """
 
-    def __init__(self, grid: Grid, folder: Path, line: CommandLine) -> None:
-        lines = {tuple(each.labels.values()): line_of(each, grid.base, folder, line) for each in grid.combinations()}
+    def __init__(self, grid: Grid, folder: Path, arguments: Arguments) -> None:
+        lines = {
+            tuple(each.labels.values()): line_of(each, grid.base, folder, arguments) for each in grid.combinations()
+        }
         # Inline configs are part of the grid, which has been checked as a whole.
-        files = {config.source: config for each in lines.values() for config in each.configs if config.is_file}
-        trust.check(list(files.values()), line.trusted)
+        files = {source.name: source for each in lines.values() for source in each.sources if source.is_file}
+        if arguments.trusted:
+            trust.refuse_unknown(list(files.values()))
         self._lines = lines
         self._resolver = Resolver(list(dict.fromkeys(plugin for each in lines.values() for plugin in each.plugins)))
 
@@ -145,36 +144,38 @@ def plan_of(
     """
     try:
         with without_notes():
-            return make_plan(grid, GridResolver(grid, folder, split(overrides)), root, force, absent)
+            return make_plan(grid, GridResolver(grid, folder, read_arguments(overrides)), root, force, absent)
     except (PlanError, StoreError, OSError) as error:
         raise UsageError(str(error)) from error
 
 
-def line_of(combination: Combination, base: Sequence[str], folder: Path, line: CommandLine) -> CommandLine:
+def line_of(combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments) -> Arguments:
     """The command line of a combination: whole sections become configs, single options become arguments.
 
     Args:
         combination: Its settings.
         base: Config files that it starts from.
         folder: The folder that config files are relative to.
-        line: Options and configs that override it.
+        arguments: Options and configs that override it.
 
     Raises:
         UsageError: A config file is missing or cannot be read.
     """
-    layers, options, plugins = [*(read(str(folder / name)) for name in base), *line.configs], [], []
+    layers = [source for name in base for source in read_sources(str(folder / name))] + arguments.sources
+    options, plugins = [], []
     for settings in combination.settings:
         for key, value in settings.items():
             if key == "config":
-                layers.append(read(str(folder / value)))
+                layers += read_sources(str(folder / value))
             elif key == "plugins":
-                plugins += plugins_of(Config(str(folder / "grid"), {key: value}))
+                plugins += plugins_of(Source(str(folder / "grid"), {key: value}))
             elif isinstance(value, dict) and key in ("model", "data", "trainer"):
-                layers.append(Config(INLINE, {key: value}))
+                layers.append(Source(INLINE, {key: value}))
             else:
                 options.append(f"--{key}={value if isinstance(value, str) else json.dumps(value)}")
-    of_files = [plugin for config in layers for plugin in plugins_of(config)]
-    return CommandLine(layers, list(dict.fromkeys([*of_files, *plugins, *line.plugins])), [*options, *line.words])
+    of_files = [plugin for source in layers for plugin in plugins_of(source)]
+    every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
+    return Arguments(layers, every, [*options, *arguments.argv])
 
 
 class StopWhenAsked(L.Callback):
@@ -225,4 +226,4 @@ def cli_of(config: dict[str, Any]) -> CommandLineInterface:
     """
     plugins = config.get("plugins") or []
     load_plugins(plugins)
-    return CommandLineInterface("fit", CommandLine([Config(INLINE, config)], plugins, []))
+    return CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))

@@ -3,8 +3,7 @@
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.cli.sections import SECTIONS, contract_config
-from gnn_depth.short_names import argument_kind, defaults, options
+from gnn_depth.short_names import SECTIONS, argument_kind, defaults, options
 from gnn_depth.sweeps.grid import label_text
 
 # Of the trainer's forty options these change what is learned; each one is a column of the page.
@@ -16,7 +15,6 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
 
     Each part of the model also has one value for all of it, as in a grid: ``model.norm: lipschitz form=released``.
     """
-    config = contract_config(config)
     trainer = {key: value for key, value in config.get("trainer", {}).items() if key in TRAINER}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
     model = chosen["model"] or {}

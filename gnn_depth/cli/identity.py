@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.cli.sections import GIVEN_BY_DATA, PATHS, contract_config
+from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
 
 # Of the trainer: where things are written and what is shown meanwhile.
 SHOWN = ("logger", "enable_progress_bar", "enable_model_summary", "default_root_dir", "profiler", "barebones")
@@ -18,7 +18,6 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     Names of runs, folders of results and of data and what is shown on the screen are left out. Of a plugin its
     content counts, not its place.
     """
-    config = contract_config(config)
     kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
     kept["trainer"] = {key: value for key, value in kept.get("trainer", {}).items() if key not in SHOWN}
     kept["model"] = {key: value for key, value in kept.get("model", {}).items() if key not in GIVEN_BY_DATA}

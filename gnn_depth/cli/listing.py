@@ -6,12 +6,11 @@ import docstring_parser
 
 from gnn_depth import registry
 from gnn_depth.cli.catalogue import Part, catalogue, describe
+from gnn_depth.cli.config import load_plugins, read_arguments
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.plain import plain
-from gnn_depth.cli.sections import SECTIONS
-from gnn_depth.cli.words import load_plugins, split
-from gnn_depth.short_names import class_path, load_class, short_name
+from gnn_depth.short_names import SECTIONS, class_path, load_class, short_name
 
 
 def main(words: list[str]) -> int:
@@ -23,9 +22,9 @@ def main(words: list[str]) -> int:
     Raises:
         UsageError: There is no such kind, or a plugin does not load.
     """
-    line = split(words)
-    kinds = [_kind(word) for word in parser().parse_args(line.words).kinds]
-    print(listing(kinds or registry.KINDS, line.plugins))
+    arguments = read_arguments(words)
+    kinds = [_kind(word) for word in parser().parse_args(arguments.argv).kinds]
+    print(listing(kinds or registry.KINDS, arguments.plugins))
     return 0
 
 
@@ -38,7 +37,7 @@ def parser() -> Options:
         "[KIND]... [--plugins FILE]...",
     )
     options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(registry.KINDS))
-    # `split` takes it out of the arguments; it stands here for the help and for completion.
+    # `read_arguments` takes it out of the arguments; it stands here for the help and for completion.
     options.add_argument("--plugins", metavar="FILE", help="Python file or module that registers parts")
     return options
 

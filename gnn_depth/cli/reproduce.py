@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gnn_depth.cli import trust
+from gnn_depth.cli.config_file import Source, read_config
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.files import Config, read
 from gnn_depth.cli.options import Options, positive_number
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import add_options, load_grid, open_pool, part, run_plan, split_overrides
@@ -163,11 +163,11 @@ def load(name: str) -> Item:
         UsageError: There is no such item, or its file is wrong.
     """
     if name.endswith((".yaml", ".yml")):
-        return _item(Path(name).stem, read(name, labels=True))
+        return _item(Path(name).stem, read_config(name, labels=True))
     known = names()
     if name not in known:
         raise UsageError(unknown("item", name, known))
-    return _item(name, read(str(known[name]), labels=True))
+    return _item(name, read_config(str(known[name]), labels=True))
 
 
 def every() -> Iterator[Item]:
@@ -175,7 +175,7 @@ def every() -> Iterator[Item]:
     return (load(name) for name in sorted(names()))
 
 
-def _item(name: str, config: Config) -> Item:
+def _item(name: str, config: Source) -> Item:
     for key in config.data:
         if key not in KEYS:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, KEYS)}")

@@ -1,5 +1,8 @@
 """``gnn-depth fit | validate | test | predict | probe``: parse, assemble, run."""
 
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,13 +12,12 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
-from gnn_depth.cli import predictions
+from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.freed_memory import keep_freed_memory
 from gnn_depth.cli.quiet import quiet, without_notes
-from gnn_depth.cli.requeue import said_of
-from gnn_depth.cli.words import CommandLine
 from gnn_depth.data.checks import DataError
 from gnn_depth.nn.compile.compiled import keep_compiled_code
 from gnn_depth.runs import Origin
@@ -25,8 +27,10 @@ from gnn_depth.training.memory import check_memory, number_size
 from gnn_depth.training.recorder import RunRecorder, report
 from gnn_depth.training.resume import SafeStop
 
+REQUEUE_SECONDS = 30
 
-def run(command: str, line: CommandLine) -> int:
+
+def run(command: str, arguments: Arguments) -> int:
     """Run a command to its end, and return the exit code.
 
     Raises:
@@ -34,7 +38,7 @@ def run(command: str, line: CommandLine) -> int:
         RunError: The training diverged, its files cannot be written, or another process of it is gone.
     """
     with quiet(), without_notes() if command == "probe" else nullcontext():
-        cli = CommandLineInterface(command, line)
+        cli = CommandLineInterface(command, arguments)
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
             print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
             return 0
@@ -47,7 +51,7 @@ def run(command: str, line: CommandLine) -> int:
             result = start(cli)
         except SIGTERMException as stop:
             if cli.trainer.is_global_zero:
-                print(said_of(stop, cli.recorder.folder, line), file=sys.stderr)
+                print(_how_to_go_on(stop, cli), file=sys.stderr)
             raise
         if cli.trainer.is_global_zero:
             finish(cli, result)
@@ -127,3 +131,30 @@ def _leave_other_processes() -> None:
     """End the connection: where its threads outlive Python, the process aborts in the end (pytorch/pytorch#190489)."""
     if distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()
+
+
+def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
+    """Where a stopped training was saved and how to resume it; under SLURM, SIGUSR1 queues the job again."""
+    folder = cli.recorder.folder
+    if folder is None:
+        return "nothing was saved: a run of fast_dev_run has no folder."
+    saved = f"saved: {folder / 'checkpoints' / 'last.ckpt'}"
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
+    if str(stop) != signal.SIGUSR1.name or job is None:
+        return f"{saved}; the same command with --ckpt_path last resumes it."
+    if cli.ckpt_path_asked != checkpoints.AUTO:  # queued again, it would start from the beginning for ever
+        return f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume from there."
+    return f"{saved}; {_requeue(job)}"
+
+
+def _requeue(job: str) -> str:
+    try:
+        done = subprocess.run(
+            ["scontrol", "requeue", job], capture_output=True, text=True, check=False, timeout=REQUEUE_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"job {job} could not be queued again: {error}."
+    if done.returncode:
+        return f"job {job} could not be queued again: scontrol said {done.stderr.strip()!r}."
+    return f"job {job} is queued again."

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from gnn_depth.cli import trust
+from gnn_depth.cli.config_file import read_config
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.files import read
 from gnn_depth.cli.options import Options, natural, positive, split_values
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.runs import RESULTS
@@ -103,12 +103,13 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
     Raises:
         UsageError: The file is missing, wrong or not to be trusted; file and line are named.
     """
-    config = read(name, labels=True)
+    config = read_config(name, labels=True)
     if not config.data:
         raise UsageError(f"{name} is empty: a grid has base and axes.")
     if set(config.data) <= RUN_KEYS:
         raise UsageError(f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and axes.")
-    trust.check([config], trusted)
+    if trusted:
+        trust.refuse_unknown([config])
     try:
         return read_grid(config.data, Path(name).stem)
     except GridError as error:

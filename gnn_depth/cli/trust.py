@@ -1,4 +1,4 @@
-"""``--trusted-only``: configs that name nothing but registered parts and known classes.
+"""``--trusted-only``: accept only configs that name nothing but registered parts and known classes.
 
 A config is code: a class path in it is imported, and importing a module runs it. What is not known is not imported.
 """
@@ -10,16 +10,15 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jsonargparse.typing import Path as ParserPath
 from yaml import YAMLError
 
 from gnn_depth import registry
+from gnn_depth.cli.config_file import Source, load_yaml
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.files import Config, load, parse
 from gnn_depth.short_names import Where, load_class
 
 FLAG = "--trusted-only"
-# Packages whose classes are accepted, or single classes: they do what their names say.
+# Packages whose classes are accepted, or single classes.
 KNOWN = (
     "gnn_depth",
     "torch.optim",
@@ -32,27 +31,22 @@ KNOWN = (
     "lightning.pytorch.strategies",
     "lightning.fabric.plugins",
 )
-# Options that name files or folders, and are read as no config.
-FILES = ("path", "nodes", "root", "default_root_dir", "dirpath", "save_dir", "filename", "ckpt_path", "output")
-MOST_BYTES = 1_000_000  # of a file that may be a config
 # Text that is the same whether or not it is read as YAML: a byte order mark, say, would be gone.
 PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
-# What leads out of the working directory, whoever reads it: full paths, home folders, steps up, and addresses of files.
-ELSEWHERE = re.compile(r"\s*[/\\~]|(.*[/\\])?\.\.([/\\]|$)|(.*::)?(file|local|dir):", re.DOTALL)
 
 
-def take(words: list[str]) -> tuple[bool | None, list[str]]:
-    """What the words say of ``--trusted-only``, the last time they do, and the other words.
+def take(argv: list[str]) -> tuple[bool | None, list[str]]:
+    """The last value of ``--trusted-only``, and the other arguments.
 
     Raises:
-        UsageError: It is given another value than true or false.
+        UsageError: The value is neither true nor false.
     """
-    said, rest, remaining = None, [], list(words)
+    said, rest, remaining = None, [], list(argv)
     while remaining:
-        word = remaining.pop(0)
-        flag, equals, value = word.partition("=")
+        argument = remaining.pop(0)
+        flag, equals, value = argument.partition("=")
         if flag.replace("_", "-") != FLAG:
-            rest.append(word)
+            rest.append(argument)
             continue
         if not equals:
             value = remaining.pop(0) if remaining and remaining[0].lower() in ("true", "false") else "true"
@@ -62,90 +56,62 @@ def take(words: list[str]) -> tuple[bool | None, list[str]]:
     return said, rest
 
 
-def check(configs: Sequence[Config], trusted: bool | None) -> None:
-    """Refuse configs that would import or run what is not known; those from the network unless told otherwise.
-
-    Args:
-        configs: None of them has been acted on yet.
-        trusted: What the user has said; None for nothing.
+def refuse_unknown(sources: Sequence[Source]) -> None:
+    """Refuse configs that would import or run something unknown; none of them has been acted on yet.
 
     Raises:
-        UsageError: One names a plugin, an unknown class, or, if it is from the network, a file of this machine.
+        UsageError: One names a plugin or an unknown class.
     """
-    for config in configs:
-        if config.is_remote if trusted is None else trusted:
-            _check(config, ())
+    for source in sources:
+        for where, names in _plugins(source.data):
+            raise UsageError(
+                f"{_place(source, where)} names code to run, {names!r}, and {FLAG} refuses that in a config."
+                f"\nTo run it, name it yourself with --plugins, or say {FLAG} false."
+            )
+        for where, text in _strings(source.data):
+            _check_text(source, where, text, ())
 
 
-def check_words(words: Sequence[str], trusted: bool | None) -> None:
-    """The same for files that options name, such as ``--model FILE``: these are configs, too.
-
-    Raises:
-        UsageError: As :func:`check`.
-    """
-    for word, following in zip(words, [*words, ""][1:], strict=True):
-        flag, equals, value = word.partition("=")
-        if trusted and flag.startswith("--"):
-            _check_file(Config(flag, {}), (flag[2:].rpartition(".")[2],), value if equals else following, ())
-
-
-def check_checkpoint(path: Path, content: Any, own_words: Any, trusted: bool | None) -> None:
-    """Refuse a checkpoint whose options would import what is not known, unless the user has named it or allowed it.
+def check_checkpoint(path: Path, content: Any, own: Any, trusted: bool | None) -> None:
+    """Refuse a checkpoint whose options would import something unknown, unless the user has named or allowed it.
 
     Args:
         path: The checkpoint.
         content: Its options.
-        own_words: What the command line and its configs say: a class that they name is the user's own choice.
-        trusted: What the user has said; None for nothing.
+        own: The user's own configs and arguments: a class that they name is the user's choice.
+        trusted: The value of ``--trusted-only``; None if it is not given.
 
     Raises:
         UsageError: It names such a class.
     """
     if trusted is False:
         return
-    own = {text for _, text in _strings(own_words)}
+    named = {text for _, text in _strings(own)}
     parts = {registry.import_path(cls) for kind in registry.KINDS for cls in registry.registered(kind).values()}
-    config = Config(str(path), content)
     for where, text in _strings(content):
         if _is_importable(text.partition(".")[0]):  # otherwise the parser says that it does not exist
-            _check_text(config, where, text, own | parts)
-        _check_file(config, where, text, ())
+            _check_text(Source(str(path), content), where, text, named | parts)
 
 
-def _check(config: Config, inside: tuple[Path, ...]) -> None:
-    for where, names in _plugins(config.data):
-        raise UsageError(
-            f"{_place(config, where)} names what is to be run, {names!r}, and {FLAG} refuses that in a config."
-            f"\nTo run them, name them yourself with --plugins, or say {FLAG} false."
-        )
-    for where, text in _strings(config.data):
-        _check_text(config, where, text, ())
-        if config.is_remote:
-            _check_local(config, where, text)
-        else:
-            _check_file(config, where, text, inside)
-
-
-def _check_text(config: Config, where: Where, text: str, also: Container[str]) -> None:
-    """Refuse what could be an import path: whatever stands before a dot is imported, if it can be."""
+def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
+    """Refuse text that could be an import path: whatever stands before a dot is imported, if it can be."""
     if "." not in text or text in also or _is_known(text):
         return
     if where[-1:] != ("class_path",) and not _is_importable(text.partition(".")[0]):
         return
     raise UsageError(
-        f"{_place(config, where)}: {text!r} is neither a registered name nor a class that is known to do no harm, and "
-        f"{FLAG} does not import it.\nIf you trust where it comes from, say {FLAG} false. "
-        f"Known are the classes of {', '.join(KNOWN)}."
+        f"{_place(source, where)}: {text!r} is neither a registered name nor a known class, and {FLAG} does not import "
+        f"it.\nIf you trust where it comes from, say {FLAG} false. Known are the classes of {', '.join(KNOWN)}."
     )
 
 
-def _place(config: Config, where: Where) -> str:
+def _place(source: Source, where: Where) -> str:
     key = ".".join(map(str, where))
-    return f"{config.at(where)}: {key}" if config.entries else f"{config.source}: {key}"
+    return f"{source.at(where)}: {key}" if source.entries else f"{source.name}: {key}"
 
 
 def _is_known(path: str) -> bool:
-    """Whether a path leads to a class that a known package itself defines: modules have names of others in them."""
+    """True if a known package itself defines this class: its modules also contain names of other packages."""
     if not _is_of_known(path):
         return False
     found = load_class(path)
@@ -165,55 +131,8 @@ def _is_importable(module: str) -> bool:
         return False
 
 
-def _check_local(config: Config, where: Where, text: str) -> None:
-    """What is from the network names no file of this machine but in the working directory."""
-    named = where[-1:] and where[-1] in FILES
-    if ELSEWHERE.match(text) or (not named and _file(text, Path())):
-        raise UsageError(
-            f"{_place(config, where)} names a file or folder of this machine, {text!r}, and "
-            "this config is from the network.\nDownload it, look at it, and name your copy with --config."
-        )
-
-
-def _check_file(config: Config, where: Where, text: str, inside: tuple[Path, ...]) -> None:
-    """Check a config that stands in a file of its own, from the config's folder or the working directory."""
-    if where[-1:] and where[-1] in FILES:
-        return
-    for folder in {Path(), Path(config.source).parent}:
-        path = _file(text, folder)
-        if path is None or path in inside:
-            continue
-        if not path.is_file() or path.stat().st_size > MOST_BYTES:  # what a pipe gives, it gives once
-            raise UsageError(f"{_place(config, where)}: {text!r} is no file of a config's size; {FLAG} refuses it.")
-        inner = _as_config(path)
-        if inner is not None:
-            _check(inner, (*inside, path))
-
-
-def _as_config(path: Path) -> Config | None:
-    """A file as a config, if the parser could take it for one: it is less strict than we are."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        try:
-            return parse(text, str(path), labels=True)
-        except UsageError:
-            return Config(str(path), load(text))
-    except (OSError, ValueError, YAMLError, RecursionError):
-        return None
-
-
-def _file(text: str, folder: Path) -> Path | None:
-    """The file that the parser would read for a text, by its own rules; None where there is none."""
-    if text == "-":  # not read, as of what is no option's
-        return None
-    try:
-        return Path(ParserPath(text, mode="fr", cwd=str(folder)).absolute)
-    except (TypeError, OSError, ValueError, RuntimeError):  # no name for a file
-        return None
-
-
 def _plugins(config: Any) -> Iterator[tuple[Where, Any]]:
-    """Every ``plugins`` that is not empty, but for Lightning's of that name."""
+    """Every ``plugins`` that is not empty, except Lightning's option of that name."""
     for where, value in _walk(config, ()):
         # Four deep, trainer is a label of a grid's axis.
         of_lightning = where[-2:-1] == ("trainer",) and len(where) != 4
@@ -227,7 +146,7 @@ def _strings(value: Any) -> Iterator[tuple[Where, str]]:
 
 
 def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
-    """A value and all that it is made of; a text is made of what it says as YAML: the parser reads such."""
+    """A value and everything in it; text also counts as the YAML that it contains, because the parser reads it so."""
     yield where, value
     if isinstance(value, str):
         inner = _inner(value)
@@ -240,6 +159,6 @@ def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
 
 def _inner(text: str) -> Any:
     try:
-        return text if PLAIN.fullmatch(text) else load(text)
+        return text if PLAIN.fullmatch(text) else load_yaml(text)
     except (YAMLError, ValueError, RecursionError):
         return text

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gnn_depth import registry
+from gnn_depth.cli.config import contract_config
 from gnn_depth.short_names import options
 from tests.cli.conftest import QUIET, SHORT
 
@@ -219,3 +220,36 @@ def test_a_seed_that_a_file_leaves_open_is_no_error(gnn_depth: Callable):
     Path("run.yaml").write_text("seed_everything:\nmodel: {num_layers: 2}\n")
     answer = gnn_depth("fit", "--config", "run.yaml", *SHORT, "--trainer.fast_dev_run", "true")
     assert answer.code == 0, answer.err
+
+
+def test_an_optimizer_that_is_named_starts_from_its_own_defaults(config: Callable):
+    model = config("--model.optimizer", "SGD", "--model.scheduler", "{class_path: StepLR, init_args: {step_size: 3}}")[
+        "model"
+    ]
+    assert model["optimizer"]["class_path"] == "torch.optim.SGD"
+    assert model["optimizer"]["init_args"]["lr"] == 1e-3
+    assert model["optimizer"]["init_args"]["weight_decay"] == 0
+    assert model["scheduler"]["init_args"] == {"step_size": 3, "gamma": 0.1, "last_epoch": -1}
+
+
+def test_options_change_the_default_optimizer(config: Callable):
+    arguments = config("--model.optimizer.lr", "0.1")["model"]["optimizer"]["init_args"]
+    assert (arguments["lr"], arguments["weight_decay"]) == (0.1, 5e-4)
+
+
+@pytest.mark.parametrize(("given", "full"), [("data/x", "{here}/data/x"), ("/data", "/data"), ("~/x", "{home}/x")])
+@pytest.mark.parametrize("key", ["path", "root"])
+def test_paths_of_data_are_written_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, given: str, full: str
+):
+    monkeypatch.chdir(tmp_path)
+    inner = {"class_path": "gnn_depth.data.UserGraph", "init_args": {key: given}}
+    config = {"data": {"class_path": "gnn_depth.data.MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}}
+    written = contract_config(config)["data"]["init_args"]["source"]["init_args"][key]
+    assert written == full.format(here=tmp_path, home=Path.home())
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_a_path_of_data_that_is_not_given_stays_so(given: str | None):
+    config = {"data": {"class_path": "Planetoid", "init_args": {"name": "Cora", "root": given}}}
+    assert contract_config(config) == config

@@ -1,3 +1,4 @@
+from gnn_depth.cli.config import contract_config
 from gnn_depth.cli.hparams import hparams
 
 
@@ -14,7 +15,7 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "trainer": {"max_epochs": 5, "devices": "auto"},
         "plugins": [],
     }
-    assert hparams(config) == {
+    assert hparams(contract_config(config)) == {
         "seed_everything": 3,
         "data": "Planetoid",
         "data.name": "Cora",
@@ -40,7 +41,7 @@ def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
 
     def said(**model: object) -> str:
         ((name, part),) = model.items()
-        return hparams({"model": {name: part}})[f"model.{name}"]
+        return hparams(contract_config({"model": {name: part}}))[f"model.{name}"]
 
     assert said(norm=[]) == "none"
     assert said(norm=[pair, batch]) == "pair+batch affine=false"

@@ -10,7 +10,7 @@ import torch
 from lightning import seed_everything
 
 from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.words import split
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.diagnostics.probe import Reading, Report
 from gnn_depth.diagnostics.probe.findings import find_problems
 from tests.cli.conftest import SHORT, Answer
@@ -59,7 +59,7 @@ def test_every_layer_has_its_sizes_gradients_constant_and_bound_and_nothing_is_w
 def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth: Callable):
     columns = table(gnn_depth("probe", *LIP, "--model.encoder", "none"))
     seed_everything(0, verbose=False)
-    cli = CommandLineInterface("probe", split([*LIP, "--model.encoder", "none"]))
+    cli = CommandLineInterface("probe", read_arguments([*LIP, "--model.encoder", "none"]))
     model, batch = cli.model.eval(), cli.datamodule.batch
     entering = [batch.x]
     for place, layer in enumerate(model.stack.layers):

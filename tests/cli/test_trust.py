@@ -3,21 +3,16 @@
 import ast
 import os
 import re
-import shutil
-import ssl
-import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 import torch
 
-from gnn_depth.cli import remote, trust
-from gnn_depth.cli.files import read
+from gnn_depth.cli import trust
+from gnn_depth.cli.config_file import read_config
 from tests.cli.conftest import SHORT
 
 ROOT = Path(__file__).parents[2]
@@ -57,12 +52,10 @@ CODE = {
     "byte order mark": 'trainer: {logger: "\\uFEFFevil.Mark"}\n',
     "set in a text": 'trainer: {callbacks: "!!set {evil.Mark: null}"}\n',
     "file in a config": "trainer: inner.yaml\n",
-    "address of a file": "trainer: file://HERE/inner.yaml\n",
     "file at home": "trainer: ~/inner.yaml\n",
     "plugin": "plugins: [evil.py]\n",
     "what a known module imports": "trainer: {callbacks: gnn_depth.runs.subprocess.Popen}\n",
     "plugin that is added": "plugins+: [evil.py]\n",
-    "plugin in a text": "model: '{plugins: evil.py}'\n",
     "function of a known package": "model: {optimizer: torch.optim.lr_scheduler.bisect}\n",
 }
 
@@ -87,9 +80,14 @@ def test_a_config_is_not_read_from_a_pipe_or_an_archive(refused: Callable, mark:
     with zipfile.ZipFile("a.zip", "w") as archive:
         archive.writestr("inner.yaml", "callbacks: [{class_path: evil.Mark}]\n")
     Path("c.yaml").write_text("trainer: pipe\n")
-    assert "'pipe' is no file of a config's size" in refused("fit", "--config", "c.yaml", "--trusted-only")
-    Path("c.yaml").write_text(f"trainer: zip://inner.yaml::{Path.cwd()}/a.zip\n")
-    assert "is no file of such" in refused("fit", "--config", "c.yaml")
+    assert "'pipe' is not a file" in refused("fit", "--config", "c.yaml", "--trusted-only")
+    for address in (
+        f"zip://inner.yaml::{Path.cwd()}/a.zip",
+        f"file://{Path.cwd()}/inner.yaml",
+        "'{callbacks: evil.Mark}'",
+    ):
+        Path("c.yaml").write_text(f"trainer: {address}\n")
+        assert "is not a file" in refused("fit", "--config", "c.yaml")
     assert not mark.exists()
 
 
@@ -108,7 +106,9 @@ def test_what_stands_on_the_command_line_is_the_users_own_word(gnn_depth: Callab
 
 def test_a_file_that_an_option_names_is_a_config_too(refused: Callable, mark: Path):
     Path("trainer.yaml").write_text("callbacks: {class_path: evil.Mark}\n")
-    assert "trainer.yaml:1: callbacks.class_path" in refused("fit", "--trainer", "trainer.yaml", "--trusted-only")
+    assert "trainer.yaml:1: trainer.callbacks.class_path" in refused(
+        "fit", "--trainer", "trainer.yaml", "--trusted-only"
+    )
     assert not mark.exists()
 
 
@@ -125,22 +125,22 @@ def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):
 
 
 def test_every_shipped_config_is_accepted():
-    configs = [read(str(path), labels=True) for path in (ROOT / "configs").rglob("*.yaml")]
+    configs = [read_config(str(path), labels=True) for path in (ROOT / "configs").rglob("*.yaml")]
     assert len(configs) > 50
-    trust.check(configs, True)
+    trust.refuse_unknown(configs)
 
 
 @pytest.mark.parametrize("value", ["yes", "=maybe"])
 def test_another_value_than_true_or_false_is_refused(refused: Callable, value: str):
     words = [f"--trusted-only{value}"] if value.startswith("=") else ["--trusted-only", value]
     answer = refused("fit", *words)
-    assert "--trusted-only is true or false" in answer or f"unexpected word {value!r}" in answer
+    assert "--trusted-only is true or false" in answer or repr(value) in answer
 
 
 @pytest.mark.parametrize("value", ["!!set {a: null}", "!!omap [a: 1]", "!!binary aGE=", "!mine {a: 1}"])
 def test_a_tag_is_refused(refused: Callable, value: str):
     Path("c.yaml").write_text(f"seed_everything: 1\ntrainer: {{callbacks: {value}}}\n")
-    said = f"c.yaml:2: the tag {value.split()[0]} stands here"
+    said = f"c.yaml:2: the tag {value.split()[0]} "
     assert refused("fit", "--config", "c.yaml").startswith(said)
 
 
@@ -160,7 +160,7 @@ def test_a_tag_makes_no_object(refused: Callable, mark: Path):
 )
 def test_a_config_without_end_is_refused(refused: Callable, text: str):
     Path("c.yaml").write_text(text)
-    assert refused("fit", "--config", "c.yaml").startswith("c.yaml:1: this ")
+    assert refused("fit", "--config", "c.yaml").startswith("c.yaml:1: ")
 
 
 GRIDS = {
@@ -185,7 +185,8 @@ def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
     Path("parts").mkdir()
     Path("parts/base.yaml").write_text("seed_everything: 1\nmodel: {norm: evil.Mark}\n")
     Path("parts/grid.yaml").write_text(text)
-    Path("item.yaml").write_text("title: T\nsource: S\ngrid: parts/grid.yaml\ntable: {rows: [model.num_layers]}\n")
+    axis = "method" if "method" in text else "model.num_layers"
+    Path("item.yaml").write_text(f"title: T\nsource: S\ngrid: parts/grid.yaml\ntable: {{rows: [{axis}]}}\n")
     words = ["parts/grid.yaml", "--trusted-only", "--dry-run"] if command == "sweep" else ["item.yaml"]
     answer = refused(command, *words)
     assert answer.startswith(("parts/grid.yaml:", "parts/base.yaml:2:")), answer
@@ -215,127 +216,6 @@ def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(gnn_depth: Call
     sys.modules.pop("evil")
     assert "is neither" not in gnn_depth(*words, "--trusted-only", "false").err
     assert mark.exists()
-
-
-# Configs from the network.
-
-
-class Server(HTTPServer):
-    """Answers over TLS with what `pages` has: a text, or where to go on."""
-
-    def __init__(self, certificate: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.pages: dict[str, str] = {}
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self.server_port}"
-
-    def handle_error(self, *args: object) -> None: ...
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        page = self.server.pages[self.path]
-        elsewhere = page.startswith("http")
-        self.send_response(302 if elsewhere else 200)
-        if elsewhere:
-            self.send_header("Location", page)
-        self.end_headers()
-        self.wfile.write(b"" if elsewhere else page.encode())
-
-    def log_message(self, *args: object) -> None: ...
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl to make a certificate with")
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=here"
-    words += f" -addext subjectAltName=IP:127.0.0.1 -keyout {path} -out {path}.crt"
-    subprocess.run(["openssl", *words.split()], check=True, capture_output=True)
-    path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
-    return path
-
-
-@pytest.fixture
-def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server whose certificate is trusted."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    server = Server(certificate)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_config_from_the_network_trains_and_is_kept_in_the_runs_folder(gnn_depth: Callable, server: Server):
-    server.pages["/deep.yaml?raw=1"] = "model:\n  num_layers: 3\nplugins: []\nrun: {root: runs}\n"
-    words = ["--config", f"{server.url}/deep.yaml?raw=1", *SHORT, "--trainer.max_epochs", "1"]
-    answer = gnn_depth("fit", *words)
-    assert answer.code == 0, answer.err
-    (saved,) = Path("runs/deep").glob("*/config.yaml")
-    assert "num_layers: 3" in saved.read_text()
-
-
-@pytest.mark.parametrize(
-    ("page", "said"),
-    [
-        (CODE["class path"], "3: trainer.callbacks.0.class_path: 'evil.Mark' is neither"),
-        ("plugins: evil.py\n", "1: plugins names what is to be run"),
-        ("trainer: inner.yaml\n", "1: trainer names a file or folder of this machine, 'inner.yaml'"),
-        ("data:\n  root: /home/data\n", "2: data.root names a file or folder of this machine, '/home/data'"),
-        ("run: {root: ../../runs}\n", "1: run.root names a file or folder of this machine"),
-        ("run: {root: ~someone/runs}\n", "1: run.root names a file or folder of this machine"),
-        ("run: {name: a/../../b}\n", "1: run.name names a file or folder of this machine"),
-        ("run: {root: 'file:///tmp/runs'}\n", "1: run.root names a file or folder of this machine"),
-        ("run: {root: 'simplecache::file:///tmp/runs'}\n", "1: run.root names a file or folder of this machine"),
-        ("model: [\n", "2: this is no YAML"),
-        ("x: 1\n", "1: unknown key 'x'"),
-        ("#" * remote.MOST_BYTES + "\n", "has more than 1000000 bytes"),
-        ("http://127.0.0.1:1/plain.yaml", "cannot be fetched: redirected to http://127.0.0.1:1/plain.yaml"),
-    ],
-)
-def test_a_config_from_the_network_is_not_trusted(refused: Callable, mark: Path, server: Server, page: str, said: str):
-    Path("inner.yaml").write_text("max_epochs: 3\n")
-    server.pages["/c.yaml"] = page
-    answer = refused("fit", "--config", f"{server.url}/c.yaml")
-    assert f"{server.url}/c.yaml" in answer
-    assert said in answer
-    assert not mark.exists()
-
-
-def test_a_config_from_the_network_may_name_code_where_the_user_says_so(
-    gnn_depth: Callable, mark: Path, server: Server
-):
-    server.pages["/c.yaml"] = CODE["class path"]
-    words = ["--config", f"{server.url}/c.yaml", "--trusted-only", "false", "--print_config"]
-    assert gnn_depth("fit", *words).code == 0
-    assert mark.exists()
-
-
-def test_a_server_without_a_certificate_that_is_known_is_refused(
-    refused: Callable, server: Server, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delenv("SSL_CERT_FILE")
-    # As programs are about that do so for the whole process.
-    monkeypatch.setattr(ssl, "_create_default_https_context", ssl._create_unverified_context)
-    server.pages["/c.yaml"] = "model: {num_layers: 3}\n"
-    assert "CERTIFICATE_VERIFY_FAILED" in refused("fit", "--config", f"{server.url}/c.yaml")
-
-
-@pytest.mark.parametrize("address", ["http://127.0.0.1:1/c.yaml", "ftp://127.0.0.1/c.yaml", "file:///etc/c.yaml"])
-def test_a_config_is_fetched_over_https_alone(refused: Callable, address: str):
-    assert "configs are fetched by https:// alone" in refused("fit", "--config", address)
-
-
-def test_a_grid_is_not_read_from_the_network(refused: Callable):
-    assert "download them all" in refused("sweep", "https://127.0.0.1:1/grid.yaml")
 
 
 # The package itself.

@@ -1,0 +1,163 @@
+"""Config files: YAML that refuses duplicate keys and remembers the line of every key."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import get_loader
+
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.registry import nearest
+from gnn_depth.short_names import Where
+
+INLINE = "--config"  # the name of a config that is written on the command line itself
+TAG = "tag:yaml.org,2002:"
+KEY_TAGS = (f"{TAG}str", f"{TAG}merge")
+PLAIN_TAGS = tuple(
+    TAG + kind for kind in ("null", "bool", "int", "float", "timestamp", "str", "seq", "map", "merge", "value")
+)
+IN_PLACE = re.compile(r"^\s*\{|:(\s|$)")  # found in a config, and in no file name
+MAX_ENTRIES = 100_000  # more come from aliases of aliases, which grow without end
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A key or list item of a config: the keys that lead to it, its line (from 1), and its text if it is a scalar."""
+
+    where: Where
+    line: int
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A config as it was written, in a file or on the command line.
+
+    Attributes:
+        name: The file as the user named it, or the option that holds the config.
+        data: Its content, a nested dict.
+        entries: The line of every key.
+    """
+
+    name: str
+    data: Any
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def is_file(self) -> bool:
+        return not self.name.startswith("--")
+
+    def at(self, where: Where) -> str:
+        """``file:line`` of a key, or of the nearest key above it that has a line."""
+        lines = {entry.where: entry.line for entry in self.entries}
+        while where and where not in lines:
+            where = where[:-1]
+        return f"{self.name}:{lines.get(where, 1)}"
+
+    def find(self, key: str, text: str | None = None) -> str | None:
+        """``file:line`` of a dotted key, with this text if one is given."""
+        for entry in self.entries:
+            steps = (step for step in entry.where if isinstance(step, str))
+            dotted = ".".join(step for step in steps if step not in ("class_path", "init_args", "dict_kwargs"))
+            if dotted == key and text in (None, entry.text):
+                return f"{self.name}:{entry.line}"
+        return None
+
+
+def read_config(source: str, labels: bool = False) -> Source:
+    """Read a config file.
+
+    Args:
+        source: The file, or a config itself: ``{seed_everything: 3}``, or several lines.
+        labels: Whether keys may be numbers, as the labels of a grid.
+
+    Raises:
+        UsageError: The file does not exist or is not a YAML mapping; the line is named.
+    """
+    if IN_PLACE.search(source):
+        return parse_config(source, INLINE, labels)
+    path = Path(source).expanduser()
+    try:
+        if not path.is_file():
+            raise UsageError(f"config file {source!r} {_missing(path)}")
+        return parse_config(path.read_text(encoding="utf-8"), source, labels)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"config file {source!r} cannot be read: {error}.") from None
+
+
+def _missing(path: Path) -> str:
+    if path.is_dir():
+        return "is a folder."
+    near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+    hint = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
+    return f"does not exist (looked in {Path.cwd()}).{hint}"
+
+
+def parse_config(text: str, name: str, labels: bool = False) -> Source:
+    """Read a config from text; see :func:`read_config`.
+
+    Raises:
+        UsageError: The text is not a YAML mapping, or has a key twice; the line is named.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise _not_yaml(name, error) from None
+    except RecursionError:
+        raise UsageError(f"{name}:1: the config is nested too deeply.") from None
+    if node is None:
+        return Source(name, {})
+    try:
+        entries = list(islice(_entries(node, (), name, labels), MAX_ENTRIES))
+    except RecursionError:
+        raise UsageError(f"{name}:1: an alias (*name) stands inside the value that it repeats.") from None
+    if len(entries) == MAX_ENTRIES:
+        raise UsageError(f"{name}:1: the config has more than {MAX_ENTRIES} entries, aliases included.")
+    if not isinstance(node, yaml.MappingNode):
+        raise UsageError(
+            f"{name}:1: a config consists of keys with values, such as `model:`, not {text.strip()[:40]!r}."
+        )
+    try:
+        data = load_yaml(text)
+    except (yaml.YAMLError, ValueError) as error:  # as for `!!int x`
+        raise _not_yaml(name, error) from None
+    # The parser's YAML reads a lone `model:` as text.
+    return Source(name, data if isinstance(data, dict) else yaml.safe_load(text), entries)
+
+
+def _not_yaml(name: str, error: Exception) -> UsageError:
+    mark = getattr(error, "problem_mark", None)
+    line = mark.line + 1 if mark else 1
+    return UsageError(f"{name}:{line}: not valid YAML: {getattr(error, 'problem', None) or error}.")
+
+
+def load_yaml(text: str) -> Any:
+    """YAML as the parser reads it, in which 1e-3 is a number."""
+    return get_loader("yaml")(text)
+
+
+def _entries(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[Entry]:
+    if node.tag not in PLAIN_TAGS:
+        line, tag = node.start_mark.line + 1, node.tag.replace(TAG, "!!")
+        raise UsageError(f"{name}:{line}: the tag {tag} is not allowed; a config holds plain values only.")
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if key.tag not in KEY_TAGS and not (labels and isinstance(key, yaml.ScalarNode)):
+                raise UsageError(f"{name}:{line}: a key is text; put it in quotes if it looks like something else.")
+            if key.value in seen:
+                dotted = ".".join(map(str, (*where, key.value)))
+                raise UsageError(f"{name}:{line}: the key {dotted!r} is on line {seen[key.value]} already.")
+            seen[key.value] = line
+            yield Entry((*where, key.value), line, value.value if isinstance(value, yaml.ScalarNode) else None)
+            yield from _entries(value, (*where, key.value), name, labels)
+    elif isinstance(node, yaml.SequenceNode):
+        for position, item in enumerate(node.value):
+            text = item.value if isinstance(item, yaml.ScalarNode) else None
+            yield Entry((*where, position), item.start_mark.line + 1, text)
+            yield from _entries(item, (*where, position), name, labels)
