@@ -181,7 +181,7 @@ def _item(name: str, config: Source) -> Item:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, KEYS)}")
     for key in REQUIRED:
         if not config.data.get(key):
-            raise UsageError(f"{config.source}: an item needs the key {key!r}.")
+            raise UsageError(f"{config.name}: an item needs the key {key!r}.")
     content = {key: config.data.get(key) for key in KEYS}
     for key, kind, what in (("table", dict, "axes"), ("figure", dict, "options"), ("published", list, "numbers")):
         if not isinstance(content[key], kind | None):
@@ -190,7 +190,7 @@ def _item(name: str, config: Source) -> Item:
         name,
         str(content["title"]),
         str(content["source"]),
-        Path(config.source).parent / str(content["grid"]),
+        Path(config.name).parent / str(content["grid"]),
         content["table"],
         content["figure"] or {},
         content["published"] or [],
