@@ -7,9 +7,9 @@ from typing import Any, Literal
 import torch
 from jsonargparse import ArgumentParser
 
+from gnn_depth.cli.config import GIVEN_BY_DATA, expand_config
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import write_whole
-from gnn_depth.cli.config import GIVEN_BY_DATA, expand_config
 from gnn_depth.data.checks import DataError
 from gnn_depth.diagnostics.probe import probe as probe_model
 from gnn_depth.training import NodeClassifier
