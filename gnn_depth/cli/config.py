@@ -382,6 +382,8 @@ def flags(argv: list[str], parser: ArgumentParser) -> Iterator[tuple[str, str, A
             values = []
             while remaining and not remaining[0].startswith("--"):
                 values.append(remaining.pop(0))
+            if not values and action.nargs == "+":
+                raise UsageError(f"{flag} needs a value.")
             yield flag, key, values
         else:
             if not equals and (not remaining or remaining[0].startswith("--")):
