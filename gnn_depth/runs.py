@@ -1,4 +1,4 @@
-"""What a run leaves behind: a folder of its own with config, metrics, checkpoints and one result.json."""
+"""A run's folder, and its ``result.json``."""
 
 import contextlib
 import datetime as dt
@@ -15,24 +15,26 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1  # of result.json: raised when a reader of the old one would misread the new one
-RESULTS = ("finished", "diverged")  # the other statuses are accidents, which no mean may hold
-# What every table of results says of a run, whatever its metrics, options and axes are.
+RESULTS = ("finished", "diverged")  # runs with other statuses are excluded from means
+# Columns of every table of runs, whatever the metrics, options and axes are.
 COLUMNS = (
     *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
     *("best_epoch", "num_parameters", "started", "reason", "version"),
 )
-RUNNING, FAILED = b'"status": "running",', b'"status": "failed",'  # as they stand in a result.json
-ARCHIVE = "archive"  # folder among all runs for those that others replaced
+# As they are written in a result.json.
+RUNNING = b'"status": "running",'
+FAILED = b'"status": "failed",'
+ARCHIVE = "archive"  # folder, among all runs, of those that --force replaced
 PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a run comes from.
+    """The sweep that a run belongs to, if any.
 
     Attributes:
-        facts: What its ``result.json`` says of that: the run's identity, and of which sweep it is.
-        folder: Its folder, which exists; where it is not given the run gets a new one.
+        facts: Entries for its ``result.json``: the run's identity, and the sweep's.
+        folder: Its existing folder; by default the run gets a new one.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -40,10 +42,10 @@ class Origin:
 
 
 def new_run_folder(root: str | Path, name: str) -> Path:
-    """Make ``root/name/DATE_TIME``; a run that starts in the same second gets ``_2`` after it.
+    """Make the folder ``root/name/DATE_TIME``, with ``_2`` after it if a run has started in the same second.
 
     Raises:
-        ValueError: The folder cannot be made or written, or the name leads out of the root.
+        ValueError: The folder cannot be made, or the name leads out of the root.
     """
     parent = Path(root) / name
     if not parent.resolve().is_relative_to(Path(root).resolve()):
@@ -74,16 +76,16 @@ def write_atomically(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:  # of a full disk, say, on which it would take room
+    except BaseException:  # a full disk, for example, on which the part would take room
         part.unlink(missing_ok=True)
         raise
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:
-    """Write ``result.json``; numbers that are not finite become strings, which every JSON reader takes.
+    """Write ``result.json``; numbers that are not finite become strings, which every JSON reader accepts.
 
     Raises:
-        OSError: It cannot be written; the one that is there says of a running run that it failed.
+        OSError: It cannot be written. If the one on the disk says ``running``, it then says ``failed``.
     """
     path = folder / "result.json"
     try:
@@ -95,7 +97,7 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 
 
 def _mark_failed(path: Path) -> None:
-    """Change the status in its place, where a full disk has room for nothing new."""
+    """Overwrite the status in place: a full disk has no room for a new file."""
     with path.open("r+b") as file:
         text = file.read()
         if (start := text.find(RUNNING)) >= 0:
@@ -112,7 +114,7 @@ def _finite(value: Any) -> Any:
 
 
 def environment() -> dict[str, Any]:
-    """Versions of the packages that numbers depend on, and of the code that ran."""
+    """Versions of the packages that results depend on, and of the code that ran."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -138,12 +140,12 @@ def git_state() -> dict[str, Any] | None:
         return None
 
 
-def _git(*words: str) -> str:
-    # A repository's own config may name a program to run, as fsmonitor; nobody has asked for one.
-    command = ["git", "-c", "core.fsmonitor=false", *words]
+def _git(*arguments: str) -> str:
+    # A repository's own config may name a program to run as fsmonitor, which nobody asked for here.
+    command = ["git", "-c", "core.fsmonitor=false", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
 
 
 def digest(text: str) -> str:
-    """Sha256 of a text, in hexadecimal."""
+    """SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""Signals that ask a process to stop: answered at once, or kept until it has saved what it has."""
+"""Signals that ask a process to stop: handled at once, or held back until a checkpoint is saved.
+
+Nothing happens at import; handlers are installed while :func:`heard` or :func:`keeping` lasts, by the command alone.
+"""
 
 import contextlib
 import os
@@ -10,24 +13,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-# Of a cluster's time limit, of a terminal that was closed, of kill and of Ctrl-C.
+# A cluster's time limit, a closed terminal, kill, and Ctrl-C.
 NUMBERS = (signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
-# What is said in the end, by the exit code: 128 and the signal's number, as shells count.
+# The last line of output by exit code, which is 128 + the signal's number, as in shells.
 SAID = {
     128 + signal.SIGINT: "interrupted.",
     128 + signal.SIGTERM: "terminated.",
     128 + signal.SIGHUP: "terminated: the terminal was closed.",
     128 + signal.SIGUSR1: "terminated by SIGUSR1.",
 }
-AGAIN_SECONDS = 1.0  # what comes sooner is one key pressed once: a terminal and a launcher may both pass it on
+AGAIN_SECONDS = 1.0  # a second Ctrl-C sooner is the same key press: a terminal and a launcher may both pass it on
 NOTE = b"\nstopping: the training saves what it has after this step; Ctrl-C again to stop at once, without saving.\n"
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that is answered at once.
+    """A signal that is handled at once.
 
     Args:
-        number: The signal's.
+        number: Number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -36,29 +39,30 @@ class Stopped(KeyboardInterrupt):
 
 
 def exit_code(stop: BaseException) -> int:
-    """That of a signal; a KeyboardInterrupt without a number is Ctrl-C's."""
+    """Exit code after a signal; a KeyboardInterrupt without a number is Ctrl-C."""
     return 128 + getattr(stop, "number", signal.SIGINT)
 
 
 class Kept:
-    """Signals that wait for a place where they do no harm.
+    """Signals that are held back until a point where stopping does no harm.
 
     Attributes:
-        holding: Whether they wait; before and after that they are answered at once.
-        saving: Whether what they ask for is being done, so that more of them change nothing.
-        number: The one that waits, 0 for none.
+        holding: True while signals are held back; otherwise they are handled at once.
+        saving: True while the process is stopping, so that further signals change nothing.
+        number: The signal that is held back, 0 for none.
     """
 
     def __init__(self) -> None:
-        self.holding = self.saving = False
+        self.holding = False
+        self.saving = False
         self.number = 0
         self._since = 0.0
 
     def take(self, number: int) -> bool:
-        """Keep a signal, or answer it, and return whether it is the first that is kept.
+        """Hold a signal back, or handle it, and return whether it is the first that is held back.
 
         Raises:
-            Stopped: There is nothing to wait for, or Ctrl-C was pressed again.
+            Stopped: Signals are not held back, or Ctrl-C was pressed again.
         """
         if self.saving:
             return False
@@ -71,12 +75,12 @@ class Kept:
         return first
 
 
-_kept: list[Kept] = []  # signals are the process's, and so is this
+_kept: list[Kept] = []  # global, as signals are
 
 
 @contextlib.contextmanager
 def heard() -> Iterator[None]:
-    """Raise :class:`Stopped` at a signal while it lasts; what is ignored, as SIGHUP under nohup, stays ignored."""
+    """Raise :class:`Stopped` on a signal while this lasts; signals that are ignored, as SIGHUP under nohup, stay so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -86,7 +90,7 @@ def heard() -> Iterator[None]:
         if number == signal.SIGHUP:
             _leave(terminals)
         first = take(number)
-        if first and os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes one is enough
+        if first and os.environ.get("LOCAL_RANK", "0") == "0":  # one of several processes is enough
             with contextlib.suppress(OSError):
                 os.write(2, NOTE)  # print could be what was interrupted
 
@@ -100,10 +104,10 @@ def heard() -> Iterator[None]:
 
 
 def take(number: int) -> bool:
-    """Do what is done when this signal comes, and return whether it is the first that is kept.
+    """Handle a signal as if it had just arrived, and return whether it is the first that is held back.
 
     Raises:
-        Stopped: It is answered at once.
+        Stopped: It is handled at once.
     """
     if not _kept:
         raise Stopped(number)
@@ -112,7 +116,7 @@ def take(number: int) -> bool:
 
 @contextlib.contextmanager
 def keeping() -> Iterator[Kept]:
-    """Let the code within decide when signals are answered; at once, as long as it does not."""
+    """Let the code within hold signals back; until it does, they are handled at once."""
     kept = Kept()
     with heard():
         _kept.append(kept)
@@ -123,7 +127,7 @@ def keeping() -> Iterator[Kept]:
 
 
 def _leave(terminals: list[TextIO]) -> None:
-    """Send nowhere what is still to be said: it would fail at a terminal that is gone."""
+    """Redirect output to nowhere: writing to a terminal that is gone would fail."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         for stream in terminals:
             os.dup2(nowhere.fileno(), stream.fileno())

@@ -1,4 +1,4 @@
-"""Where a training went non-finite."""
+"""Find the part of a stack in which a training diverged."""
 
 import torch
 from torch import Tensor, nn
@@ -15,19 +15,19 @@ class Diverged(RuntimeError):
 def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     """Name the first part of a stack, in the order of computation, whose parameters or outputs are not finite.
 
-    Costs one forward pass. Parameters come before outputs: a NaN parameter was made by the gradient of the
-    step before, and everything after it is only its consequence.
+    Takes one forward pass. Parameters come before outputs: a NaN parameter was made by the gradient of the previous
+    step, and everything after it is a consequence.
     """
     bad: list[str] = []
 
     def look(name: str, part: nn.Module, output: Tensor | SparseFeatures) -> None:
         broken = [key for key, value in part.named_parameters() if not _finite(value)]
         if broken:
-            bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the step before")
+            bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the previous step")
         elif not _finite(output):
             bad.append(f"output of {name}")
 
-    names: dict[nn.Module, list[str]] = {}  # a layer that is shared has several, which its calls take in turn
+    names: dict[nn.Module, list[str]] = {}  # a shared layer has several, one for each call
     for name, part in _named_parts(stack):
         names.setdefault(part, []).append(name)
     handles = [

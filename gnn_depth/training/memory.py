@@ -1,4 +1,4 @@
-"""Whether a training on the whole graph has room, estimated before any of it is allocated."""
+"""Estimate whether a training on the whole graph fits into memory, before any of it is allocated."""
 
 import math
 import os
@@ -16,26 +16,26 @@ from gnn_depth.nn.stack import DeepGNN
 
 VARIABLE = "GNN_DEPTH_MEMORY"
 GB = 1e9
-# Bytes that a graph takes for an edge, and for an edge of each head: what it derives, and what that is derived from.
+# Bytes that a graph takes per edge, and per edge and head, for what it derives from its edges.
 OF_EDGE, OF_EDGE_AND_HEAD = 60, 36
 #: Bytes of a number where the strategy converts the whole model when it starts.
 CONVERTED = {"64-true": 8, "bf16-true": 2}
-#: Tensors of nodes x width that exist for a moment in the backward pass.
+#: Number of tensors of nodes x width that exist at the same time in the backward pass.
 PASSING = 3
 
 
 def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int, size: int) -> None:
-    """Refuse a training on the full graph that would not fit, before it is begun.
+    """Refuse a training on the full graph that would not fit, before it begins.
 
     Args:
-        stack: What is trained.
-        data: What it is trained on. Only sets that train in full batches are looked at.
-        device: Where.
-        processes: How many there are on this machine; on a CPU they share its memory, each has a GPU of its own.
+        stack: The stack to train.
+        data: The data to train on. Only data sets that train in full batches are checked.
+        device: Device of the training.
+        processes: Number of processes on this machine. On a CPU they share its memory; each has a GPU of its own.
         size: Bytes of a number.
 
     Raises:
-        MisconfigurationException: More is needed than there is; the numbers and ways out are named.
+        MisconfigurationException: It needs more than is free; the message names both and the ways out.
     """
     if not isinstance(data, NodeDataModule) or type(data).train_dataloader is not NodeDataModule.train_dataloader:
         return
@@ -47,19 +47,19 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, pr
         raise MisconfigurationException(
             f"a training{count} on the whole graph, {graph.num_nodes:,} nodes and {graph.num_edges:,} edges, needs "
             f"about {need / GB:.3g} GB of memory for {len(stack.layers)} layers, and {free / GB:.3g} GB are free.\n"
-            "Train on parts of the graph: --data MiniBatches --data.source DATA --data.parts 50; or keep less of the "
-            "layers: --model.checkpoint_every sqrt, or --model.reversible 2 --model.skip residual.\n"
-            f"If the estimate is wrong, set the gigabytes that it may take: {VARIABLE}={math.ceil(need / GB)}, or inf."
+            "Train on parts of the graph: --data MiniBatches --data.source DATA --data.parts 50; or keep fewer "
+            "activations: --model.checkpoint_every sqrt, or --model.reversible 2 --model.skip residual.\n"
+            f"If the estimate is wrong, set the gigabytes it may take: {VARIABLE}={math.ceil(need / GB)}, or inf."
         )
 
 
 def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
-    """Bytes that training steps of an uncompiled stack take at their peak, besides the data; good to a factor of 1.5.
+    """Estimate the peak bytes of a training step of an uncompiled stack, without the data, within a factor of 1.5.
 
     Args:
         stack: The stack.
         num_nodes: Nodes of the graph.
-        num_edges: Its edges.
+        num_edges: Edges of the graph.
         size: Bytes of a number.
     """
     edges = num_nodes + num_edges  # with self-loops
@@ -78,7 +78,7 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
 
 
 def _kept(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> int:
-    """Numbers that a round keeps for the backward pass."""
+    """Number of values that a block keeps for the backward pass."""
     skip = stack.skips[place] if place < len(stack.skips) else None
     norms = len(list(stack.norms[place].children())) if place < len(stack.norms) else 0
     twice = stack.dropout > 0 or (skip is not None and skip.reads != "nothing")
@@ -92,17 +92,17 @@ def number_size(trainer: L.Trainer, module: nn.Module) -> int:
 
 
 def available(device: torch.device) -> float:
-    """Bytes that can still be had on a device; what the variable says, if it is set.
+    """Free bytes of a device, or the value of the variable if it is set.
 
     Raises:
-        MisconfigurationException: It is set to what is no number of gigabytes.
+        MisconfigurationException: The variable is not a number.
     """
     if given := os.environ.get(VARIABLE):
         try:
             return float(given) * GB
         except ValueError:
             raise MisconfigurationException(
-                f"{VARIABLE} is a number of gigabytes, or inf to check nothing, not {given!r}."
+                f"{VARIABLE} must be a number of gigabytes, or inf to check nothing, not {given!r}."
             ) from None
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -111,7 +111,7 @@ def available(device: torch.device) -> float:
 
 
 def _free() -> Iterator[float]:
-    """Free bytes of this machine, and of the control groups that the process is in; nothing where no system tells."""
+    """Free bytes of this machine and of the control groups of the process, where the system tells them."""
     lines = _lines(Path("/proc/meminfo"))
     if "MemAvailable:" in lines:
         yield lines["MemAvailable:"] * 1024
@@ -119,11 +119,11 @@ def _free() -> Iterator[float]:
 
 
 def _free_in_groups(of_process: Path, mounted: Path) -> Iterator[float]:
-    """Free bytes of each control group with a limit, from the outermost one to the process's own.
+    """Free bytes of each control group that has a limit, from the outermost to the one of the process.
 
     Args:
-        of_process: The file that names the process's groups, a line ``number:controllers:path`` for each hierarchy.
-        mounted: Where the hierarchies are: version 2 itself, of version 1 each in a folder of its controllers.
+        of_process: File with the groups of the process, one line ``number:controllers:path`` per hierarchy.
+        mounted: Where they are mounted: version 2 here, each hierarchy of version 1 in a folder of its controllers.
     """
     try:
         lines = of_process.read_text().splitlines()
@@ -135,7 +135,7 @@ def _free_in_groups(of_process: Path, mounted: Path) -> Iterator[float]:
             files = (
                 ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
             )
-            inner = () if ".." in path else Path(path).parts[1:]  # in a container it may lead out of what is mounted
+            inner = () if ".." in path else Path(path).parts[1:]  # in a container it may lead outside the mount
             for depth in range(len(inner) + 1):
                 yield from _free_in(root.joinpath(*inner[:depth]), *files)
 
@@ -145,13 +145,13 @@ def _free_in(group: Path, limit: str, used: str) -> Iterator[float]:
         free = int((group / limit).read_text()) - int((group / used).read_text())
     except (OSError, ValueError):  # no such group, or a limit of "max"
         return
-    # Pages of files count as used, and are given back where memory is short. Version 1 has those of inner groups apart.
+    # Cached file pages count as used, but are freed when memory is short. Version 1 lists those of inner groups apart.
     pages = _lines(group / "memory.stat")
     yield free + pages.get("total_inactive_file", pages.get("inactive_file", 0))
 
 
 def _lines(path: Path) -> dict[str, int]:
-    """First words and numbers of a file's lines; nothing if it cannot be read."""
+    """The first word and the number of each line of a file; empty if it cannot be read."""
     try:
         rows = [line.split() for line in path.read_text().splitlines()]
     except OSError:

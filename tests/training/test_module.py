@@ -150,7 +150,7 @@ def test_a_bad_layer_behind_sparse_features_and_no_encoder_is_named(tiny):
     bags = torch.eye(20, 4096)
     assert isinstance(sparse_features(bags), SparseFeatures)
     found = first_non_finite(stack, replace(tiny.batch, x=bags))
-    assert found == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the step before"
+    assert found == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the previous step"
 
 
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):

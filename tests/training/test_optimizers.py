@@ -188,8 +188,8 @@ def test_a_resumed_training_is_the_uninterrupted_one(tiny, make_trainer, tmp_pat
 @pytest.mark.parametrize(
     ("decay", "optimizer", "message"),
     [
-        (0.1, torch.optim.LBFGS, "0.1 .* LBFGS"),
-        (0.1, torch.optim.Rprop, "0.1 .* Rprop"),
+        (0.1, torch.optim.LBFGS, "0.1.*LBFGS"),
+        (0.1, torch.optim.Rprop, "0.1.*Rprop"),
         (-0.1, DECAYING, "not -0.1"),
         (float("nan"), DECAYING, "not nan"),
     ],
