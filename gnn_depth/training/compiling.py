@@ -43,7 +43,7 @@ def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
     """
     if choice in ("on", True) and graph_dropout.p:
         raise ValueError(
-            f"compile on: {type(graph_dropout).__name__} gives every step another graph, so layers would have to be compiled "
+            f"compile on: {type(graph_dropout).__name__} gives every step another graph, so layers would be compiled "
             "again. Choose compile auto or off, or graph_dropout none."
         )
 
