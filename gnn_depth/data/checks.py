@@ -1,4 +1,4 @@
-"""What every data set is checked for, however it was made: a fault is refused by the first index that has it."""
+"""Checks of every data set, whatever its origin: a fault is refused with the first index that has it."""
 
 from collections.abc import Iterable
 
@@ -11,33 +11,32 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 class DataError(ValueError):
-    """Data that is missing, damaged or inconsistent; the message says what to do."""
+    """Data is missing, damaged or inconsistent; the message says what to do."""
 
 
-def choose(what: str, value: str, choices: Iterable[str]) -> str:
-    """The choice that ``value`` names, capital letters aside.
+def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
+    """The choice that equals ``value``, ignoring case.
 
     Raises:
         ValueError: There is none; the message has the near miss and the choices.
     """
     by_lower = {choice.lower(): choice for choice in choices}
     if value.lower() not in by_lower:
-        raise ValueError(unknown(what, value, by_lower.values()))
+        raise ValueError(unknown(option, value, by_lower.values()))
     return by_lower[value.lower()]
 
 
-def check_range(what: str, value: int | float, low: int | float, high: int | float | None = None) -> None:
+def check_range(option: str, value: int | float, low: int | float, high: int | float | None = None) -> None:
     """Refuse an option outside [low, high]; nan is outside of any range."""
     if not (value >= low and (high is None or value <= high)):
-        wanted = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{what} must be {wanted}, not {value}.")
+        accepted = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{option} must be {accepted}, not {value}.")
 
 
 def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Refuse faults that would train without complaint and give wrong numbers.
+    """Refuse faults that would train without an error and give wrong numbers.
 
-    One class, one node, isolated nodes and no edges at all are legal. Edges are checked by
-    :class:`~gnn_depth.graph.Graph`.
+    One class, one node, isolated nodes and no edges at all are legal. :class:`~gnn_depth.graph.Graph` checks the edges.
 
     Args:
         x: Features of the nodes.
@@ -46,25 +45,12 @@ def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tenso
         masks: Nodes to train, validate and test on.
 
     Raises:
-        DataError: The first offending index is named.
+        DataError: There is a fault; the message names the first index that has it.
     """
     _check_shapes(x, y, num_nodes, masks)
     _check_features(x)
     _check_classes(y)
-    check_masks(*masks)
-
-
-def check_masks(train_mask: Tensor, val_mask: Tensor, test_mask: Tensor) -> None:
-    """Refuse sets of nodes that overlap, and an empty training set."""
-    masks = dict(zip(MASKS, (train_mask, val_mask, test_mask), strict=True))
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        node = _first(masks[MASKS[one]] & masks[MASKS[other]])
-        if node is not None:
-            raise DataError(
-                f"node {node} is in {MASKS[one]} and in {MASKS[other]}: the sets of nodes must be disjoint."
-            )
-    if not train_mask.any():
-        raise DataError("train_mask is empty: there is no node to train on.")
+    _check_masks(masks)
 
 
 def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -73,7 +59,7 @@ def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Ten
     if x.dim() != 2 or not x.is_floating_point():
         raise DataError(f"x must be floats of shape (nodes, features), not {x.dtype} {tuple(x.shape)}.")
     if x.shape[1] == 0:
-        raise DataError("x has no columns: give every node at least one feature, a constant 1 if need be.")
+        raise DataError("x has no columns: give every node at least one feature, for example a constant 1.")
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
     for name, value, kind in (("y", y, torch.long), *((n, m, torch.bool) for n, m in zip(MASKS, masks, strict=True))):
@@ -94,15 +80,24 @@ def _check_classes(y: Tensor) -> None:
     if node is not None:
         raise DataError(
             f"y[{node}] is {int(y[node])}: classes are 0, 1, 2, ... "
-            "A node without a class takes any and stays out of the masks."
+            "Give a node without a class any class, and leave it out of the masks."
         )
-    # There are at most as many classes as nodes, so one huge number cannot make a huge table of counts.
-    bound = len(y)
-    present = torch.bincount(y.clamp_max(bound), minlength=bound + 1) > 0
+    # There are at most as many classes as nodes; the limit keeps one huge number from making a huge table of counts.
+    limit = len(y)
+    present = torch.bincount(y.clamp_max(limit), minlength=limit + 1) > 0
     missing = _first(~present)
     node = None if missing is None else _first(y >= missing)
     if node is not None:
         raise DataError(f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, 2, ...")
+
+
+def _check_masks(masks: tuple[Tensor, Tensor, Tensor]) -> None:
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        node = _first(masks[one] & masks[other])
+        if node is not None:
+            raise DataError(f"node {node} is in {MASKS[one]} and in {MASKS[other]}: the masks must be disjoint.")
+    if not masks[0].any():
+        raise DataError("train_mask is empty: there is no node to train on.")
 
 
 def _first(fault: Tensor) -> int | None:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, Task, coalesce, normalize_rows
-from gnn_depth.data.checks import check_range, choose
+from gnn_depth.data.checks import check_range, match_choice
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
@@ -66,7 +66,7 @@ class HeterophilousGraphs(NodeDataModule):
         undirected: bool = True,
     ) -> None:
         super().__init__()
-        self.name: str = choose("heterophilous data set", name.replace("-", "_"), SIZES)
+        self.name: str = match_choice("heterophilous data set", name.replace("-", "_"), SIZES)
         check_range("split", split, 0, NUM_SPLITS - 1)
         self.split = split
         self.root = resolve_root(root)

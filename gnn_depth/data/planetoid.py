@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import DataError, check_range, choose
+from gnn_depth.data.checks import DataError, check_range, match_choice
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
@@ -64,8 +64,8 @@ class Planetoid(NodeDataModule):
         drop_isolated: bool = False,
     ) -> None:
         super().__init__()
-        self.name: str = choose("Planetoid data set", name, SIZES)
-        self.split = choose("split", split, SPLITS)
+        self.name: str = match_choice("Planetoid data set", name, SIZES)
+        self.split = match_choice("split", split, SPLITS)
         last = {"geom-gcn": 9, "random": None}.get(self.split, 0)
         check_range(f"split_index of split {self.split!r}", split_index, 0, last)
         self.split_index = split_index

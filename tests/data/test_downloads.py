@@ -1,9 +1,8 @@
 """Downloads that fail in every way, and files that are not what they should be."""
 
-import subprocess
-import sys
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -47,11 +46,15 @@ def names(folder) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-def test_a_missing_file_is_downloaded_once(published, server):
-    assert read_verified(published) == CONTENT
-    assert read_verified(published) == CONTENT
+def test_a_missing_file_is_downloaded_once_and_a_present_one_never(published, server, tmp_path):
+    for _ in range(2):
+        assert read_verified(published) == CONTENT
     assert server.requests == ["data.bin"]
     assert names(published.path.parent) == {"data.bin"}
+    (tmp_path / "data.bin").write_bytes(CONTENT)
+    assert read_verified(published._replace(path=tmp_path / "data.bin")) == CONTENT
+    assert server.requests == ["data.bin"]
+    assert {path.name for path in tmp_path.iterdir()} == {"set", "data.bin"}, "no lock, no record"
 
 
 def test_the_publishers_git_blob_id_serves_as_well(published, server, monkeypatch):
@@ -63,31 +66,15 @@ def test_the_publishers_git_blob_id_serves_as_well(published, server, monkeypatc
         read_verified(published)
 
 
-def test_nothing_is_asked_or_written_where_the_file_is(published, server):
-    published.path.parent.mkdir()
-    published.path.write_bytes(CONTENT)
-    assert read_verified(published) == CONTENT
-    assert server.requests == []
-    assert [path.name for path in published.path.parent.iterdir()] == ["data.bin"]
-
-
-def test_a_download_that_breaks_off_is_tried_again(published, server):
-    server.truncate = 1
-    assert read_verified(published) == CONTENT
-    assert server.requests == ["data.bin"] * 2
-
-
-def test_a_download_that_always_breaks_off_leaves_no_file(published, server):
+def test_a_download_that_breaks_off_is_tried_again_and_leaves_no_file(published, server):
     server.truncate = 100
     with pytest.raises(DataError, match=r"data\.bin.*5120 of 10240 bytes"):
         read_verified(published)
     assert names(published.path.parent) == set()
-
-
-def test_what_a_killed_download_left_does_no_harm(published, server):
-    published.path.parent.mkdir()
-    published.path.with_name("data.bin.part").write_bytes(CONTENT * 2)
+    server.truncate = 1
+    published.path.with_name("data.bin.part").write_bytes(CONTENT * 2)  # a killed download left this
     assert read_verified(published) == CONTENT
+    assert server.requests == ["data.bin"] * 4
     assert names(published.path.parent) == {"data.bin"}
 
 
@@ -156,25 +143,11 @@ def test_https_leads_to_https_alone(scheme):
         follow(asked, None, 302, "Found", {}, f"{scheme}://elsewhere/data.bin")
 
 
-def test_of_two_processes_one_downloads_and_the_other_waits(published, server):
-    server.delay = 1.0
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from gnn_depth.data.downloads import CHECKSUMS, PublishedFile, read_verified, sha256\n"
-        "CHECKSUMS['data.bin'] = [sys.argv[3]]\n"
-        "print('ready', flush=True); sys.stdin.readline()\n"
-        "print(sha256(read_verified(PublishedFile(Path(sys.argv[1]), sys.argv[2]))))"
-    )
-    command = [sys.executable, "-W", "ignore", "-c", script, str(published.path), published.url, *published.checksums]
-    started = [subprocess.Popen(command, stdin=-1, stdout=-1, text=True) for _ in range(2)]
-    # Both are to begin at the same time, however long their imports take.
-    for process in started:
-        assert process.stdout.readline() == "ready\n"
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    results = [process.communicate(timeout=60)[0].strip() for process in started]
-    assert results == [sha256(CONTENT)] * 2
+def test_of_several_readers_one_downloads_and_the_others_wait(published, server):
+    server.delay = 0.5
+    # Threads contend for the lock of a file just as processes do.
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(read_verified, [published] * 4)) == [CONTENT] * 4
     assert server.requests == ["data.bin"]
     assert names(published.path.parent) == {"data.bin"}
 

@@ -255,16 +255,10 @@ def test_attention_learns_the_trees_of_depth_2_by_heart():
         optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.01),
         compile="off",
     )
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    quiet = dict.fromkeys(["logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"], False)
     stop = EarlyStopping("train/acc", patience=100, mode="max", stopping_threshold=0.999, check_on_train_epoch_end=True)
     trainer = L.Trainer(
-        max_epochs=30,
-        accelerator="cpu",
-        logger=False,
-        limit_val_batches=0,
-        log_every_n_steps=1,
-        callbacks=[stop],
-        **quiet,
+        max_epochs=30, accelerator="cpu", limit_val_batches=0, log_every_n_steps=1, callbacks=[stop], **quiet
     )
     trainer.fit(model, datamodule=data)
     assert trainer.callback_metrics["train/acc"] == 1
