@@ -155,7 +155,7 @@ class LocalPool(Pool):
         if self._starting.locked():  # by a call that waits for the server to finish its imports
             _kill_server()
         with self._starting:
-            for mine in self._processes:
+            for mine in list(self._processes):
                 mine.kill()
         self._threads.shutdown()
         _stop_server()
@@ -187,8 +187,9 @@ class FreshProcess:
             self._process.start()
 
     def kill(self) -> None:
-        """Kill the process."""
-        self._process.kill()
+        """Kill the process, if it still runs."""
+        with contextlib.suppress(ValueError):  # it has ended, and has been closed
+            self._process.kill()
 
     def result(self) -> Any:
         """Wait for the call, and return what it returned.
@@ -228,7 +229,8 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
         function, args = pickle.loads(call)
         result = (function(*args), None)
     except Exception as error:
-        error.add_note(traceback.format_exc())
+        if sys.version_info >= (3, 11):
+            error.add_note(traceback.format_exc())
         result = (None, error)
     try:
         message = pickle.dumps(result)
@@ -260,7 +262,7 @@ def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> Non
 
 
 def _kill_server() -> None:
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     with contextlib.suppress(ProcessLookupError):
         if server._forkserver_pid is not None:
             os.kill(server._forkserver_pid, signal.SIGKILL)
@@ -269,7 +271,7 @@ def _kill_server() -> None:
 def _stop_server() -> None:
     """End the server, for which multiprocessing has no public function; it would live as long as the driver."""
     _kill_server()
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     with contextlib.suppress(ChildProcessError):
         server._stop()
 
