@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 LONGEST_INT32 = 2**31 - 1
-#: Of padded rows: each part is a loop to compile, and small ones are in the cache anyway.
+#: Limits of the parts of padded rows: each part is a loop to compile, and small ones fit into the cache anyway.
 MOST_PARTS, SMALLEST_PART = 8, 2**13
 
 
@@ -73,9 +73,9 @@ def _pointers_of_heads(ptr: Tensor, heads: int) -> Tensor:
 
 
 def _places(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
-    """Where the entries of a CSR, repeated for every head, stand when they are sorted by row, head, entry.
+    """The positions of a CSR's entries, repeated for every head, in the order of row, head, entry.
 
-    By arithmetic: to sort edges x heads would take several times the memory of the result.
+    Computed by arithmetic: sorting edges x heads would take several times the memory of the result.
     """
     length = ptr.diff()
     row = torch.repeat_interleave(torch.arange(len(length), device=ptr.device), length)
@@ -85,7 +85,7 @@ def _places(ptr: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
 
 
 def _scattered(values: Tensor, places: Tensor | None) -> Tensor:
-    """The values at their places; as they are, where there are none."""
+    """The values at their places; unchanged if there are no places."""
     return values if places is None else torch.empty_like(values).scatter_(0, places.long(), values)
 
 
@@ -113,11 +113,9 @@ class PaddedRows:
     borders: tuple[tuple[int, int], ...]
 
     def parts(self) -> "list[PaddedRows]":
-        """The slices of some nodes, then those of the next ones, each part with pointers that begin with 0.
+        """The slices of consecutive groups of nodes, each part with pointers that begin with 0.
 
-        What a loop computes of a part is read again before it has left the cache, and is small. With 400,000 edges and
-        64 channels, a step of 10 layers of GATv2 takes 3 to 17% less time than with one loop over all, and one of 40
-        layers 110 to 150 MB less memory.
+        A loop over a part leaves results that are small and still in the cache when they are read again.
         """
         return [self._part(*begin, *end) for begin, end in pairwise(self.borders)]
 
@@ -158,7 +156,7 @@ def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int
 
 
 def _borders(first_slice: Tensor) -> tuple[tuple[int, int], ...]:
-    """Nodes, with their first slices, between which there are about as many slices, and few enough."""
+    """Nodes, with their first slices, that divide the slices into parts of about equal size."""
     nodes, total = len(first_slice) - 1, int(first_slice[-1])
     count = min(MOST_PARTS, max(1, total // SMALLEST_PART))
     even = torch.arange(1, count, device=first_slice.device) * (total // count)

@@ -1,4 +1,4 @@
-"""The structure of a graph: edges sorted by target, and all that layers derive from it, computed once."""
+"""The structure of a graph: edges sorted by target, and everything derived from them, computed once."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -110,13 +110,13 @@ class Graph:
         """The block of all edges into the first ``num_nodes`` nodes; the graph itself if those are all.
 
         Its sources are the nodes up to the last one that sends along these edges. What it derives is that of the whole
-        graph, as far as it reaches.
+        graph, restricted to the block.
 
         Raises:
             ValueError: There are fewer nodes.
         """
         if not 0 <= num_nodes <= self.num_nodes:
-            raise ValueError(f"the first {num_nodes} nodes of a graph that has {self.num_nodes} are no prefix of it.")
+            raise ValueError(f"the first {num_nodes} nodes of a graph that has {self.num_nodes} do not exist.")
         return (
             self if num_nodes == self.num_nodes else self._once(("prefix", num_nodes), lambda: self._block(num_nodes))
         )
@@ -135,10 +135,10 @@ class Graph:
         return block
 
     def keeping(self, kept: Tensor) -> "Graph":
-        """The same nodes with some of the edges; what it derives is its own.
+        """The same nodes with some of the edges; degrees and weights are those of the remaining edges.
 
         Args:
-            kept: Whether each edge stays, shape (edges,).
+            kept: True for each edge that stays, shape (edges,).
         """
         assert self._whole is None, "a block derives things of the whole graph"
         graph = Graph.__new__(Graph)
@@ -192,7 +192,7 @@ class Graph:
         return self.source[kept], self.target[kept], torch.where(kept, place, place[self.reverse])
 
     def derive(self) -> None:
-        """Compute everything that compiled layers may ask for, of this graph and of those derived from it."""
+        """Compute everything that compiled layers may ask this graph, and those derived from it, for."""
         _ = self.edge_ids, self.padded()
         _ = self.padded(transposed=True) if self.reverse is None else self.one_way
         _ = None if self.node_to_graph is None else self.graph_sizes
@@ -201,7 +201,7 @@ class Graph:
                 kept.derive()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
-        """The graph on another device; itself where it is there already."""
+        """The graph on another device, or itself if it is there already."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if device == self.device:
             return self
@@ -218,12 +218,12 @@ class Graph:
         return copy
 
     def __getstate__(self) -> dict[str, object]:
-        # What is derived costs twenty times the graph to pickle, and little to compute again.
+        # Derived tensors are large to pickle and cheap to compute again.
         return self.__dict__ | {"_derived": {}}
 
     def _once(self, key: object, make: Callable[[], T]) -> T:
         if key not in self._derived:
-            with torch.inference_mode(False):  # what is made in it cannot be trained with later
+            with torch.inference_mode(False):  # tensors made in inference mode could not be trained with later
                 self._derived[key] = make()
         return self._derived[key]  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-r"""Upper bounds of the Lipschitz constants of layers, at any input: what normed scores and weights are good for.
+r"""Upper bounds of the Lipschitz constants of layers, valid for any input, from bounded scores and weights.
 
 *Graph convolution.* :math:`\|J\| \le \|A\| \|W\|`, and the norm of the propagation
 :math:`A_{ij} = 1 / \sqrt{d_i d_j}`, for each edge from j to i of :math:`d_i` into i, obeys Schur's test: with
@@ -7,7 +7,7 @@ j, so
 
 .. math:: \|A\|^2 \le \max_j o_j / d_j
 
-which is 1 where every edge has its reverse, and no more on a block of such a graph.
+which is 1 if every edge has its reverse, and at most 1 on a block of such a graph.
 
 *Attention.* One head at node i gives :math:`o_i = \sum_j p_j v_j` over its n incoming edges, :math:`v_j = W_v x_j`. It
 moves by
@@ -63,16 +63,16 @@ from gnn_depth.nn.parts import AttentionLayer
 def of_linear_scores(
     layer: AttentionLayer, weight_dst: Tensor, weight_src: Tensor, graph: Graph, slope: float = 1.0
 ) -> float | None:
-    """The bound of attention whose linear or additive scores are made of two linear maps, the second one the values'.
+    """The bound of attention with linear or additive scores of two linear maps; the second also gives the values.
 
     Args:
-        layer: Has the score norms.
+        layer: The layer, with its score norms.
         weight_dst, weight_src: The maps.
         graph: The edges, with the self-loops that the layer adds.
-        slope: Of the LeakyReLU that scores pass, or that is inside them.
+        slope: Slope of the LeakyReLU after the scores, or inside them.
 
     Returns:
-        None where nothing bounds the scores.
+        None if nothing bounds the scores.
     """
     alpha = bound_of_scores(layer)
     if alpha is None:
@@ -126,6 +126,6 @@ def _of_all_nodes(alpha: float, values: float, scores: float, graph: Graph) -> f
     square_of_source = square.new_zeros(graph.num_sources).index_add(0, graph.source, square[graph.target])
     reads_itself = torch.zeros_like(has_choice)
     reads_itself[graph.target[graph.source == graph.target]] = True
-    # What a node does not read as a neighbour it reads as the query.
+    # A node without a self-loop still reads itself, as the query.
     square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
     return math.sqrt(square_of_source.max().item()) if graph.num_sources else 0.0

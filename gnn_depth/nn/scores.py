@@ -1,4 +1,4 @@
-"""What attention scores are made of, by kind: score norms read it."""
+"""The ingredients of attention scores, which score norms read."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LinearScore:
-    r"""What a linear attention score was made of: :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`.
+    r"""The ingredients of linear attention scores, :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`.
 
     Attributes:
         x: h, the features that the layer's map makes of the nodes.
@@ -23,7 +23,7 @@ class LinearScore:
 
 @dataclass(frozen=True)
 class AdditiveScore:
-    r"""What an additive attention score was made of: :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`.
+    r"""The ingredients of additive attention scores, :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`.
 
     Attributes:
         x_dst, x_src: The features that the layer's two maps make of targets and sources.
@@ -37,7 +37,7 @@ class AdditiveScore:
 
 @dataclass(frozen=True)
 class QuadraticScore:
-    r"""What a dot-product attention score was made of: :math:`s_{ij} = q_i \cdot k_j / \sqrt C`, for values v.
+    r"""The ingredients of dot-product attention scores, :math:`s_{ij} = q_i \cdot k_j / \sqrt C`, for values v.
 
     Attributes:
         query: q.

@@ -1,4 +1,4 @@
-"""How compiled layers call oneDNN: directly from C++. Importing it teaches the compiler."""
+"""Teaches the compiler, when imported, to call oneDNN directly from C++."""
 
 import torch
 from torch._inductor.ir import FixedLayout, IRNode, TensorBox
@@ -8,8 +8,8 @@ from torch._inductor.mkldnn_ir import LinearUnary
 
 @register_lowering(torch.ops.gnn_depth.product, type_promotion_kind=None)
 def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
-    """The call that torch's compiler makes for a linear map by oneDNN, of weights that may change."""
-    # oneDNN would put a transposed factor in order itself, in three to eight times as long as compiled code.
+    """The call of torch's compiler for a linear map by oneDNN, with weights that may change."""
+    # Compiled code copies a transposed factor faster than oneDNN would.
     factors = [LinearUnary.require_contiguous(LinearUnary.realize_input(left)), _dense(right)]
     size = [factor.get_size()[0] for factor in factors]
     layout = FixedLayout(torch.device("cpu"), factors[0].get_dtype(), size)

@@ -1,4 +1,4 @@
-"""What compiled layers compute again in the backward pass instead of keeping."""
+"""The choice of what compiled blocks keep for the backward pass, and what they compute again."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,30 +18,28 @@ VIEWS = (
     torch.ops.aten.unsqueeze.default,
     torch.ops.aten.view.default,
 )
-#: So many multiplications for each number that edges read of a product are few beside the reading. With 77 edges a node
-#: (0.8 of them for each number), 10 layers of GATv2 take 2 to 11% less time and 40 layers 45 to 50 MB less; with 5
-#: (13 of them) GATv2 takes 2% less time and GAT 2% more.
+#: A product is computed again if it takes at most this many multiplications for each number that edges read of it:
+#: recomputing it is then cheap compared with reading it once per edge.
 FEW_MULTIPLICATIONS = 4
 #: Dimensions of a mask that is kept: nodes x heads x channels at most.
 MASK_DIMENSIONS = 3
 
 
 class Recompute(CustomGraphPass):
-    """Keep no booleans, no gathered values, and no products and factors that follow from what is kept anyway.
+    """Keeps no booleans, no gathered values, and no products or factors that follow from kept tensors.
 
-    What is gathered from nodes to edges is larger than what it was gathered from, and a permutation of something that
-    is kept already doubles it. To multiply nodes with a weight again takes little beside what many edges do with the
-    product, and what is multiplied is kept for the gradient of the weight. That gradient reads what the weight was
-    multiplied with: after an activation and dropout, which need the state before them too, that would be a second
-    tensor of the state's size.
+    Values gathered from nodes to edges are larger than their source. A product of nodes with a weight is cheap to
+    compute again if many edges read it, and its factors are kept anyway for the gradient of the weight. That gradient
+    reads the features after activation and dropout; these follow element by element from the state before them, which
+    is kept too, so keeping both would double the memory.
     """
 
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
         _keep_as_bytes(graph, in_backward)
         for node in graph.nodes:
-            # Whether it is needed there is not known yet: the partition makes one node of equal ones, and the first of
-            # them, of the forward pass, stays.
+            # It is unknown yet which of them the backward pass needs: the partition merges equal nodes later, and the
+            # first one, of the forward pass, stays.
             if node not in in_backward and (_is_gathered(node) or _is_cheap_product(node)):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         for factor in _factors(in_backward):
@@ -63,12 +61,12 @@ def _depending_on_gradients(graph: Graph) -> set[Node]:
 
 
 def _is_gathered(node: Node) -> bool:
-    # Not those of edges x heads x channels: they are parts of loops that keep nothing.
+    # Tensors of edges x heads x channels are parts of loops, which keep nothing.
     return node.target in GATHERS and node.meta["val"].dim() < 3
 
 
 def _is_cheap_product(node: Node) -> bool:
-    """Whether it is a product of nodes with a weight, and edges read it often enough."""
+    """True for a product of nodes with a weight that edges read often enough."""
     if node.target not in PRODUCTS:
         return False
     left = node.all_input_nodes[1 if node.target == torch.ops.aten.addmm.default else 0]
@@ -85,7 +83,7 @@ def _gathers_of(node: Node) -> Iterator[Node]:
 
 
 def _factors(in_backward: set[Node]) -> Iterator[Node]:
-    """What matrix products of the backward pass read of the forward pass, if it was computed element by element."""
+    """Factors of the backward pass's matrix products that the forward pass computed element by element."""
     for product in in_backward:
         for factor in product.all_input_nodes if product.target in PRODUCTS else ():
             while factor.target in VIEWS and factor not in in_backward:
@@ -95,7 +93,7 @@ def _factors(in_backward: set[Node]) -> Iterator[Node]:
 
 
 def _sources(node: Node) -> Iterator[Node]:
-    """What a value is computed from element by element, and has its size: not the seeds of dropout, or a bias."""
+    """The tensors of its own size that a value follows from element by element: not seeds of dropout, nor a bias."""
     seen, open_nodes = {node}, [node]
     while open_nodes:
         for given in open_nodes.pop().all_input_nodes:
@@ -109,7 +107,7 @@ def _sources(node: Node) -> Iterator[Node]:
 
 
 def _is_read(source: Node, factor: Node, in_backward: set[Node]) -> bool:
-    """Whether the backward pass reads a value, or what follows from it element by element, without the factor."""
+    """True if the backward pass reads a value, or one that follows from it elementwise, apart from the factor."""
     seen, open_nodes = {source, factor}, [source]
     while open_nodes:
         for user in open_nodes.pop().users:
@@ -135,13 +133,11 @@ def _is_returned(node: Node) -> bool:
 
 
 def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
-    """Offer the partition between forward and backward a byte for every boolean that both read.
+    """Replace every boolean that both passes read by a byte.
 
-    A boolean is the smallest thing to keep, so the partition chooses the masks of activations and maxima. On CPUs
-    compiled code stores and reads booleans one by one, fifty and fourteen times slower than floats (173,000 of them,
-    one thread: 1.5 and 0.5 ms), and bytes that come of floats as fast as floats. Where what a boolean follows from is
-    kept anyway, the partition keeps neither. Booleans of slices of neighbours x heads x channels are parts of loops
-    that keep nothing: they stay what they are, and are computed again.
+    The partition likes to keep booleans, such as masks of activations and maxima, since they are small. But compiled
+    CPU code stores and reads booleans one by one, much slower than bytes converted from floats. Booleans of slices of
+    neighbours x heads x channels are parts of loops, which keep nothing: they are computed again.
     """
     for node in list(graph.nodes):
         readers = [user for user in node.users if user in in_backward]
@@ -168,7 +164,7 @@ def _convert(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
 
 
 def _after(graph: Graph, before: Node, function: Any, *args: Any) -> Node:
-    """Call a function of a node and of constants, and say what it gives, as the compiler wants to know."""
+    """Insert a call of a function of a node and constants, with the shape and type of its result."""
     with graph.inserting_after(before):
         node = graph.call_function(function, args)
     value = before.meta["val"]

@@ -115,7 +115,7 @@ def _sums_of(rows: PaddedRows, grads_EH: Tensor, x_NHC: Tensor, other: Tensor, s
 
 
 def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
-    # Not x[node]: index_select copies whole rows, six times faster.
+    # Not x[node]: index_select copies whole rows, which is faster.
     return x.index_select(0, node) + other.index_select(0, neighbour)
 
 
@@ -132,7 +132,7 @@ def _chunk(features: Tensor) -> int:
 def _derivative(
     x_dst: Tensor, x_src: Tensor, att: Tensor, tangents: tuple[Tensor | None, ...], graph: Graph, slope: float
 ) -> Tensor:
-    """How the scores change along tangents of x_dst, x_src and att; None for what stands still."""
+    """The directional derivative of the scores along tangents of x_dst, x_src and att; None means no change."""
     dst_t, src_t, att_t = tangents
     dst_t = torch.zeros_like(x_dst) if dst_t is None else dst_t
     src_t = torch.zeros_like(x_src) if src_t is None else src_t

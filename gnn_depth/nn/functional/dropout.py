@@ -9,9 +9,9 @@ from torch.autograd import Function
 
 from gnn_depth.nn.functional.kernels import with_jvp
 
-# The mask is a hash of the position: multiply, mix high bits into low ones, three times. With two rounds elements two
-# and six apart were correlated by 0.0014. The constants are those of a search for integer hashes of little bias
-# (Wellons, "Prospecting for hash functions", 2018).
+# The mask is a hash of the position: multiply, mix high bits into low ones, three times. Two rounds leave neighbouring
+# elements correlated. The constants come from a search for integer hashes with little bias (Wellons, "Prospecting for
+# hash functions", 2018).
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 LEVELS = 2**31
 
@@ -53,7 +53,7 @@ def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
     bits = (positions ^ seed[0]) * FIRST
     bits = ((bits ^ (bits >> 15)) + seed[1]) * SECOND
     bits = (bits ^ (bits >> 16)) * FIRST
-    # The sign of a difference, because compiled code stores booleans some sixty times slower than numbers.
+    # The sign of a difference: compiled code stores booleans much slower than numbers.
     return 1 + (((bits >> 1) - _threshold(p)) >> 31)
 
 
@@ -62,7 +62,7 @@ def _seed(x: Tensor) -> Tensor:
 
 
 def _threshold(p: float) -> int:
-    """What half the hash, from -2^30 to 2^30, falls below with probability p."""
+    """The number that half the hash, from -2^30 to 2^30, is below with probability p."""
     return round(p * LEVELS) - LEVELS // 2
 
 
@@ -71,11 +71,11 @@ class _Dropout(Function):
     def forward(x: Tensor, seed: Tensor, p: float) -> Tensor:
         if torch.compiler.is_compiling():
             return x * (kept(_positions(x), seed, p).to(x.dtype) * (1 / (1 - p)))
-        # The same as kept(), in place: half to four fifths of its time.
+        # The same as kept(), in place, which is faster.
         bits = _positions(x).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)
         bits.bitwise_xor_(bits >> 16).mul_(FIRST).bitwise_right_shift_(1)
-        # A product with bytes is ten times faster than torch.where.
+        # A product with bytes is faster than torch.where.
         return x * (bits >= _threshold(p)).view(torch.uint8) * (1 / (1 - p))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Dot products of every head of the nodes with vectors of that head."""
+"""Dot products of each head's features with vectors of that head."""
 
 import torch
 from jaxtyping import Float
@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gnn_depth.nn.functional.linear import linear
 
-# A sum over fewer numbers than a vector register holds is computed number by number.
+# Sums over fewer numbers than a vector register holds are computed one number at a time.
 NARROW = 16
 
 
@@ -15,9 +15,8 @@ def head_dots(
 ) -> tuple[Float[Tensor, "nodes heads"], ...]:
     r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of some a.
 
-    Of narrow heads all of them are one matrix product, with the vectors on the blocks of a diagonal: 130,000 nodes of
-    four heads of 8 take half the time forward, and a third of it backward. There one infinite head makes NaN of all
-    products of its node.
+    Narrow heads are computed as one matrix product, with the vectors on a block diagonal, which is faster. One infinite
+    entry then makes all products of its node NaN.
     """
     heads, channels = x.shape[1:]
     if channels >= NARROW or any(a.dtype != x.dtype for a in vectors):  # the sum is in the wider type of the two

@@ -1,4 +1,4 @@
-"""What the fast functions are built on: a sum over bags of rows, and functions that know their forward derivative."""
+"""Building blocks of the fast functions: a sum over bags of rows, and forward-mode derivatives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from torch.autograd import Function
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
     r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k x_{index_k}`.
 
-    The kernel behind ``torch.nn.functional.embedding_bag``, called without what that computes for a backward pass
-    of its own. It knows float32 and float64; half precisions go through float32.
+    The kernel behind ``torch.nn.functional.embedding_bag``, without what that computes for its own backward pass. It
+    supports float32 and float64; half precisions go through float32.
 
     Args:
         x: Shape (rows, channels).
-        index, ptr: Of one integer type.
+        index, ptr: Row numbers and the start of each bag, in one integer type.
         weights: One for each entry of index; 1 by default.
     """
     dtype = x.dtype if weights is None else torch.promote_types(x.dtype, weights.dtype)
@@ -31,14 +31,14 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
 def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice | None = None) -> Callable[..., Tensor]:
     """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
 
-    Compilation refuses functions that have such a rule, and needs none. Transforms of ``torch.func`` need a
-    ``setup_context`` apart from ``forward``, and of a function that has one torch inspects the signature in every call:
-    24 of the 36 microseconds of a small one. Outside transforms, therefore, ``forward`` does what both do.
+    The compiler refuses functions with such a rule, and needs none. Transforms of ``torch.func`` need a separate
+    ``setup_context``, and torch then inspects the function's signature in every call, which is slow. So outside
+    transforms ``forward`` does both.
 
     Args:
-        function: Knows its backward derivative.
+        function: An autograd function.
         jvp: Its forward derivative.
-        reads: Which inputs are the saved tensors of ``jvp``; by default those that the backward pass has. They are
+        reads: The inputs that ``jvp`` gets as saved tensors; by default those that the backward pass gets. They are
             not kept after the call.
     """
 

@@ -46,13 +46,13 @@ class _Product(Function):
 
 
 def _is_plain(x: Tensor) -> bool:
-    """Whether it is a matrix of float32 in memory of the CPU, and nothing that stands for one."""
+    """True for an ordinary float32 matrix in CPU memory, not a wrapper of one."""
     is_matrix = type(x) in (Tensor, nn.Parameter) and x.dim() == 2 and x.layout == torch.strided
     return is_matrix and x.device.type == "cpu" and x.dtype == torch.float32
 
 
 def _is_transformed() -> bool:
-    """Whether torch makes something else of the operation: narrower numbers, a forward-mode derivative, a batch."""
+    """True if torch transforms the operation: autocast, a forward-mode derivative, or vmap."""
     if torch.is_autocast_enabled("cpu"):
         return True
     if torch.compiler.is_compiling():

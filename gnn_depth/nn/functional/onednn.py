@@ -1,8 +1,7 @@
 """Matrix products by oneDNN, on processors where torch's own take longer.
 
-Torch takes MKL, which gives processors that are not Intel's its kernels for AVX2, whatever else they know; oneDNN asks
-the processor what it knows. On an AMD EPYC of the fifth generation it needs half of the time. Torch has no switch for
-that which would leave the precision alone.
+Torch uses MKL, which gives processors of other makers its AVX2 kernels whatever they support; oneDNN asks the
+processor. Torch has no switch for this that leaves the precision alone.
 """
 
 import platform
@@ -13,33 +12,33 @@ import torch
 from torch import Tensor
 
 CPU_INFO = Path("/proc/cpuinfo")
-#: oneDNN writes code for every new shape of its factors. From so many multiplications on that is paid for by the first
-#: product, so that mini-batches, all of other sizes, lose nothing.
+#: oneDNN generates code for every new shape. From this number of multiplications on the first product already pays for
+#: it, so mini-batches, which all have other sizes, lose nothing.
 NEW_SHAPE = 16_000_000
-#: It wants a transposed first factor put in order, which takes torch too long for a product of fewer numbers.
+#: A transposed first factor has to be copied first, which does not pay for products with fewer numbers.
 FEWEST = 2**14
 
 
 def is_faster() -> bool:
-    """Whether products of float32 by oneDNN are faster than torch's own on this machine, as far as its maker tells."""
+    """True if float32 products by oneDNN should be faster than torch's own here, judging by the processor's maker."""
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return has_both and torch.backends.cpu.get_cpu_capability().startswith("AVX512") and _maker() != "GenuineIntel"
 
 
 def _maker() -> str:
-    """As processors name it, or Intel's name where there is none to be found."""
+    """The processor's maker; Intel if it cannot be found."""
     if not CPU_INFO.is_file():
         return platform.processor().split(" ")[-1] or "GenuineIntel"
     with CPU_INFO.open() as lines:  # no further than to the first: it lists every core, and asks each
         return next((line.split()[-1] for line in lines if line.startswith("vendor_id")), "GenuineIntel")
 
 
-#: Found once: a run that is resumed takes the same way.
+#: Decided once, so that a resumed run computes the same way.
 FASTER = is_faster()
 
 
 def pays(left: Tensor, right: Tensor) -> bool:
-    r"""Whether :math:`A B^\top` is large enough for oneDNN: in compiled code, where shapes never change, always.
+    r"""True if :math:`A B^\top` is large enough for oneDNN; always in compiled code, where shapes never change.
 
     Args:
         left: Shape (rows, inner).
@@ -59,7 +58,7 @@ def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     return out
 
 
-# A name of its own: torch's compiler knows oneDNN's operator for weights that never change only.
+# A separate name: torch's compiler knows oneDNN's operator only for weights that never change.
 _LIBRARY: Any = torch.library.Library("gnn_depth", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define("product(Tensor left, Tensor right, Tensor? row=None) -> Tensor")
 _LIBRARY.impl("product", _product, "CPU")

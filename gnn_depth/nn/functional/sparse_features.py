@@ -23,7 +23,7 @@ class SparseFeatures:
 
     Attributes:
         values: The non-zeros, row by row, shape (non-zeros,).
-        positions: Where they stand in the flattened matrix, int32; shape (non-zeros,).
+        positions: Their positions in the flattened matrix, int32; shape (non-zeros,).
         rows: Their order by rows and by columns.
     """
 
@@ -37,7 +37,7 @@ class SparseFeatures:
         return flat.index_put((self.positions.long(),), self.values).view(self.rows.shape)
 
     def dropout(self, p: float, training: bool = True) -> "SparseFeatures":
-        """What dropout makes of the matrix: a zero that is dropped stays zero."""
+        """Dropout of the matrix: zeros stay zero, so only the non-zeros need a mask."""
         return replace(self, values=dropout_at(self.positions, self.values, p, training))
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -16,7 +16,7 @@ class DropEdge(GraphDropout):
 
     Args:
         p: Probability of dropping an edge.
-        undirected: Whether an edge and its reverse are dropped together, so that a graph with edges both ways stays
+        undirected: Drop an edge and its reverse together, so that a graph with edges both ways stays
             one.
 
     Raises:

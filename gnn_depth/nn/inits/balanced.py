@@ -145,7 +145,7 @@ def _log_scale(
     raise ValueError("the neurons could not be balanced: take another base, or no skip connections.")
 
 
-#: Of Newton's method; it takes some twenty.
+#: Steps of Newton's method at most; about twenty suffice.
 MOST_STEPS = 500
 
 

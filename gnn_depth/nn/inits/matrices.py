@@ -1,4 +1,4 @@
-"""What initialisations that draw every matrix of a stack have in common."""
+"""The base of initialisations that draw a stack matrix by matrix."""
 
 from abc import abstractmethod
 from typing import ClassVar, NamedTuple
@@ -13,12 +13,12 @@ from gnn_depth.registry import name_of
 
 
 class Place(NamedTuple):
-    """Where a matrix stands in a stack.
+    """The place of a matrix in a stack.
 
     Attributes:
-        hidden: Whether it neither reads the input features nor gives the outputs.
-        activated: Whether what it gives passes an activation.
-        reads_activated: Whether what it reads has passed one.
+        hidden: True if it neither reads the input features nor gives the outputs.
+        activated: True if an activation follows it.
+        reads_activated: True if it reads features that have passed an activation.
     """
 
     hidden: bool
@@ -27,13 +27,13 @@ class Place(NamedTuple):
 
 
 class MatrixInit(Init):
-    """Draw the matrices of a stack one by one; what else a layer has is drawn as PyTorch Geometric does.
+    """Draw the matrices of a stack one by one, and everything else in a layer as PyTorch Geometric does.
 
     Biases are zero, and so is the attention by default.
 
     Attributes:
-        looks_linear: Whether matrices cancel what the activation before them takes away, so that the decoder must read
-            the last state alone.
+        looks_linear: True if matrices cancel what the activation before them removes. The decoder must then read the
+            last state alone.
     """
 
     looks_linear: ClassVar[bool] = False
@@ -99,7 +99,7 @@ def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
 
 
 def _activates(stack: DeepGNN, state: int) -> bool:
-    """Whether the features of a depth, 0 entering the first layer, have passed an activation that changes them."""
+    """True if the state of this number, 0 before the first layer, has passed an activation that changes it."""
     if (state == 0 and not stack.first_activation) or (state == len(stack.layers) and not stack.last_activation):
         return False
     below_zero = torch.tensor([-1.0])
@@ -117,8 +117,8 @@ def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
 
     Args:
         drawn: D, of :func:`half_shape`.
-        shape: Of the matrix.
-        place: Where it stands.
+        shape: Shape of the matrix.
+        place: Its place in the stack.
     """
     rows = torch.cat([drawn, -drawn]) if place.activated else drawn
     both = torch.cat([rows, -rows], 1) if place.reads_activated else rows

@@ -33,8 +33,8 @@ class GAT(AttentionLayer):
         heads: Number of attention heads.
         negative_slope: Slope of the LeakyReLU below zero.
         dropout: Probability of dropping an attention weight in training.
-        bias: Whether to add b.
-        split_heads: Whether out_channels is the width of all heads together.
+        bias: Add b.
+        split_heads: Make out_channels the width of all heads together.
     """
 
     takes_sparse = True

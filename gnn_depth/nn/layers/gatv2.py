@@ -32,9 +32,9 @@ class GATv2(AttentionLayer):
         heads: Number of attention heads.
         negative_slope: Slope of the LeakyReLU below zero.
         dropout: Probability of dropping an attention weight in training.
-        bias: Whether to add b.
-        share_weights: Whether W_dst is W_src.
-        split_heads: Whether out_channels is the width of all heads together.
+        bias: Add b.
+        share_weights: Use one matrix as W_dst and W_src.
+        split_heads: Make out_channels the width of all heads together.
     """
 
     takes_sparse = True

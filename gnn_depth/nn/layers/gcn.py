@@ -25,7 +25,7 @@ class GCN(Layer):
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the outgoing features.
-        bias: Whether to add b.
+        bias: Add b.
     """
 
     takes_sparse = True

@@ -25,7 +25,7 @@ class GGNN(Layer):
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the state, no less than in_channels.
-        bias: Whether the gates have biases.
+        bias: Give the gates biases.
 
     Raises:
         ValueError: The state is narrower than the features.

@@ -25,9 +25,9 @@ class GIN(Layer):
         in_channels: Width of the incoming features.
         out_channels: Width of the outgoing features, and of those between the two maps.
         eps: epsilon, or what it begins as.
-        train_eps: Whether epsilon is learned.
-        batch_norm: Whether to normalise over the nodes between the first map and the ReLU, as the authors do.
-        bias: Whether to add the b.
+        train_eps: Learn epsilon.
+        batch_norm: Normalise over the nodes between the first map and the ReLU, as the authors do.
+        bias: Add the b.
     """
 
     takes_sparse = True

@@ -25,9 +25,9 @@ class SAGE(Layer):
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the outgoing features.
-        root_weight: Whether to add the node itself.
-        normalize: Whether to divide each node's output by its length.
-        bias: Whether to add b.
+        root_weight: Add the node itself.
+        normalize: Divide each node's output by its length.
+        bias: Add b.
     """
 
     takes_sparse = True

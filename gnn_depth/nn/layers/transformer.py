@@ -36,11 +36,11 @@ class Transformer(AttentionLayer):
         out_channels: Width of one head.
         heads: Number of attention heads.
         dropout: Probability of dropping an attention weight in training.
-        bias: Whether to add the b.
-        root_weight: Whether r is added.
-        beta: Whether a gate mixes m and r.
-        self_loops: Whether every node is its own neighbour too.
-        split_heads: Whether out_channels is the width of all heads together.
+        bias: Add the b.
+        root_weight: Add r.
+        beta: Mix m and r by a gate.
+        self_loops: Make every node its own neighbour too.
+        split_heads: Make out_channels the width of all heads together.
 
     Raises:
         ValueError: There is a gate and nothing to mix in.

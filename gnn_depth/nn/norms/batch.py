@@ -21,7 +21,7 @@ class BatchNorm(FeatureNorm):
         channels: Width of the node features.
         eps: Added to the variance.
         momentum: Weight of the newest step in the running averages.
-        affine: Whether gamma and beta are learned.
+        affine: Learn gamma and beta.
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")

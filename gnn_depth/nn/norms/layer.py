@@ -19,7 +19,7 @@ class LayerNorm(FeatureNorm):
     Args:
         channels: Width of the node features.
         eps: Added to the variance.
-        affine: Whether gamma and beta are learned.
+        affine: Learn gamma and beta.
     """
 
     treats = ("dying_signal", "vanishing_gradients", "exploding_signal")

@@ -1,4 +1,4 @@
-"""What norms that limit the size of a weight matrix have in common."""
+"""Helpers of norms that limit the size of a weight matrix."""
 
 import math
 from typing import Any, Literal, TypeAlias, get_args
@@ -34,10 +34,10 @@ def limit_of(norm: str, num_layers: int, bound: float | None, per_depth: float |
 
 
 def check_choice(what: str, value: str, choices: Any) -> None:
-    """Refuse what is not among the values of a Literal.
+    """Refuse a value that is not among those of a Literal.
 
     Raises:
-        ValueError: It is not.
+        ValueError: It is not among them.
     """
     if value not in get_args(choices):
         raise ValueError(unknown(what, value, get_args(choices)))
@@ -52,5 +52,5 @@ def limited(
 
 
 def describe(bound: float, mode: Mode) -> str:
-    """How such a norm is printed."""
+    """The text of such a norm in ``print(model)``."""
     return f"bound={math.floor(bound * 1e6 + 0.5) / 1e6:g}, mode={mode}"

@@ -46,7 +46,7 @@ class LipschitzNorm(ScoreNorm):
         heads: Number of attention heads.
         scale: lambda; by default the paper's, 4 for linear and additive scores and 1 for quadratic ones.
         form: ``paper`` or ``released``.
-        per_head: Whether ||a|| is taken for each head, or over all heads at once (the authors' default).
+        per_head: Compute ||a|| for each head; false computes it over all heads at once (the authors' default).
 
     Raises:
         ValueError: The scale is not positive.

@@ -28,9 +28,9 @@ class NeighborNorm(FeatureNorm):
 
     Args:
         channels: Width of the node features.
-        per_channel: Whether every channel has a mean and deviation of its own, or all share one of each.
+        per_channel: Give every channel its own mean and deviation, or let all channels share one of each.
         eps: Added to the variance.
-        affine: Whether gamma and beta are learned.
+        affine: Learn gamma and beta.
 
     Raises:
         ValueError: eps is not positive.

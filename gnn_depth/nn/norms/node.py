@@ -21,7 +21,7 @@ class NodeNorm(FeatureNorm):
 
     Args:
         channels: Width of the node features.
-        p: Which root; 1 divides by the standard deviation itself, and the larger it is the less is done.
+        p: The root; 1 divides by the standard deviation itself, and larger roots change less.
         eps: Added to the variance.
 
     Raises:

@@ -110,8 +110,8 @@ def iterated(
 
     Args:
         weights: Matrices of any size up to what its type can hold: they are divided by their largest entry first.
-        u: Where to begin.
-        iterations: How many rounds.
+        u: The vectors to begin with.
+        iterations: Number of rounds.
     """
     weights = weights / weights.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     v = _product(weights.mT, u)

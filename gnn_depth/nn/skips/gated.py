@@ -25,8 +25,8 @@ class Gated(Skip):
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        bias: What every entry of b begins as. At first about :math:`1 - \sigma(b)` of a state outlives a layer: 0.95 at
-            -3, which leaves a fifth after 32 layers, and 0.73 at -1, which leaves 1 part in 20,000.
+        bias: Initial value of every entry of b. At first about :math:`1 - \sigma(b)` of a state survives a layer: 0.95
+            with -3, so a fifth is left after 32 layers, and 0.73 with -1, so 1 part in 20,000 is left.
 
     Raises:
         ValueError: The bias is infinite or not a number.

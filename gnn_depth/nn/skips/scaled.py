@@ -18,7 +18,7 @@ class _Scaled(Skip):
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        scale: What it begins as.
+        scale: Its initial value.
     """
 
     adds = "input"
@@ -61,7 +61,7 @@ class ReZero(_Scaled):
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        initial: What alpha begins as.
+        initial: Initial value of alpha.
 
     Raises:
         ValueError: That is infinite or not a number.
@@ -85,7 +85,7 @@ class LayerScale(_Scaled):
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        initial: What every entry of lambda begins as.
+        initial: Initial value of every entry of lambda.
 
     Raises:
         ValueError: That is infinite or not a number.
