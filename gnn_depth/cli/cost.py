@@ -15,7 +15,7 @@ from typing import Any
 import lightning as L
 
 from gnn_depth.cli.grid_runs import cli_of
-from gnn_depth.cli.quiet import quiet, without_notes
+from gnn_depth.cli.process import quiet, without_notes
 from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool
 from gnn_depth.sweeps.progress import duration

@@ -21,7 +21,7 @@ from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins
 from gnn_depth.cli.config_file import INLINE, Source
 from gnn_depth.cli.errors import RunError, UsageError, innermost
 from gnn_depth.cli.identity import identity
-from gnn_depth.cli.quiet import quiet, without_notes
+from gnn_depth.cli.process import quiet, without_notes
 from gnn_depth.cli.run import start
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError

@@ -16,10 +16,8 @@ from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.freed_memory import keep_freed_memory
-from gnn_depth.cli.quiet import quiet, without_notes
+from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
 from gnn_depth.data.checks import DataError
-from gnn_depth.nn.compile.compiled import keep_compiled_code
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import Diverged
@@ -72,14 +70,13 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
         Stopped: A signal ended it at once.
     """
-    keep_compiled_code()
+    stack = cli.model.stack
+    prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
     with keeping() as kept, _known_errors(cli.recorder):
         if cli.command == "fit":
             _check(cli)
             cli.open_run(origin)
             SafeStop(kept).replace(cli.trainer)
-        if not (cli.model.stack.segment_length or cli.model.stack.reversible):  # which are to take little
-            keep_freed_memory()
         begin = getattr(cli.trainer, cli.command)
         return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
 

@@ -1,0 +1,114 @@
+"""Every change that the command ``gnn-depth`` makes to its process; importing the package makes none.
+
+Permanent changes are in :func:`prepare_for_training`. Warnings and log levels are changed for a while and restored.
+Signal handlers are in :mod:`gnn_depth.signals`, which restores them too.
+"""
+
+import ctypes
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from gnn_depth.nn.compile.compiled import keep_compiled_code
+
+# Start of the message, and why nobody can act on it here.
+WARNINGS = {
+    "The .* does not have many workers": "there is no DataLoader, the graph is in memory",
+    "Checkpoint directory .* exists and is not empty": "every run has its own folder",
+    "Experiment logs directory .* exists and is not empty": "a sweep's run has its result there from the start",
+    r"\s*By default only one JsonargparseDeprecationWarning": "Lightning's call of jsonargparse",
+    r"\s*\S+ (parameter )?was deprecated in v4": "Lightning's call of jsonargparse",
+    "You passed .* but AMP with fp16 is not supported on CPU": "refused with an error, see assemble.py",
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning's call of PyTorch",
+}
+NOTES = ("Tip: For seamless", "`weights_only` was not set")  # an advertisement, and a choice of Lightning's own code
+LOGGERS = (
+    "lightning.pytorch.utilities.rank_zero",
+    "lightning.pytorch.trainer.connectors.checkpoint_connector",
+)
+#: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching new pages from the
+#: system for the tensors of every step would take a good part of it.
+MALLOC = {-3: 1 << 25, -1: (1 << 31) - 1}
+WRITER = "_AsyncWriterThread"
+
+
+def prepare_for_training(keep_memory: bool) -> None:
+    """Keep compiled code and freed memory, and drop the traceback of TensorBoard's writer on a full disk.
+
+    Args:
+        keep_memory: Whether the allocator keeps freed memory for the next step; not for models that are to use little.
+    """
+    keep_compiled_code()
+    _drop_tracebacks_of_writer()
+    if keep_memory:
+        keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed memory, unless the environment configures malloc; other C libraries are left alone."""
+    if configures_malloc(os.environ):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another library, no symbols, Windows
+        return
+    for parameter, value in MALLOC.items():
+        mallopt(parameter, value)
+
+
+def configures_malloc(environment: Mapping[str, str]) -> bool:
+    """True if the user has set an option of malloc, or replaced it."""
+    return any(name.startswith("MALLOC_") for name in environment) or any(
+        "malloc" in environment.get(name, "") for name in ("GLIBC_TUNABLES", "LD_PRELOAD")
+    )
+
+
+def _drop_tracebacks_of_writer() -> None:
+    """TensorBoard's writer may fail after the run has; it raises the same error in the thread that writes next."""
+    before = threading.excepthook
+    if getattr(before, "drops_writer", False):
+        return
+
+    def hook(died: threading.ExceptHookArgs) -> None:
+        if not (issubclass(died.exc_type, OSError) and type(died.thread).__name__ == WRITER):
+            before(died)
+
+    hook.drops_writer = True  # type: ignore[attr-defined]
+    threading.excepthook = hook
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop the warnings and notes of libraries on which no user of this command can act."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_is_wanted)
+    try:
+        with warnings.catch_warnings():
+            for start in WARNINGS:
+                warnings.filterwarnings("ignore", start)
+            yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_wanted)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return not any(note in record.getMessage() for note in NOTES)
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Drop Lightning's notes on seeds and accelerators too, for commands that only look at models."""
+    loggers = [logging.getLogger(name) for name in ("lightning.fabric", "lightning.pytorch")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
