@@ -80,7 +80,12 @@ class FullBatch:
 
     Args:
         batch: The graph.
+
+    Attributes:
+        shared: All processes get the same batch: diagnostics average over them, and do not add them up.
     """
+
+    shared: ClassVar[bool] = True
 
     def __init__(self, batch: NodeBatch) -> None:
         self.batch = batch

@@ -1,7 +1,9 @@
+
 """Of gradients and of states: what is common to the callbacks that watch how nodes differ."""
 
 import copy
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from torch.optim import LBFGS, SGD
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn import GCNConv
 
+from gnn_depth.data.base import FullBatch
 from gnn_depth.diagnostics import GradientExpansion, GradientSimilarity, RepresentationSimilarity
+from gnn_depth.diagnostics.callbacks import is_shared
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
@@ -254,3 +258,9 @@ def test_a_watched_training_goes_as_one_that_is_not(make_trainer):
         trainer.fit(model, datamodule=Tiny())
         ends.append({name: float(value) for name, value in trainer.callback_metrics.items()})
     assert ends[0] == ends[1]
+
+
+def test_processes_with_the_whole_graph_each_are_known_to_share_it():
+    trainer = SimpleNamespace(train_dataloader=FullBatch(Tiny().load()))
+    assert is_shared(trainer)
+    assert not is_shared(SimpleNamespace(train_dataloader=[]))
