@@ -1,4 +1,3 @@
-
 """Of gradients and of states: what is common to the callbacks that watch how nodes differ."""
 
 import copy
