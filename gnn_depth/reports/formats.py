@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from gnn_depth.reports.sheets import Sheet
-from gnn_depth.reports.web import web_page
 
 SPACE = "\N{BRAILLE PATTERN BLANK}"  # becomes a space in the end: rich removes those at the end of a field
 UNBOUNDED = 10_000  # wider than any table
@@ -27,6 +26,32 @@ LATEX = {
     "|": r"\textbar{}",  # a dash in LaTeX's own fonts
     "[": "{[}",  # at the start of a line it would be an option of the line break before
 } | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
+h1 {{ font-size: 1.3rem; }}
+h2 {{ font-size: 1.1rem; }}
+p {{ line-height: 1.45; color: #444; }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 1rem 0; }}
+th, td {{ padding: 0.15rem 0.6rem; text-align: right; white-space: nowrap; }}
+th {{ border-bottom: 1px solid #444; }}
+th:first-child, td:first-child {{ text-align: left; }}
+tr:nth-child(even) td {{ background: #F5F5F5; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
 
 
 def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = False) -> str:
@@ -141,19 +166,26 @@ def latex_text(text: str) -> str:
 
 def html_page(sheets: Sequence[Sheet], title: str) -> str:
     """Sheets as a page for a browser."""
-    heads = [f"<h2>{html.escape(sheet.title)}</h2>\n" if sheet.title else "" for sheet in sheets]
-    return web_page(title, "\n".join(head + html_table(sheet) for head, sheet in zip(heads, sheets, strict=True)))
-
-
-def html_table(sheet: Sheet) -> str:
-    """A sheet as an HTML table, with its notes below but without its title."""
 
     def field(text: str, bold: bool) -> str:
         escaped = html.escape(text).replace("\n", "<br>")
         return f"<b>{escaped}</b>" if bold else escaped
 
-    frame = pd.DataFrame(_fields(sheet, field), columns=[html.escape(name) for name in sheet.head])
-    notes = f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>" if sheet.notes else ""
-    with pd.option_context("display.max_colwidth", None):
-        table = frame.to_html(index=False, border=0, escape=False)
-    return f'<div class="scroll">{table}</div>\n{notes}'
+    parts = []
+    for sheet in sheets:
+        frame = pd.DataFrame(_fields(sheet, field), columns=[html.escape(name) for name in sheet.head])
+        with pd.option_context("display.max_colwidth", None):
+            table = frame.to_html(index=False, border=0, escape=False)
+        parts += [f"<h2>{html.escape(sheet.title)}</h2>"] if sheet.title else []
+        parts += [f'<div class="scroll">{table}</div>', f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>"]
+    return web_page(title, "\n".join(parts))
+
+
+def web_page(title: str, body: str) -> str:
+    """A page that needs no other file and no network.
+
+    Args:
+        title: Its heading, as text.
+        body: Everything below the heading, as HTML.
+    """
+    return PAGE.format(title=html.escape(title), body=body)
