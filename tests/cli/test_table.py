@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from gnn_depth.cli.errors import UsageError
@@ -111,14 +112,9 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
     assert sorted(path.name for path in Path().iterdir()) == ["runs", f"table{suffix}"]
 
 
-def test_parquet_is_written(runs: str, said: Callable):
-    import pandas as pd
-
+def test_a_format_can_be_printed_and_parquet_is_written(runs: str, said: Callable):
     said(runs, "--output", "table.parquet")
     assert len(pd.read_parquet("table.parquet")) == 12
-
-
-def test_a_format_can_be_printed(runs: str, said: Callable):
     assert said(runs, "--format", "markdown").startswith("| num_layers | lipschitz | none |")
     assert len(said(runs, "--format", "csv").splitlines()) == 13
 

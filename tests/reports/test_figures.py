@@ -14,8 +14,8 @@ from scipy.stats import t as student
 from gnn_depth.measurements import Measurement
 from gnn_depth.reports import ReportError, load
 from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
-from gnn_depth.reports.figures.charts import Band, cell_edges, stretches, stroke
-from gnn_depth.reports.figures.groups import CROWDED, metric_label, placed, span
+from gnn_depth.reports.figures.charts import cell_edges, stretches, stroke
+from gnn_depth.reports.figures.groups import CROWDED, placed
 from gnn_depth.reports.figures.metrics import half_widths
 from gnn_depth.reports.published import parse
 from tests.reports.made import balance, make_run, similarity
@@ -38,6 +38,7 @@ def grid(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("spread", ["std", "ci"])
 def test_lines_are_means_in_percent_and_bands_their_spread(grid, spread):
+    assert not any(line.bands for line in chart("depth", load(grid), line="norm", spread="none").panels[0].lines)
     (panel,) = depth(load(grid), spread=spread).panels
     for line in panel.lines:
         for place, number in enumerate((2, 10)):
@@ -76,10 +77,6 @@ def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_co
     assert len({pen.marker for pen in strokes}) == 3
     assert {line.part for line in (first, second)} == {"published"}
     assert stroke(ours["gat"].style).colour != strokes[0].colour
-
-
-def test_without_a_spread_there_are_no_bands(grid):
-    assert not any(line.bands for line in depth(load(grid), spread="none").panels[0].lines)
 
 
 def test_a_diverged_run_counts_with_its_value_and_an_accident_does_not(tmp_path):
@@ -262,18 +259,6 @@ def test_which_measure_must_be_clear(tmp_path, measure, message):
     assert message in str(error.value)
 
 
-def test_runs_without_any_measure_say_where_measures_are(grid):
-    with pytest.raises(ReportError, match=r"no file measures/NAME\.npz"):
-        layers(load(grid))
-
-
-def test_a_damaged_measure_is_named(tmp_path):
-    folder = make_run(tmp_path, {"depth": 3}, measures=[similarity("mu")])
-    (folder / "measures" / "mu.npz").write_bytes(b"PK")
-    with pytest.raises(ReportError, match=r"mu\.npz.*damaged"):
-        heatmap(load(tmp_path))
-
-
 def test_layers_have_start_end_and_all_between(tmp_path):
     made = [similarity("mu", 0), similarity("mu", 1), similarity("mu", 2, steps=3)]
     for seed, measure in enumerate(made):
@@ -424,10 +409,6 @@ def test_points_that_are_not_finite_are_counted(tmp_path):
     assert "a measure is not finite: 1 of 2 runs." in scatter(load(tmp_path), ["hidden", "gradients"]).caption
 
 
-def test_a_single_name_stands_for_a_list_of_one(grid):
-    assert chart("depth", load(grid), line="norm").legend == "norm"
-
-
 @given(st.lists(st.booleans(), max_size=12))
 def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     places = np.array(there, dtype=bool)
@@ -437,11 +418,6 @@ def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     assert [part.stop - part.start for part in stretches(places, apart=True)] == [1] * sum(there)
 
 
-def test_a_band_is_where_both_edges_are():
-    band = Band(np.array([0.0, np.nan, 1.0, 1.0]), np.array([1.0, 1.0, np.inf, 2.0]))
-    assert band.stretches(apart=False) == [slice(0, 1), slice(3, 4)]
-
-
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=20, unique=True))
 def test_every_cell_of_a_map_holds_its_centre_and_touches_its_neighbours(steps):
     centres = np.array(sorted(steps), dtype=float)
@@ -449,9 +425,3 @@ def test_every_cell_of_a_map_holds_its_centre_and_touches_its_neighbours(steps):
     assert len(edges) == len(centres) + 1
     assert (edges[:-1] < centres).all()
     assert (centres < edges[1:]).all()
-
-
-def test_labels_say_what_a_metric_is():
-    assert metric_label("test_acc_at_best_val") == "test accuracy at best validation, %"
-    assert metric_label("val/loss") == "validation loss"
-    assert (span([3, 3]), span([5, 3]), span([])) == ("3", "3 to 5", "0")

@@ -135,13 +135,6 @@ def test_one_seed_does_not_count_twice(run: Callable, runs: Path):
         tabulate(load(runs), "depth")
 
 
-def test_runs_without_a_seed_all_count(run: Callable, runs: Path):
-    for _ in range(3):
-        run(seed=None, depth=2)
-    found = tabulate(load(runs), "depth").cells[0][0]
-    assert (found.n, found.by_seed) == (3, {})
-
-
 def test_wrong_words_are_answered(run: Callable, runs: Path):
     run(depth=2, norm="none")
     frame = load(runs)
@@ -249,12 +242,6 @@ def test_the_paired_t_test_by_hand():
 def test_equal_differences_leave_no_doubt_and_none_at_all_no_effect():
     assert p_value(np.full(5, 0.01), "t", 1e-6) == 0.0
     assert p_value(np.zeros(6), "t", 0.0) == p_value(np.zeros(6), "wilcoxon", 0.0) == 1.0
-
-
-@pytest.mark.parametrize("test", ["wilcoxon", "t"])
-def test_many_pairs_are_answered_at_once(test: str):
-    differences = np.random.default_rng(0).normal(1, 1, 100)
-    assert p_value(differences, test, 1e-6) < 1e-6
 
 
 def test_only_shared_seeds_are_compared():
