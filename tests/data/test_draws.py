@@ -17,16 +17,11 @@ def test_the_numbers_are_those_of_every_machine():
     assert draws.uniform(2).tolist() == [0.8229269835501368, 0.018209950388504925]
 
 
-@given(SEEDS, st.integers(0, 50))
-def test_a_permutation_has_every_number_once(seed, count):
+@given(SEEDS, st.integers(0, 50), st.integers(1, 2**53 - 1))
+def test_permutations_have_every_number_once_and_integers_stay_below_their_bound(seed, count, high):
     assert sorted(Draws(seed, "a").permutation(count).tolist()) == list(range(count))
-
-
-@given(SEEDS, st.integers(1, 2**53 - 1))
-def test_integers_stay_below_their_bound(seed, high):
     numbers = Draws(seed, "a").integers(high, 100)
-    assert numbers.min() >= 0
-    assert numbers.max() < high
+    assert 0 <= numbers.min() <= numbers.max() < high
 
 
 def test_the_largest_draw_stays_below_any_bound():

@@ -57,24 +57,19 @@ def plain(batch):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_epoch_trains_once_on_every_training_node_and_on_no_other(method):
+def test_an_epoch_trains_once_on_every_training_node_and_these_come_first_with_their_classes(method):
     data = mini(method)
     for epoch in (0, 3):
         found = batches(data, epoch)
         trained = torch.cat([seeds_of(batch) for batch in found])
         assert trained.sort().values.tolist() == data.source.batch.train_mask.nonzero().flatten().tolist()
         assert len(found) == len(data.train_dataloader()) == PARTS
-        assert all(len(batch.y) > 0 for batch in found)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_training_nodes_come_first_with_their_classes_and_only_they_are_read(method):
-    for batch in batches(mini(method)):
-        assert torch.equal(batch.y, seeds_of(batch) % 3)
-        assert batch.train_mask.all()
-        assert not batch.val_mask.any()
-        assert not batch.test_mask.any()
-        assert len(batch.x) == batch.graph.num_nodes == len(set(nodes_of(batch).tolist()))
+        for batch in found:
+            assert len(batch.y) > 0
+            assert torch.equal(batch.y, seeds_of(batch) % 3)
+            assert batch.train_mask.all()
+            assert not (batch.val_mask | batch.test_mask).any()
+            assert len(batch.x) == batch.graph.num_nodes == len(set(nodes_of(batch).tolist()))
 
 
 @pytest.mark.parametrize("method", ["random", "partition"])

@@ -44,28 +44,21 @@ def test_the_nodes_are_those_of_every_machine_and_leave_other_generators_alone()
     torch.manual_seed(0)
     wanted = torch.rand(2)
     torch.manual_seed(0)
-    assert (
-        MissingFeatures(SOURCE, 0.5).missing_hash == "df45d9f12572536bb8e7b1be1c260d148c5ab79b15ebe19d5b5788c6919d2c9a"
-    )
+    known = "df45d9f12572536bb8e7b1be1c260d148c5ab79b15ebe19d5b5788c6919d2c9a"
+    assert MissingFeatures(SOURCE, 0.5).missing_hash == known != MissingFeatures(SOURCE, 0.5, seed=1).missing_hash
     assert torch.equal(torch.rand(2), wanted)
 
 
-def test_the_hash_tells_seeds_apart_and_only_them():
-    hashes = [MissingFeatures(SOURCE, 0.5, seed).missing_hash for seed in (0, 1, 0)]
-    assert hashes[0] != hashes[1]
-    assert hashes[0] == hashes[2]
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
-def test_a_rate_outside_0_to_1_is_refused_at_construction(rate):
-    with pytest.raises(ValueError, match=f"rate must be from 0 to 1, not {rate}"):
-        MissingFeatures(SOURCE, rate)
+def test_a_rate_outside_0_to_1_is_refused_at_construction():
+    for rate in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match=f"rate .*0 to 1, not {rate}"):
+            MissingFeatures(SOURCE, rate)
 
 
 def test_a_source_with_the_training_nodes_features_only_needs_rate_1():
     source = SyntheticCitation(60, 90, 14, num_train_per_class=2, num_val=10, num_test=20)
     source.train_features_only = True
-    with pytest.raises(DataError, match=r"rate must be 1\.0, not 0\.9"):
+    with pytest.raises(DataError, match=r"rate .*1\.0, not 0\.9"):
         _ = MissingFeatures(source, 0.9).batch
     assert MissingFeatures(source, 1.0).batch.x.shape == (60, 14)
 

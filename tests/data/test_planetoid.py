@@ -26,6 +26,8 @@ def test_the_parts_are_put_where_the_test_index_says(tiny_cora):
     assert batch.y[labelled].tolist() == [node % CLASSES for node in labelled]
     assert batch.x[labelled, 0].tolist() == [1.0] * len(labelled)
     assert not batch.x[9].any(), "a node that no file lists has no features"
+    normalized = Planetoid("Cora", root=str(tiny_cora)).batch.x
+    torch.testing.assert_close(normalized.sum(1), (torch.arange(NODES) != 9).float())
     assert set(map(tuple, batch.graph.edge_index.T.tolist())) == set(EDGES) | {(b, a) for a, b in EDGES}
     assert (nodes(batch.train_mask), nodes(batch.val_mask), nodes(batch.test_mask)) == (
         [0, 1, 2, 3],
@@ -34,22 +36,11 @@ def test_the_parts_are_put_where_the_test_index_says(tiny_cora):
     )
 
 
-def test_normalized_features_sum_to_one(tiny_cora):
-    sums = Planetoid("Cora", root=str(tiny_cora)).batch.x.sum(1)
-    torch.testing.assert_close(sums, (torch.arange(NODES) != 9).float())
-
-
-@pytest.mark.parametrize("split", ["full", "Full", "FULL"])
-def test_full_trains_on_all_the_rest_however_it_is_written(tiny_cora, split):
-    batch = Planetoid("cora", split=split, root=str(tiny_cora)).batch
-    assert nodes(batch.train_mask) == [0, 1, 2, 3, 9]
-    assert nodes(batch.val_mask) == [4, 5, 6]
-
-
-def test_isolated_nodes_leave_the_masks_on_request(tiny_cora):
-    for drop, expected in ((False, [0, 1, 2, 3, 9]), (True, [0, 1, 2, 3])):
-        batch = Planetoid("Cora", split="full", root=str(tiny_cora), drop_isolated=drop).batch
-        assert nodes(batch.train_mask) == expected
+def test_full_trains_on_all_the_rest_and_isolated_nodes_leave_the_masks_on_request(tiny_cora):
+    for split, drop, train in (("full", False, [0, 1, 2, 3, 9]), ("Full", True, [0, 1, 2, 3])):
+        batch = Planetoid("cora", split=split, root=str(tiny_cora), drop_isolated=drop).batch
+        assert nodes(batch.train_mask) == train
+        assert nodes(batch.val_mask) == [4, 5, 6]
         assert batch.graph.num_nodes == NODES
 
 
@@ -127,13 +118,11 @@ def test_a_payload_does_not_run_even_where_its_checksum_is_right(payload, protoc
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(
-    "asked", ["os system", "builtins eval", "builtins getattr", "numpy load", "functools partial", "numpy.f2py os"]
-)
-def test_only_the_listed_names_can_be_called(asked):
-    module, name = asked.split()
-    with pytest.raises(DataError, match=rf"{module}\.{name}"):
-        unpickle(f"c{module}\n{name}\n.".encode())
+def test_only_the_listed_names_can_be_called():
+    for asked in ("os system", "builtins eval", "builtins getattr", "numpy load", "functools partial", "numpy.f2py os"):
+        module, name = asked.split()
+        with pytest.raises(DataError, match=rf"{module}\.{name}"):
+            unpickle(f"c{module}\n{name}\n.".encode())
     with pytest.raises(DataError, match="__class__"):
         unpickle(b"\x80\x04\x8c\x05numpy\x8c\x11ndarray.__class__\x93.")
 
@@ -147,7 +136,7 @@ def test_rebuilt_features_serve_only_where_all_others_are_erased(tmp_path, monke
     root = str(tmp_path)
     with pytest.raises(DataError, match="features of the training nodes only"):
         _ = Planetoid("PubMed", root=root).batch
-    with pytest.raises(DataError, match=r"rate must be 1\.0, not 0\.5"):
+    with pytest.raises(DataError, match=r"rate .*1\.0, not 0\.5"):
         _ = MissingFeatures(Planetoid("PubMed", root=root), 0.5).batch
     with pytest.raises(DataError, match="split 'full'"):
         _ = MissingFeatures(Planetoid("PubMed", "full", root=root), 1.0).batch
@@ -155,21 +144,15 @@ def test_rebuilt_features_serve_only_where_all_others_are_erased(tmp_path, monke
     assert nodes(batch.x.any(1)) == nodes(batch.train_mask)
 
 
-# Nodes, directed edges, features, classes (Mustafa, Bojchevski & Burkholz, NeurIPS 2023, appendix).
-PUBLISHED = {"Cora": (2708, 10556, 1433, 7), "CiteSeer": (3327, 9104, 3703, 6), "PubMed": (19717, 88648, 500, 3)}
-
-
-def root_of(real_data, name: str) -> str:
-    return str(real_data / "PubMed-train-features" if name == "PubMed" else real_data)
+# Nodes, features, directed edges, classes (Mustafa, Bojchevski & Burkholz, NeurIPS 2023, appendix).
+PUBLISHED = {"Cora": (2708, 1433, 10556, 7), "CiteSeer": (3327, 3703, 9104, 6), "PubMed": (19717, 500, 88648, 3)}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_sizes(real_data, name):
-    data = Planetoid(name, root=root_of(real_data, name))
+    data = Planetoid(name, root=str(real_data / "PubMed-train-features" if name == "PubMed" else real_data))
     batch = data.loaded
-    assert (*batch.x.shape, batch.graph.num_edges, data.num_classes) == (
-        PUBLISHED[name][0], PUBLISHED[name][2], PUBLISHED[name][1], PUBLISHED[name][3]
-    )  # fmt: skip
+    assert (*batch.x.shape, batch.graph.num_edges, data.num_classes) == PUBLISHED[name]
     assert int(batch.y.max()) + 1 == data.num_classes
     assert [int(mask.sum()) for mask in batch.masks] == [20 * data.num_classes, 500, 1000]
     assert data.train_features_only == (name == "PubMed")
