@@ -1,10 +1,11 @@
-"""Mean curves and bands of runs that differ in their seed alone, as TensorBoard runs of their own."""
+"""Mean curves and bands over the seeds of a group of runs, as TensorBoard runs of their own."""
 
 import contextlib
-import io
 import json
 import math
 import os
+import shutil
+import tempfile
 import time
 import warnings
 from collections.abc import Sequence
@@ -15,8 +16,6 @@ from gnn_depth.runs import RESULTS
 
 if TYPE_CHECKING:
     import pandas as pd
-    from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
 
 FOLDER = "summary"
 # Sorts after every metric, so that TensorBoard shows these charts last, in a section that is closed at first.
@@ -34,14 +33,14 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 
     The run ``summary/GROUP`` has the mean under the metric's own tag, so that it lies in one chart with the seeds,
     and ``mean - s`` and ``mean + s`` under ``~band/``; TensorBoard's page Custom Scalars draws these as a band.
-    ``runs/still_training`` counts the seeds that had not stopped yet: from where it falls, a stopped seed counts with
-    its last value (see `average`). One seed has a mean and no band.
+    ``runs/still_training`` counts the seeds that had not stopped yet; a seed that has stopped counts with its last
+    value (see `average`). One seed has a mean and no band.
 
-    A summary that is there is replaced, whole or not at all; it is left as it is where nothing has changed.
+    An existing summary is replaced, whole or not at all.
 
     Args:
         folder: The sweep's folder.
-        group: Name of the group.
+        group: Name of the group's folder.
         runs: Folders of its runs; those that neither finished nor diverged do not count.
 
     Returns:
@@ -51,20 +50,21 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
     curves = summarise(list(tables.values())) if tables else None
     if curves is None or curves.empty:
         return None
-    # The time of the newest curves, not of the writing: equal runs then give an equal file.
+    # The time of the newest curves rather than of the writing.
     when = max((run / "metrics.csv").stat().st_mtime for run in tables)
-    return _replace(folder / FOLDER / group, _encode(curves, when))
+    with tempfile.TemporaryDirectory() as place:
+        return _replace(folder / FOLDER / group, _write_events(Path(place), curves, when))
 
 
 def _counts(run: Path) -> bool:
     try:
         return json.loads((run / "result.json").read_text(encoding="utf-8")).get("status") in RESULTS
     except (OSError, ValueError, AttributeError):
-        return False  # whoever reads results says what is wrong with them
+        return False  # damaged results are reported where they are read
 
 
 def read_curves(run: Path) -> "pd.DataFrame | None":
-    """The metrics of a run, one row a step; None where it has none yet or, with a warning, where they are damaged."""
+    """The metrics of a run, one row per step; None if there are none yet or, with a warning, if they are damaged."""
     import pandas as pd
 
     path = run / "metrics.csv"
@@ -79,7 +79,7 @@ def read_curves(run: Path) -> "pd.DataFrame | None":
 
 
 def average(curves: "Sequence[pd.Series]") -> "pd.DataFrame":
-    """Mean and sample standard deviation of curves, at every step where one of them has a value.
+    """Mean and sample standard deviation of curves, at every step at which one of them has a value.
 
     A curve that ends early (early stopping, divergence) goes on at its last finite value: the mean over those that
     still train would jump whenever one leaves and be that of the survivors, and a mean cut at the shortest would hide
@@ -87,7 +87,7 @@ def average(curves: "Sequence[pd.Series]") -> "pd.DataFrame":
     A curve without any finite value cannot be averaged and is left out.
 
     Args:
-        curves: Value by step, one for each run.
+        curves: Values by step, one series for each run.
     """
     import pandas as pd
 
@@ -119,62 +119,26 @@ def band(tag: str) -> tuple[str, str]:
     return f"{BAND}/{tag}/lower", f"{BAND}/{tag}/upper"
 
 
-def _layout(tags: Sequence[str]) -> "Summary.Value":
-    """What the page Custom Scalars shows: a chart with a band for each metric that has one.
+def _write_events(folder: Path, wide: "pd.DataFrame", when: float) -> Path:
+    """Write the curves as one event file, with a chart for each metric that has a band."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    One category, because TensorBoard loses charts when runs bring different categories.
-    """
-    from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
-    from tensorboard.plugins.custom_scalar import layout_pb2, metadata
-
-    charts = []
-    for tag in tags:
-        if band(tag)[0] in tags:
-            series = layout_pb2.MarginChartContent.Series(value=tag, lower=band(tag)[0], upper=band(tag)[1])
-            charts.append(layout_pb2.Chart(title=tag, margin=layout_pb2.MarginChartContent(series=[series])))
-    layout = layout_pb2.Layout(category=[layout_pb2.Category(title=TITLE, chart=charts)])
-    text = TensorProto(dtype=DT_STRING, string_val=[layout.SerializeToString()], tensor_shape=TensorShapeProto())
-    return Summary.Value(tag=metadata.CONFIG_SUMMARY_TAG, metadata=metadata.create_summary_metadata(), tensor=text)
+    # Purging tells a TensorBoard that is running to forget what it read of the file that this one replaces.
+    with SummaryWriter(str(folder), purge_step=0) as writer:
+        charts = {tag: ["Margin", [tag, *band(tag)]] for tag in wide if band(tag)[0] in wide}
+        # One category, because TensorBoard loses charts when runs bring different categories.
+        writer.add_custom_scalars({TITLE: charts})
+        for step, row in wide.iterrows():
+            for tag, value in row.dropna().items():
+                writer.add_scalar(tag, value, step, walltime=when)
+    return next(folder.glob(EVENTS))
 
 
-def _events(wide: "pd.DataFrame", when: float) -> "list[Event]":
-    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    tags = list(wide)
-    events = [
-        Event(wall_time=when, file_version="brain.Event:2"),
-        # Tells a TensorBoard that is running to forget what it read of the file that this one replaces.
-        Event(wall_time=when, step=0, session_log=SessionLog(status=SessionLog.START)),
-        Event(wall_time=when, step=0, summary=Summary(value=[_layout(tags)])),
-    ]
-    for step, row in zip(wide.index.tolist(), wide.to_numpy().tolist(), strict=True):
-        values = [Summary.Value(tag=tag, simple_value=x) for tag, x in zip(tags, row, strict=True) if x == x]
-        events.append(Event(wall_time=when, step=int(step), summary=Summary(value=values)))
-    return events
-
-
-def _encode(wide: "pd.DataFrame", when: float) -> bytes:
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    file = io.BytesIO()
-    writer = RecordWriter(file)
-    for event in _events(wide, when):
-        writer.write(event.SerializeToString(deterministic=True))
-    return file.getvalue()
-
-
-def _replace(folder: Path, content: bytes) -> Path:
-    """Make a folder hold one event file, with this content; those that it replaces are left empty for a while."""
+def _replace(folder: Path, written: Path) -> Path:
+    """Make an event file the only one of a folder with content; those that it replaces are left empty for a while."""
     folder.mkdir(parents=True, exist_ok=True)
-    full = [path for path in sorted(folder.glob(EVENTS)) if _size(path)]
-    if len(full) == 1 and full[0].read_bytes() == content:
-        return full[0]
     part = folder / f".{os.getpid()}.part"
-    part.write_bytes(content)
+    shutil.copyfile(written, part)
     # A new name, later than the old: a TensorBoard that is running reads no file twice, and reads them in this order.
     new = part.rename(folder / EVENTS.replace("*", f"{time.time_ns()}.summary"))
     for path in folder.glob(EVENTS):
@@ -184,19 +148,12 @@ def _replace(folder: Path, content: bytes) -> Path:
     return new
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
 def _retire(path: Path) -> None:
-    """Empty a file that is out of date; remove it once every TensorBoard that is running has gone on to the next.
+    """Empty a file that is out of date; remove it once every running TensorBoard has gone on to the next.
 
-    Without its data server TensorBoard stays for ever at a file that vanishes while it is the newest.
+    Without its data server TensorBoard stays forever at a file that vanishes while it is the newest.
     """
-    if _size(path):
+    if path.stat().st_size:
         os.truncate(path, 0)
     elif time.time() - path.stat().st_mtime > PATIENCE:
         path.unlink()

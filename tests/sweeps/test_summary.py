@@ -140,15 +140,6 @@ def test_damaged_curves_are_left_out_with_a_warning_that_names_the_file(tmp_path
     assert points(read(tmp_path), "val/acc") == [(1, 0.5)]
 
 
-def test_writing_again_what_has_not_changed_changes_nothing(tmp_path):
-    runs = [make_run(tmp_path, seed, {"val/acc": [0.5 + seed]}) for seed in (0, 1)]
-    first = write_summary(tmp_path, GROUP, runs)
-    before = first.stat().st_mtime_ns
-    assert write_summary(tmp_path, GROUP, runs) == first
-    assert list(first.parent.iterdir()) == [first]
-    assert first.stat().st_mtime_ns == before
-
-
 def test_a_tensorboard_that_is_running_sees_the_summary_of_more_seeds_in_place_of_the_old(tmp_path):
     runs = [make_run(tmp_path, 0, {"val/acc": [0.2, 0.2, 0.2]})]
     write_summary(tmp_path, GROUP, runs)
