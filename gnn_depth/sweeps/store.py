@@ -1,4 +1,4 @@
-"""The folder of a sweep: one folder a run, what state each run is in, and who may work on it."""
+"""The folder of a sweep: one folder per run, the state of each run, and who may work on it."""
 
 import contextlib
 import datetime as dt
@@ -16,25 +16,25 @@ from filelock import FileLock, Timeout
 from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, write_result
 
 CLAIMS = ".claims"
-LONGEST = 180  # of a folder's name; file systems take 255 bytes
+LONGEST = 180  # bytes of a folder's name; file systems take 255
 
 
 class StoreError(ValueError):
-    """A folder of results that cannot be gone on with."""
+    """A folder of results cannot be continued."""
 
 
 class ResultWarning(UserWarning):
-    """A result that cannot be read."""
+    """A result cannot be read."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run of a sweep belongs.
+    """The place of a run in a sweep.
 
     Attributes:
-        group: What it has in common with the runs that differ in the seed alone.
+        group: The name that runs with different seeds share.
         seed: Its seed.
-        identity: What it is, see ``cli.identity``.
+        identity: Checksum of its config and data, see ``cli.identity``.
     """
 
     group: str
@@ -68,7 +68,7 @@ class Record:
 
     @property
     def is_result(self) -> bool:
-        """Whether it need not be run again."""
+        """True if it need not be run again."""
         return self.status in RESULTS
 
     @property
@@ -87,8 +87,8 @@ class Record:
 class Store:
     """The runs of one sweep, in ``root/name/GROUP/seed_S-IDENTITY``.
 
-    Whoever works on a run holds a lock that the operating system releases when its process ends, however it ends: a
-    run that says ``running`` and is not locked has died.
+    A process that works on a run holds a lock, which the operating system releases when the process ends, however it
+    ends: a run whose status is ``running`` and that is not locked has died.
 
     Args:
         root: Folder of all runs.
@@ -101,10 +101,10 @@ class Store:
         self.folder = self.root / name
 
     def make_folder(self) -> None:
-        """Make the folder of the sweep, and see that it can be written and that files in it can be locked.
+        """Make the folder of the sweep, and check that it can be written and that files in it can be locked.
 
         Raises:
-            OSError: It cannot.
+            OSError: The folder cannot be made, written or locked.
         """
         folder = self.folder / CLAIMS
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class Store:
         return self.folder / group / f"seed_{place.seed}-{place.identity[:8]}"
 
     def records(self) -> dict[str, Record]:
-        """Every run that has been begun, by its identity."""
+        """All runs that have been begun, by identity."""
         found: dict[str, Record] = {}
         for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
             if record := _read(path):
@@ -129,8 +129,8 @@ class Store:
         return found
 
     def find(self, place: Place) -> Record | None:
-        """The run, if it has been begun, under whatever labels."""
-        own = self.place(place)  # a look there is much cheaper than into every group
+        """The record of a run if it has been begun, under whatever labels."""
+        own = self.place(place)  # looking there is much cheaper than in every group
         if (own / "result.json").exists() and (record := _of(own)).is_result and record.identity == place.identity:
             return record
         folders = sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}"))
@@ -139,7 +139,7 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
-        """Take the right to work on a run; False where another process has it."""
+        """Take the right to work on a run; yields False if another process has it."""
         (self.folder / CLAIMS).mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / CLAIMS / f"{identity}.lock")
         try:
@@ -153,32 +153,30 @@ class Store:
             lock.release()
 
     def archive(self, record: Record) -> Path:
-        """Move a run out of the way, to ``root/archive``; nothing of it is lost."""
+        """Move a run to ``root/archive``."""
         target = self.root / ARCHIVE / self.name / record.folder.relative_to(self.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-        for number in _numbers():
-            place = target.with_name(f"{target.name}_{stamp}{number}")
-            if not place.exists():
-                break
+        names = (f"{target.name}_{stamp}{number}" for number in ["", *(f"_{count}" for count in range(2, 1000))])
+        place = next(place for name in names if not (place := target.with_name(name)).exists())
         return record.folder.rename(place)
 
     def begin(self, place: Place, facts: dict[str, Any]) -> Path:
-        """Make the folder of a run that starts now."""
+        """Make the folder of a run that starts now, with its facts in ``result.json``."""
         folder = self.place(place)
         folder.mkdir(parents=True)
         write_result(folder, {"format": FORMAT, "status": "running", "seed": place.seed, **facts})
         return folder
 
     def mark(self, record: Record, status: str, reason: str) -> None:
-        """Say of a run that its own process can no longer say it."""
+        """Set the status of a run whose process can no longer do so."""
         write_result(record.folder, {**record.result, "status": status, "reason": reason})
 
     def check_version(self, version: str) -> None:
-        """Refuse results of another version: what they were measured with may have changed.
+        """Refuse results of another version, in which the same config may give other numbers.
 
         Raises:
-            StoreError: There are such results.
+            StoreError: There are results of another version.
         """
         others = {record.version for record in self.records().values() if record.is_result} - {version}
         if others:
@@ -186,11 +184,6 @@ class Store:
                 f"{str(self.folder)!r} has results of gnn-depth {', '.join(sorted(others))}, and this is {version}.\n"
                 "Choose another folder with --root, or --force to archive them and run everything again."
             )
-
-
-def _numbers() -> Iterator[str]:
-    yield ""
-    yield from (f"_{number}" for number in range(2, 1000))
 
 
 def _read(path: Path) -> Record | None:
@@ -207,5 +200,5 @@ def _read(path: Path) -> Record | None:
 
 
 def _of(folder: Path) -> Record:
-    """The run in a folder; one without a readable result counts as begun."""
+    """The record in a folder; a run without a readable result counts as begun."""
     return (_read(folder / "result.json") if (folder / "result.json").exists() else None) or Record(folder, {})
