@@ -1,9 +1,9 @@
 r"""The neurons of a stack that can be rescaled, and the weights around each of them.
 
-A neuron is an entry of the features that pass from one layer to the next. Where all between the weights is positively
-homogeneous (ReLU, LeakyReLU, no activation), to multiply by :math:`\lambda > 0` what comes into neuron i, and to divide
-by :math:`\lambda` what leaves it and what attends to it, leaves the loss as it is. Its derivative by :math:`\lambda` at
-1 is therefore zero,
+A neuron is an entry of the features that pass from one layer to the next. Multiply the weights that lead into neuron i
+by :math:`\lambda > 0`, and divide those that lead out of it or attend to it by :math:`\lambda`: the loss stays the same
+if everything between the weights is positively homogeneous (ReLU, LeakyReLU, no activation). Its derivative by
+:math:`\lambda` at 1 is therefore zero,
 
 .. math:: \delta_i = \sum_{W \in in} \langle W_{i:}, \nabla W_{i:} \rangle + \sum_b b_i \nabla b_i
     - \sum_a a_i \nabla a_i - \sum_{W \in out} \langle W_{:i}, \nabla W_{:i} \rangle = 0
@@ -12,22 +12,21 @@ at any parameters, and under gradient flow, :math:`\dot\theta = -\nabla \theta`,
 
 .. math:: c_i = \sum_{W \in in} \|W_{i:}\|^2 + \sum_b b_i^2 - \sum_a a_i^2 - \sum_{W \in out} \|W_{:i}\|^2
 
-falls: c is conserved. A neuron with :math:`c_i = 0` is balanced. What comes in, leaves and attends:
+falls: c is conserved. A neuron with :math:`c_i = 0` is balanced. The weights in these sums:
 
-- *Layers* declare it: see :class:`gnn_depth.nn.parts.WeightChain`. Heads are concatenated, and the law holds for
-  each neuron of each head; to average the last layer's heads changes nothing before it. Without shared weights
-  both matrices of the next layer leave a neuron: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS
-  2023, print the source's alone (theorem 6.3), which is enough only while the next layer's a is zero. A GCN has no a.
-  What has no scale, such as the omega of an omega-GAT, is in no term.
-- *Encoder and decoder* come in and leave as any other map; where there is none, inputs and outputs are no neurons.
-- *Skip connections* that add neuron i of one layer to neuron i of another make one neuron of the two: all that comes
-  into either counts, and all that leaves. A matrix between two layers of such a stream counts with its rows and with
-  its columns, its diagonal not at all. A map on the way comes into the one and leaves the other.
-- *Shared layers* likewise make one neuron of those that they give at every depth, and of those that they read; so does
-  a decoder that reads the largest of all layers' outputs, and a layer that mixes the first state in (GCNII).
+- *Layers* declare theirs: see :class:`gnn_depth.nn.parts.WeightChain`. The law holds for each neuron of each head.
+  Without shared weights both matrices of the next layer lead out of a neuron: Mustafa, Bojchevski & Burkholz, *Are GATs
+  Out of Balance?*, NeurIPS 2023, print the source's alone (theorem 6.3), which suffices only while the next layer's a
+  is zero. A GCN has no a. Parameters without a scale, such as the omega of an omega-GAT, are in no term.
+- *Encoder and decoder* count like any other map; without them, inputs and outputs are not neurons.
+- *Skip connections* that add neuron i of one layer to neuron i of another make one neuron of the two: all weights into
+  either count, and all out of either. A matrix between two layers of such a stream counts with its rows and with its
+  columns, and its diagonal not at all. A projection leads out of the one and into the other.
+- *Shared layers* also make one neuron of those that they give at every depth, and of those that they read; so does a
+  decoder that reads the maximum of all layers' outputs, and a layer that mixes in the first state (GCNII).
 
-The gradient is that of the loss: dropout leaves the law as it is, weight decay that the optimizer adds, clipping and
-scaled losses do not. :func:`why_no_law` says what else stands against it.
+The gradient is that of the loss. Dropout preserves the law; weight decay by the optimizer, clipping and scaled losses
+do not. :func:`why_no_law` gives other reasons why it may not hold.
 """
 
 from collections.abc import Iterable, Iterator

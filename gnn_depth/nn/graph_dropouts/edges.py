@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 
 @register("graph_dropout", "drop_edge")
 class DropEdge(GraphDropout):
-    """Drop every edge with probability p.
+    """DropEdge: drop every edge with probability p.
 
     Rong et al., *DropEdge: Towards Deep Graph Convolutional Networks on Node Classification*, ICLR 2020, who drop a
     fixed share of the edges instead of each by itself.

@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 
 @register("graph_dropout", "drop_node")
 class DropNode(GraphDropout):
-    """Drop every node with probability p: it is cut off, all edges from it and to it are dropped.
+    """DropNode: drop all edges from and to a node, with probability p per node.
 
     So it hears nothing but itself, as an isolated node does, and still has an output, which the loss may read.
     Do et al., *Graph Convolutional Neural Networks with Node Transition Probability-based Message Passing and DropNode

@@ -7,7 +7,7 @@ from gnn_depth.registry import register
 
 @register("graph_dropout", "none")
 class NoGraphDropout(GraphDropout):
-    """Keep the whole graph."""
+    """No graph dropout: keep the whole graph."""
 
     def __init__(self) -> None:
         super().__init__(0.0)

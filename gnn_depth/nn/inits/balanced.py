@@ -28,7 +28,7 @@ from gnn_depth.registry import register
 
 @register("init", "balanced")
 class Balanced(Init):
-    r"""Draw parameters as another initialisation does, and then rescale them until every neuron is balanced.
+    r"""Balanced: draw parameters with another initialisation, then rescale them until every neuron is balanced.
 
     .. math:: \|W^1_{i:}\|^2 = \beta, \qquad \|W^{l+1}_{:i}\|^2 = \|W^l_{i:}\|^2, \qquad a^l = 0
 
@@ -64,7 +64,7 @@ class Balanced(Init):
 
 @register("init", "balanced_xavier")
 class BalancedXavier(Init):
-    """Xavier's matrices, attention that begins equal, balanced: ``{name: balanced, base: xavier_zero_attention}``.
+    """Balanced Xavier (Bal X): the same as ``{name: balanced, base: xavier_zero_attention}``.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal X).
 
@@ -83,7 +83,7 @@ class BalancedXavier(Init):
 
 @register("init", "balanced_orthogonal")
 class BalancedOrthogonal(Init):
-    """Mirrored orthogonal matrices, balanced: ``{name: balanced, base: looks_linear_orthogonal}``.
+    """Balanced orthogonal (Bal O): the same as ``{name: balanced, base: looks_linear_orthogonal}``.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal O).
 

@@ -7,7 +7,7 @@ from gnn_depth.registry import register
 
 @register("init", "default")
 class DefaultInit(Init):
-    """Draw every part as its library does: layers as PyTorch Geometric, linear maps as PyTorch."""
+    """Library defaults: draw layers as PyTorch Geometric does, and linear maps as PyTorch does."""
 
     def draw(self, stack: DeepGNN) -> None:
         for layer in stack.layers:

@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 
 @register("init", "identity")
 class IdentityInit(MatrixInit):
-    r"""Make hidden matrices identities, and draw those that read inputs or give outputs as Xavier does.
+    r"""Identity: make hidden matrices identities; draw those that read inputs or give outputs as Xavier does.
 
     .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
 
@@ -29,7 +29,7 @@ class IdentityInit(MatrixInit):
 
 @register("init", "looks_linear_identity")
 class LooksLinearIdentity(MatrixInit):
-    """Mirror identities of half the size in the hidden matrices, as :class:`LooksLinearOrthogonal` does.
+    """Looks-linear identity: hidden matrices are mirrored identities of half the size.
 
     Those that read inputs or give outputs are drawn as Xavier does, and attention begins equal.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.

@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 
 @register("init", "looks_linear_orthogonal")
 class LooksLinearOrthogonal(MatrixInit):
-    r"""Mirror orthogonal matrices so that ReLUs take nothing away; attention begins equal.
+    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention begins equal.
 
     .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
 

@@ -8,7 +8,7 @@ from gnn_depth.registry import register
 
 @register("init", "orthogonal")
 class Orthogonal(MatrixInit):
-    r"""Draw matrices whose rows or columns, whichever are fewer, are orthonormal; attention begins equal.
+    r"""Orthogonal: draw matrices with orthonormal rows or columns, whichever are fewer; attention begins equal.
 
     .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
 

@@ -11,7 +11,7 @@ from gnn_depth.registry import register
 
 @register("init", "xavier_zero_attention")
 class XavierZeroAttention(MatrixInit):
-    """Draw matrices as :class:`Xavier` does, and set attention parameters to zero: all neighbours weigh the same.
+    """Xavier, zero attention: draw matrices as :class:`Xavier` does; zero attention weighs all neighbours equally.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Xav Z).
 

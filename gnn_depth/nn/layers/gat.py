@@ -17,7 +17,7 @@ from gnn_depth.registry import register
 
 @register("layer", "gat")
 class GAT(AttentionLayer):
-    r"""Average the neighbours with weights that a linear score of the pair decides.
+    r"""Graph attention (GAT): average the neighbours with weights from a linear score of each pair.
 
     .. math::
         h = W x, \quad s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j, \quad

@@ -16,7 +16,7 @@ from gnn_depth.registry import register
 
 @register("layer", "gatv2")
 class GATv2(AttentionLayer):
-    r"""Average the neighbours with weights that a small network on the pair decides.
+    r"""GATv2: average the neighbours with weights from a small network on each pair.
 
     .. math::
         s_{ij} = a \cdot \mathrm{LeakyReLU}(W_{dst} x_i + W_{src} x_j), \quad

@@ -15,7 +15,7 @@ from gnn_depth.registry import register
 
 @register("layer", "gcn")
 class GCN(Layer):
-    r"""Average the neighbours, weighted by degree, after a linear map.
+    r"""Graph convolution (GCN): average the neighbours, weighted by degree, after a linear map.
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} W x_j + b
 

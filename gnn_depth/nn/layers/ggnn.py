@@ -14,7 +14,7 @@ from gnn_depth.registry import register
 
 @register("layer", "ggnn")
 class GGNN(Layer):
-    r"""Keep a state at every node, and let a gated unit update it with the sum of its neighbours.
+    r"""Gated graph network (GGNN): update the state of each node by a GRU, from the sum of its neighbours.
 
     .. math:: x'_i = \mathrm{GRU}(m_i, x_i), \qquad m_i = \sum_{j \in N(i)} x_j W
 

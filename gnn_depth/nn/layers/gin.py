@@ -15,7 +15,7 @@ from gnn_depth.registry import register
 
 @register("layer", "gin")
 class GIN(Layer):
-    r"""Sum the neighbours, and give the sum to a network of two linear maps.
+    r"""Graph isomorphism network (GIN): sum the neighbours, then apply two linear maps with a ReLU between them.
 
     .. math:: x'_i = W_2 \, \mathrm{ReLU}(W_1 s_i + b_1) + b_2, \qquad s_i = (1 + \epsilon) x_i + \sum_{j \in N(i)} x_j
 

@@ -15,7 +15,7 @@ from gnn_depth.registry import register
 
 @register("layer", "sage")
 class SAGE(Layer):
-    r"""Add the mean of the neighbours and the node itself, each after a linear map of its own.
+    r"""GraphSAGE: add the mean of the neighbours and the node itself, each after its own linear map.
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
 

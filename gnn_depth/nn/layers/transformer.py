@@ -16,7 +16,7 @@ from gnn_depth.registry import register
 
 @register("layer", "transformer")
 class Transformer(AttentionLayer):
-    r"""Average values of the neighbours with weights that the product of a query and a key decides.
+    r"""Graph transformer: average the values of the neighbours with weights from products of queries and keys.
 
     .. math::
         q, k, v = W_q x + b_q, \; W_k x + b_k, \; W_v x + b_v, \quad s_{ij} = \frac{q_i \cdot k_j}{\sqrt C}, \quad

@@ -10,7 +10,7 @@ from gnn_depth.registry import register
 
 @register("norm", "batch")
 class BatchNorm(FeatureNorm):
-    r"""Bring each channel to mean 0 and variance 1 over all nodes, then scale and shift it.
+    r"""Batch norm: bring each channel to mean 0 and variance 1 over all nodes, then scale and shift it.
 
     .. math:: \tilde x_{ic} = \gamma_c \frac{x_{ic} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + \beta_c
 

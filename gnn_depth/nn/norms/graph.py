@@ -13,7 +13,7 @@ from gnn_depth.registry import register
 
 @register("norm", "graph")
 class GraphNorm(FeatureNorm):
-    r"""Take a learned share of the mean off each channel, bring it to unit size, then scale and shift it.
+    r"""GraphNorm: subtract a learned share of each channel's mean, bring it to unit size, then scale and shift it.
 
     .. math::
         \tilde x_i = \gamma \odot \frac{x^c_i}{\sqrt{\tfrac1N \sum_j (x^c_j)^2 + \epsilon}} + \beta,

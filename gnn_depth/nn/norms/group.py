@@ -14,7 +14,7 @@ from gnn_depth.registry import register
 
 @register("norm", "group")
 class DiffGroupNorm(FeatureNorm):
-    r"""Share the nodes out among groups, batch-normalise each group, and add some of it to the features.
+    r"""Differentiable group norm: batch-normalise groups of nodes, and add some of the result to the features.
 
     .. math::
         \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}

@@ -10,7 +10,7 @@ from gnn_depth.registry import register
 
 @register("norm", "layer")
 class LayerNorm(FeatureNorm):
-    r"""Bring each node's features to mean 0 and variance 1, then scale and shift the channels.
+    r"""Layer norm: bring each node's features to mean 0 and variance 1, then scale and shift the channels.
 
     .. math:: \tilde x_i = \gamma \odot \frac{x_i - \mathrm{mean}(x_i)}{\sqrt{\mathrm{var}(x_i) + \epsilon}} + \beta
 

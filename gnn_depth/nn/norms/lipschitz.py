@@ -21,7 +21,7 @@ EPS_OF_PRODUCTS = 1e-18
 
 @register("norm", "lipschitz")
 class LipschitzNorm(ScoreNorm):
-    r"""Divide attention scores by the size of what made them, so that attention is Lipschitz at any input.
+    r"""LipschitzNorm: divide attention scores by the size of the features behind them, so that attention is Lipschitz.
 
     .. math::
         \tilde s_{ij} = \frac{s_{ij}}{\lambda \, \|a\| \, \max_{k \in N(i)} \sqrt{\|h_i\|^2 + \|h_k\|^2}},

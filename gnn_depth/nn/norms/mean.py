@@ -11,7 +11,7 @@ from gnn_depth.registry import register
 
 @register("norm", "mean")
 class MeanNorm(FeatureNorm):
-    r"""Subtract the mean of the nodes, which is all that is left of them when a deep stack smooths too much.
+    r"""Mean subtraction: subtract the mean of the nodes, towards which deep stacks smooth all of them.
 
     .. math:: \tilde x_i = x_i - \tfrac1N \sum_j x_j
 

@@ -13,7 +13,7 @@ from gnn_depth.registry import register
 
 @register("norm", "neighbor")
 class NeighborNorm(FeatureNorm):
-    r"""Take the mean of its neighbourhood off each node, divide by the neighbourhood's deviation, scale and shift.
+    r"""Neighbour norm: normalise each node by the mean and deviation of its neighbourhood, then scale and shift.
 
     .. math::
         \tilde x_i = \gamma \odot \frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \epsilon}} + \beta, \qquad

@@ -12,7 +12,7 @@ from gnn_depth.registry import register
 
 @register("norm", "node")
 class NodeNorm(FeatureNorm):
-    r"""Divide each node's features by a root of their own standard deviation; nothing is centred.
+    r"""NodeNorm: divide each node's features by a root of their standard deviation, without centring them.
 
     .. math:: \tilde x_i = x_i / \sigma_i^{1/p}, \qquad \sigma_i^2 = \mathrm{var}(x_i) + \epsilon
 

@@ -15,7 +15,7 @@ EPS = 1e-5
 
 @register("norm", "pair")
 class PairNorm(FeatureNorm):
-    r"""Centre the nodes, then hold their total pairwise distance constant.
+    r"""PairNorm: centre the nodes, then hold their total pairwise distance constant.
 
     .. math::
         \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \tfrac1N \sum_j \|x^c_j\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
@@ -46,7 +46,7 @@ class PairNorm(FeatureNorm):
 
 @register("norm", "pair_si")
 class PairNormSI(FeatureNorm):
-    r"""Centre the nodes, then bring every one to the same norm: PairNorm that scales individually.
+    r"""PairNorm-SI: centre the nodes, then scale each of them to the same norm.
 
     .. math::
         \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \|x^c_i\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j

@@ -17,7 +17,7 @@ Method = Literal["power", "svd"]
 
 @register("norm", "spectral")
 class SpectralNorm(WeightNorm):
-    r"""Hold the largest singular value of every weight matrix below a bound, or at it.
+    r"""Spectral norm: hold the largest singular value of every weight matrix below a bound, or at it.
 
     .. math:: \tilde W = W \min \big( 1, c / \sigma(W) \big) \quad (\mathrm{cap}), \qquad
         \tilde W = c \, W / \sigma(W) \quad (\mathrm{exact}), \qquad \sigma(W) = u^\top W v

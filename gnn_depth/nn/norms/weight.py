@@ -12,7 +12,7 @@ from gnn_depth.registry import register
 
 @register("norm", "weight")
 class WeightNormalisation(WeightNorm):
-    r"""Learn the length of every neuron's weights apart from their direction.
+    r"""Weight normalisation: learn the length of each neuron's weights apart from their direction.
 
     .. math:: \tilde W_{i:} = g_i \, W_{i:} / \|W_{i:}\|
 

@@ -13,7 +13,7 @@ from gnn_depth.registry import register
 
 @register("skip", "dense")
 class Dense(Skip):
-    r"""Concatenate the layer's output to its input: :math:`X^{l+1} = [X^l, F(X^l)]`.
+    r"""Dense connection: concatenate the layer's output to its input, :math:`X^{l+1} = [X^l, F(X^l)]`.
 
     So every layer, and the decoder, sees the outputs of all layers before it and the first state. The width grows with
     each layer by that of its output, memory and weights with the square of the depth.

@@ -14,7 +14,7 @@ from gnn_depth.registry import register
 
 @register("skip", "gated")
 class Gated(Skip):
-    r"""Let a learned gate choose, for every node and channel, between the layer's output and its input.
+    r"""Gated (highway) connection: a learned gate mixes the layer's output and its input, per node and channel.
 
     .. math:: X^{l+1} = T \odot F(X^l) + (1 - T) \odot X^l, \qquad T = \sigma(X^l W + b)
 

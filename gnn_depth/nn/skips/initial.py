@@ -13,7 +13,7 @@ from gnn_depth.registry import register
 
 @register("skip", "initial_residual")
 class InitialResidual(Skip):
-    r"""Mix the first state into every layer's output.
+    r"""Initial residual: mix the first state into every layer's output.
 
     .. math:: X^{l+1} = (1 - \alpha) F(X^l) + \alpha X^0
 

@@ -13,7 +13,7 @@ from gnn_depth.registry import register
 
 
 class _Scaled(Skip):
-    """X + scale * F(X), the scale learned.
+    """Residual connections with a learned scale: X + scale * F(X).
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
@@ -50,7 +50,7 @@ class _Scaled(Skip):
 
 @register("skip", "rezero")
 class ReZero(_Scaled):
-    r"""Add the layer's output, times a learned number, to its input.
+    r"""ReZero: add the layer's output, multiplied by a learned number, to its input.
 
     .. math:: X^{l+1} = X^l + \alpha F(X^l)
 
@@ -74,7 +74,7 @@ class ReZero(_Scaled):
 
 @register("skip", "layer_scale")
 class LayerScale(_Scaled):
-    r"""Add the layer's output, each channel times a learned number, to its input.
+    r"""LayerScale: add the layer's output, each channel multiplied by a learned number, to its input.
 
     .. math:: X^{l+1} = X^l + F(X^l) \, \mathrm{diag}(\lambda)
 
