@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
         frame = load_runs(options.folders, options.where)
         with plain_warnings(ReportWarning):
             chart = figures.chart(options.kind, frame, **chosen)
-        write_whole(output, lambda part: figures.save(chart, part, options.title))
+        write_whole(output, lambda part: figures.save(chart, part, options.title or ""))
     except ReportError as error:
         raise UsageError(str(error)) from error
     print(f"{output}\n{chart.caption}".rstrip())
@@ -90,7 +90,7 @@ def parser() -> Options:
         metavar="AXIS=VALUE,...",
         help="which runs",
     )
-    options.add_argument("--title", default="", help="heading of the figure")
+    options.add_argument("--title", help="heading of the figure")
     options.add_argument(
         "--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {', '.join(figures.FORMATS)}"
     )
