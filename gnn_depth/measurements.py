@@ -1,4 +1,4 @@
-"""Arrays measured over a training, kept in a run's folder: one file a measure."""
+"""Arrays measured during training, in a run's folder: one file for each measure."""
 
 import zipfile
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ FOLDER = "measures"
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One quantity at several steps of a training and at several places in the depth.
+    """A quantity at several steps of a training and in several layers.
 
     Attributes:
-        name: What was measured, a word: ``gradient_similarity``.
-        steps: Steps of the optimizer, increasing, shape (T,).
-        values: Shape (T, layers), or (T, layers, neurons); NaN where there is nothing.
-        unit: What an axis of it says, such as ``mu(G)``.
-        log10: Whether the values are logarithms to base 10 of the quantity.
+        name: Name of the measure and of its file: ``gradient_similarity``.
+        steps: Optimizer steps, increasing, shape (T,).
+        values: Shape (T, layers), or (T, layers, neurons); NaN where there is no value.
+        unit: Label of its axis, such as ``mu(G)``.
+        log10: True if the values are logarithms to base 10.
         layers: Number of each layer, shape (layers,); 1, 2, ... by default.
     """
 
@@ -37,7 +37,7 @@ class Measurement:
 
 
 def save(folder: Path, measurement: Measurement) -> Path:
-    """Write a measurement into a run's folder, whole or not at all, and return the file."""
+    """Write a measurement into a run's folder, completely or not at all, and return the file."""
     target = folder / FOLDER / f"{measurement.name}.npz"
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f".{target.name}.part")
@@ -59,7 +59,7 @@ def load(folder: Path, name: str) -> Measurement:
 
     Raises:
         FileNotFoundError: The run has no such measurement.
-        ValueError: The file is damaged, or no measurement.
+        ValueError: The file is damaged, or not a measurement.
     """
     path = folder / FOLDER / f"{name}.npz"
     try:
@@ -69,9 +69,9 @@ def load(folder: Path, name: str) -> Measurement:
     except (OSError, KeyError, ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:
         if isinstance(error, FileNotFoundError):
             raise
-        raise ValueError(f"{str(path)!r} is no measurement, or is damaged ({error}).") from error
+        raise ValueError(f"{str(path)!r} is damaged, or not a measurement ({error}).") from error
 
 
 def names(folder: Path) -> list[str]:
-    """The measurements that a run's folder has."""
+    """Names of the measurements in a run's folder."""
     return sorted(path.stem for path in (folder / FOLDER).glob("*.npz"))

@@ -31,7 +31,7 @@ def test_arrays_that_disagree_are_refused(steps, shape):
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])
 def test_a_damaged_measurement_is_named(tmp_path, content):
     save(tmp_path, Measurement("mu", np.array([0]), np.zeros((1, 3)))).write_bytes(content)
-    with pytest.raises(ValueError, match=r"mu\.npz' is no measurement, or is damaged"):
+    with pytest.raises(ValueError, match=r"mu\.npz.*damaged"):
         load(tmp_path, "mu")
 
 

@@ -83,7 +83,7 @@ class InputHooks(ABC):
 
     Attributes:
         taken: The results at each place.
-        seen: Whether there was a tensor to reduce at each place.
+        seen: True at each place that had a tensor to reduce.
         paused: True while a measurement runs a forward pass of its own, which no hook is to see.
     """
 

@@ -1,8 +1,7 @@
 """Measures of how equal the rows of a matrix are, and of how that changes with depth: pure functions.
 
-All count in float64 and take no gradients. Of a matrix with an infinite or NaN entry each is NaN, but for
-:func:`count_non_finite`, which counts them. Edges are two tensors of node numbers: of an undirected graph they have
-both directions of each.
+All work in float64 and without gradients. Each is NaN for a matrix with an infinite or NaN entry, except
+:func:`count_non_finite`. Edges are two tensors of node numbers; an undirected graph has both directions of each edge.
 """
 
 from collections.abc import Iterator
@@ -13,11 +12,11 @@ from torch import Tensor
 
 from gnn_depth.diagnostics.moments import RowMoments
 
-CHUNK = 1 << 16  # numbers of edges x channels at once, half a MiB: a cache has room for them
+CHUNK = 1 << 16  # numbers of edges x channels at once, which fit into the cache
 
 
 def similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
-    r"""How far the rows are from being equal; zero where they are, and for one row or none.
+    r"""The similarity mu, the distance of the rows from their mean; zero if all rows are equal.
 
     .. math:: \mu(X) = \Big\| X - \tfrac1N 1 1^T X \Big\|_F
 
@@ -27,7 +26,7 @@ def similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
 
 
 def log10_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
-    """The logarithm of :func:`similarity`, also where float64 has no room for it; -inf of zero."""
+    """The logarithm of :func:`similarity`, also beyond the range of float64; -inf for zero."""
     return moments.scale.log10() + moments.centred.log10() / 2
 
 
@@ -37,42 +36,42 @@ def norm(moments: RowMoments) -> Float[Tensor, "*layers"]:
 
 
 def log10_norm(moments: RowMoments) -> Float[Tensor, "*layers"]:
-    """The logarithm of :func:`norm`, also where float64 has no room for it; -inf of zero."""
+    """The logarithm of :func:`norm`, also beyond the range of float64; -inf for zero."""
     return moments.scale.log10() + moments.square.log10() / 2
 
 
 def relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
     r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal rows to 1.
 
-    Smoothing lowers it, and vanishing alone does not: no factor of the matrix changes it. NaN where all is zero.
+    Smoothing lowers it; a factor of the whole matrix, as in vanishing, does not change it. NaN for zeros.
     """
     return (moments.centred / moments.square).sqrt()
 
 
 def log10_relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
-    """The logarithm of :func:`relative_similarity`; -inf of equal rows."""
+    """The logarithm of :func:`relative_similarity`; -inf for equal rows."""
     return relative_similarity(moments).log10()
 
 
 def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:
-    r"""By how much each layer multiplies what comes to it from the layer above, as a logarithm.
+    r"""The factor by which each layer multiplies the gradients' similarity on their way back, as a logarithm.
 
     .. math:: \log_{10} \frac{\mu(G^l)}{\mu(G^{l+1})}
 
     Above zero gradients expand, below they smooth out (Park & Kim 2024). NaN where both are zero.
 
     Args:
-        log10_mu: Logarithms, the first layer first, as :func:`log10_similarity` gives them for stacked layers.
+        log10_mu: The values of :func:`log10_similarity`, the first layer first.
     """
     return log10_mu[..., :-1] - log10_mu[..., 1:]
 
 
 def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps"]:
-    r"""The product of the growth of all layers, as a logarithm: of it only the first and the last layer are left.
+    r"""The product of the growth of all layers, as a logarithm.
 
     .. math:: \log_{10} \prod_{l=1}^{L-1} \frac{\mu(G^l)}{\mu(G^{l+1})} = \log_{10} \frac{\mu(G^1)}{\mu(G^L)}
 
-    A layer in between that is zero or NaN does not matter, therefore.
+    Only the first and the last layer are left in it, so a zero or NaN in between does not matter.
     """
     return log10_mu[..., 0] - log10_mu[..., -1]
 
@@ -80,12 +79,12 @@ def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor
 def dirichlet_energy(
     x: Float[Tensor, "nodes channels"], source: Int[Tensor, "edges"], target: Int[Tensor, "edges"]
 ) -> Float[Tensor, ""]:
-    r"""How much nodes differ from their neighbours; zero where they do not, and without edges.
+    r"""The Dirichlet energy, the squared difference between neighbours; zero if they are equal, and without edges.
 
     .. math:: E(X) = \frac1N \sum_i \sum_{j \in N_i} \|x_i - x_j\|^2
 
-    Rusch, Bronstein & Mishra, *A Survey on Oversmoothing in Graph Neural Networks*, 2023, who look at its root. An
-    edge that is there twice counts twice; half of this, and without 1/N, is the trace of :math:`X^T (D - A) X`.
+    Rusch, Bronstein & Mishra, *A Survey on Oversmoothing in Graph Neural Networks*, 2023, who use its root. An
+    edge that appears twice counts twice. Half of it, without 1/N, is the trace of :math:`X^T (D - A) X`.
     """
     x = _wide(x)
     return _unless_broken(_squared_differences(x, source, target) / max(len(x), 1), x)
@@ -94,15 +93,15 @@ def dirichlet_energy(
 def normalised_dirichlet_energy(
     x: Float[Tensor, "nodes channels"], source: Int[Tensor, "edges"], target: Int[Tensor, "edges"]
 ) -> Float[Tensor, ""]:
-    r"""How much nodes differ from their neighbours, each divided by the root of its degree, as a GCN propagates them.
+    r"""The Dirichlet energy of nodes divided by the roots of their degrees, as a GCN propagates them.
 
     .. math:: E(X) = \mathrm{tr}(X^T \tilde\Delta X) = \frac12 \sum_{(i,j)}
         \Big\| \frac{x_i}{\sqrt{1 + d_i}} - \frac{x_j}{\sqrt{1 + d_j}} \Big\|^2, \quad
         \tilde\Delta = I - (D + I)^{-1/2} (A + I) (D + I)^{-1/2}
 
-    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020; without edges zero. It is zero where each
-    row is the same vector times :math:`\sqrt{1 + d_i}`, and so not of equal rows but in regular graphs. Self-loops
-    among the edges are left out, as the formula has one of its own for each node; :math:`d_i` counts the edges into i.
+    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020. It is zero without edges, and if row i is
+    the same vector times :math:`\sqrt{1 + d_i}`; for equal rows only in regular graphs. Self-loops are left out, as the
+    formula has its own for each node; :math:`d_i` counts the edges into i.
     """
     others = (source != target).double()
     degree = others.new_zeros(len(x)).index_add_(0, target, others)
@@ -113,20 +112,20 @@ def normalised_dirichlet_energy(
 def mean_average_distance(
     x: Float[Tensor, "nodes channels"], source: Int[Tensor, "pairs"], target: Int[Tensor, "pairs"]
 ) -> Float[Tensor, ""]:
-    r"""MAD: the cosine distance of a node to its neighbours, averaged over these and then over nodes that have any.
+    r"""MAD, the cosine distance of a node to its neighbours, averaged over these and then over nodes that have any.
 
     .. math:: \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i} \Big( 1 - \cos(x_i, x_j) \Big), \quad
         V' = \{i : N_i \neq \emptyset\}
 
     Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph Neural Networks from
-    the Topological View*, AAAI 2020, who leave pairs out whose distance is exactly zero. Here they count: rounding
-    would decide otherwise, and of equal rows nothing would be left. Rusch, Bronstein & Mishra 2023 take the sum over
-    neighbours instead, and all nodes. A row of zeros has distance 1 from others and 0 from another one of zeros.
+    the Topological View*, AAAI 2020, who leave out pairs at a distance of exactly zero. Here they count, as rounding
+    would decide about them, and nothing would be left for equal rows. Rusch, Bronstein & Mishra 2023 sum over the
+    neighbours, and average over all nodes. A row of zeros is at distance 1 from others, and 0 from another row of zeros.
 
     Args:
         x: Rows.
-        source: Of each pair, the node in :math:`N_i`: a neighbour or, for the MADGap of the paper, a remote node.
-        target: Of each pair, i. Pairs of a node with itself are left out; without any other it is NaN.
+        source: The node in :math:`N_i` of each pair: a neighbour or, for the paper's MADGap, a remote node.
+        target: The node i of each pair. Pairs of a node with itself are left out; without other pairs it is NaN.
     """
     (directions, directed), other = _directions(x), source != target
     source, target = source[other], target[other]
@@ -135,7 +134,7 @@ def mean_average_distance(
     for from_, to in _chunks(source, target, directions.shape[1]):
         # 1 - cos = ||a - b||^2 / 2 of directions a and b; as a difference from 1 it would be noise for parallel rows.
         distances = _apart(directions, from_, to).square_().sum(1) / 2
-        alone = directed[from_] != directed[to]  # cos is 0 for a row without a direction
+        alone = directed[from_] != directed[to]  # the cosine with a row of zeros is 0
         pairs[1].index_add_(0, to, torch.where(alone, 1.0, distances))
     count, total = pairs
     averages = total / count.clamp_min(1)
@@ -147,8 +146,8 @@ def mean_average_distance_of_all_pairs(x: Float[Tensor, "nodes channels"]) -> Fl
 
     .. math:: \frac{1}{N(N-1)} \sum_{i \neq j} \Big( 1 - \cos(x_i, x_j) \Big) = \frac{n c + 2 n z}{N (N - 1)}
 
-    for n rows with directions, of which c is the centred sum of squares, and z rows of zeros. What
-    :func:`mean_average_distance` gives for the edges of a complete graph.
+    for n rows that are not zero, with c the centred sum of squares of their directions, and z rows of zeros. It equals
+    :func:`mean_average_distance` on a complete graph.
     """
     directions, directed = _directions(x)
     count = directed.sum()
@@ -159,7 +158,7 @@ def mean_average_distance_of_all_pairs(x: Float[Tensor, "nodes channels"]) -> Fl
 
 
 def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
-    r"""How many directions the rows fill: between 1 and the rank, and the rank where all singular values are equal.
+    r"""The effective rank, the number of directions that the rows fill: the rank if all singular values are equal.
 
     .. math:: \exp \Big( -\sum_k p_k \log p_k \Big), \quad p_k = \sigma_k \Big/ \sum_j \sigma_j
 
@@ -167,10 +166,10 @@ def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
     """
     if not x.numel():
         return torch.zeros((), dtype=torch.float64, device=x.device)
-    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition raises for what is not finite
-    wide = wide / _positive(wide.abs().amax())  # LAPACK scales too, others may not
+    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition refuses values that are not finite
+    wide = wide / _positive(wide.abs().amax())  # other libraries than LAPACK may not scale by themselves
     if len(wide) > wide.shape[1]:
-        wide = torch.linalg.qr(wide, mode="r").R  # of the same singular values, and small
+        wide = torch.linalg.qr(wide, mode="r").R  # a small matrix with the same singular values
     values = torch.linalg.svdvals(wide)
     shares = values / _positive(values.sum())
     rank = torch.special.entr(shares).sum().exp()
@@ -178,7 +177,7 @@ def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
 
 
 def count_non_finite(x: Tensor) -> Int[Tensor, ""]:
-    """How many entries are infinite or NaN."""
+    """The number of infinite or NaN entries."""
     return (~x.isfinite()).sum()
 
 
@@ -187,7 +186,7 @@ def _wide(x: Tensor) -> Float[Tensor, "nodes channels"]:
 
 
 def _positive(x: Tensor) -> Tensor:
-    """What something is divided by; where it is zero so is the other, and stays so."""
+    """A divisor that is 1 where it would be zero."""
     return torch.where(x > 0, x, 1.0)
 
 
@@ -196,10 +195,10 @@ def _unless_broken(value: Tensor, x: Tensor) -> Float[Tensor, ""]:
 
 
 def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor, "nodes"]]:
-    """The rows divided by their norms, of any size, and which have one: rows of zeros stay."""
+    """The rows divided by their norms, and where these are positive: rows of zeros stay zero."""
     x = _wide(x)
     if x.shape[1]:
-        x = x / _positive(x.abs().amax(1, keepdim=True))  # their squares neither vanish nor overflow
+        x = x / _positive(x.abs().amax(1, keepdim=True))  # so that their squares neither vanish nor overflow
     norms = x.norm(dim=1, keepdim=True)
     return x / _positive(norms), norms[:, 0] > 0
 

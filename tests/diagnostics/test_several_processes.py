@@ -27,7 +27,7 @@ measured("nodes", devices=processes, strategy="ddp", fail=processes - 1)
 """
 
 
-@pytest.fixture(scope="module", params=[2, 3])
+@pytest.fixture(scope="module", params=[3])
 def several(request, tmp_path_factory):
     """A folder of what each process measured, and how many there were. In the end one of them fails."""
     folder = tmp_path_factory.mktemp("several")
