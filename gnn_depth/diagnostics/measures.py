@@ -120,7 +120,7 @@ def mean_average_distance(
     Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph Neural Networks from
     the Topological View*, AAAI 2020, who leave out pairs at a distance of exactly zero. Here they count, as rounding
     would decide about them, and nothing would be left for equal rows. Rusch, Bronstein & Mishra 2023 sum over the
-    neighbours, and average over all nodes. A row of zeros is at distance 1 from others, and 0 from another row of zeros.
+    neighbours, and average over all nodes. A row of zeros is at distance 1 from others, and 0 from other zeros.
 
     Args:
         x: Rows.
