@@ -1,6 +1,5 @@
 """Data, model and trainer as a command line says."""
 
-import re
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import lightning as L
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
@@ -16,7 +14,7 @@ import gnn_depth.diagnostics  # noqa: F401  (of callbacks that are imported the 
 from gnn_depth import registry
 from gnn_depth.cli import checkpoints, predictions, trust
 from gnn_depth.cli.config import Arguments, full_paths, merge, parse, resolved, to_yaml, value_of
-from gnn_depth.cli.errors import UsageError, innermost
+from gnn_depth.cli.errors import UsageError, explain_build
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.outputs import check_output
@@ -192,7 +190,7 @@ class CommandLineInterface(LightningCLI):
     def instantiate_classes(self) -> None:
         if not self.build:
             return
-        try:
+        with explain_build():
             super().instantiate_classes()
             data = full_paths(self.config_dump["data"])
             self.datamodule.save_hyperparameters({"data": data}, logger=False)
@@ -200,16 +198,6 @@ class CommandLineInterface(LightningCLI):
                 self.checkpoint.check_data(self.model.hparams)
                 if self.command == "fit":
                     self.checkpoint.check_same_data(data, self.data_sha256)
-        except (ValueError, MisconfigurationException) as error:
-            said = innermost(error)
-            if not isinstance(said, ValueError | MisconfigurationException):
-                raise  # a bug that the parser has wrapped
-            raise UsageError(str(said)) from error
-        except RuntimeError as error:
-            twice = re.match(r"Found more than one stateful callback of type `(\w+)`", str(error))
-            if not twice:
-                raise
-            raise UsageError(f"trainer.callbacks has {twice[1]} more than once: take one of them.") from error
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         config = self.config_init["trainer"]
@@ -223,15 +211,8 @@ class CommandLineInterface(LightningCLI):
             kwargs["logger"] = False  # the run's own loggers come with its folder
         try:
             trainer = super().instantiate_trainer(**kwargs)
-        except ModuleNotFoundError as error:  # of a precision that another package computes
+        except ModuleNotFoundError as error:  # a precision that needs another package
             raise UsageError(str(error)) from error
-        except MisconfigurationException as error:
-            if "No supported gpu backend" not in str(error):
-                raise
-            raise UsageError(
-                "trainer.accelerator gpu: PyTorch finds no GPU here. Take cpu, or auto for what there is; where there "
-                "is one, PyTorch may be a build for CPUs alone."
-            ) from error
         check_precision(trainer)
         if str(config["precision"]) in HALF and trainer.precision not in HALF:
             raise UsageError(

@@ -342,8 +342,8 @@ def _expand_library(key: str, value: Any, where: Where, current: Any) -> Any:
             raise PartError(f"a class of a library is named by class_path: {key}: {{{form}}}.", (*where, "name"))
         if not isinstance(current, dict):
             return value
-        given = value["init_args"] if list(value) == ["init_args"] else value
-        return {**current, "init_args": {**(current.get("init_args") or {}), **given}}
+        options = value["init_args"] if list(value) == ["init_args"] else value
+        return {**current, "init_args": {**(current.get("init_args") or {}), **options}}
     if not isinstance(name, str):
         return value
     paths = [name] if "." in name else [f"{module}.{name}" for module in LIBRARIES[key]]

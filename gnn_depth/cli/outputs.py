@@ -1,4 +1,4 @@
-"""What commands write: files, refused before any work where they could not be and then written whole; warnings."""
+"""Output files of commands, checked before any work and written atomically; and warnings as plain lines."""
 
 import os
 import sys
@@ -12,12 +12,12 @@ from gnn_depth.cli.errors import UsageError
 
 
 def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:
-    """Refuse, before any work, a file that could not be written at its end.
+    """Refuse an output file that could not be written, before any work is done.
 
     Args:
         output: The file.
-        suffixes: Those that it may have.
-        option: What names it on the command line.
+        suffixes: The accepted suffixes.
+        option: The option that names it.
 
     Raises:
         UsageError: Its suffix is unknown, its folder does not exist or it exists already.
@@ -33,15 +33,15 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
 
 
 def write_whole(path: Path, write: Callable[[Path], object], option: str = "--output") -> None:
-    """Write a file so that it is whole or not there at all, and no other is replaced.
+    """Write a file atomically, without replacing another.
 
     Args:
         path: The file, as `check_output` gives it.
         write: Writes to the path that it is called with, which has the same suffix.
-        option: What names the file on the command line.
+        option: The option that names the file.
 
     Raises:
-        UsageError: It has come into being meanwhile.
+        UsageError: The file was created meanwhile.
     """
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:
@@ -54,7 +54,7 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
 
 @contextmanager
 def plain_warnings(category: type[Warning]) -> Iterator[None]:
-    """Say warnings of a category on the standard error, without the code that they come from and none twice."""
+    """Print warnings of a category to standard error, each once and without the code that raised it."""
     said: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", category)

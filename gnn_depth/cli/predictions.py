@@ -17,11 +17,11 @@ from gnn_depth.data.base import GraphDataModule
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model says of the nodes.
+    """The class probabilities that a model predicts for the nodes.
 
     Attributes:
-        nodes: What they are called, or their numbers.
-        classes: What the classes are called.
+        nodes: Their ids, or their numbers.
+        classes: Names of the classes.
         probabilities: Shape (nodes, classes).
     """
 
@@ -75,12 +75,12 @@ WRITERS: dict[str, Callable[[Predictions, Path], None]] = {
 SUFFIXES_TEXT = ".csv, .parquet, .npz (arrays `nodes`, `classes`, `probabilities`) or .pt (probabilities alone)"
 
 
-def check(output: str | None) -> None:
-    """Refuse, before any work, a file that could not be written at its end.
+def check_request(output: str | None) -> None:
+    """Refuse an output file that could not be written, before any work is done.
 
     Raises:
-        UsageError: No file is named, its suffix is unknown, its folder does not exist, it exists already, or what
-            writes it is not installed.
+        UsageError: No file is named, its suffix is unknown, its folder does not exist, it exists already, or the
+            package that writes it is not installed.
     """
     if output is None:
         raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {SUFFIXES_TEXT}.")
@@ -90,15 +90,15 @@ def check(output: str | None) -> None:
 
 
 def write(batches: list[Tensor], data: GraphDataModule, output: str) -> None:
-    """Write the probabilities of the classes, so that the file is whole or not there at all.
+    """Write the class probabilities atomically.
 
     Args:
         batches: Probabilities, shape (nodes, classes) each.
-        data: Knows what nodes and classes are called.
+        data: Has the names of nodes and classes.
         output: The file.
 
     Raises:
-        UsageError: It has come into being meanwhile.
+        UsageError: The file was created meanwhile.
     """
     path, probabilities = Path(output), torch.cat(batches).float().cpu()
     nodes = np.arange(len(probabilities)) if data.node_ids is None else data.node_ids

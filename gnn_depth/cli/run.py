@@ -4,25 +4,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
-from gnn_depth.cli.errors import RunError, UsageError
+from gnn_depth.cli.errors import explain_run
 from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
-from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
-from gnn_depth.training import Diverged
 from gnn_depth.training.memory import check_memory, number_size
-from gnn_depth.training.recorder import RunRecorder, report
+from gnn_depth.training.recorder import report
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30
@@ -72,7 +68,7 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
     """
     stack = cli.model.stack
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
-    with keeping() as kept, _known_errors(cli.recorder):
+    with keeping() as kept, explain_run(lambda: cli.recorder.folder or cli.recorder.root):
         if cli.command == "fit":
             _check(cli)
             cli.open_run(origin)
@@ -89,30 +85,6 @@ def _check(cli: CommandLineInterface) -> None:
     data.train_dataloader()  # which knows whether its batches can be shared among the processes
     size = number_size(trainer, model.stack)
     check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices, size)
-
-
-@contextmanager
-def _known_errors(recorder: RunRecorder) -> Iterator[None]:
-    """Say in our words what has a known cause; all else is a bug and keeps its traceback."""
-    try:
-        yield
-    except (DataError, MisconfigurationException) as error:
-        raise UsageError(str(error)) from error
-    except Diverged as error:
-        raise RunError(f"diverged: {error}") from error
-    except RuntimeError as error:
-        if "conditioned on metric" in str(error):  # EarlyStopping's words for a metric that nobody logs
-            raise UsageError(str(error)) from error
-        if "gloo" in str(error) or type(error).__module__.startswith("torch.distributed"):
-            raise RunError(
-                "stopped: another process of this training has ended, or its connection was lost; "
-                "what that process said itself is the reason."
-            ) from error
-        raise
-    except OSError as error:  # a full disk, a folder that went away
-        where = error.filename or recorder.folder or recorder.root
-        what = f"{error.strerror} ({where}); what was saved before is intact." if error.strerror else error
-        raise RunError(f"stopped: {what}") from error
 
 
 def finish(cli: CommandLineInterface, result: Any) -> None:
