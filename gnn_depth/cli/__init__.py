@@ -36,34 +36,34 @@ COMMANDS = {
 UNREAD = 141  # 128 + SIGPIPE, as shells count
 
 
-def main(args: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run a command line.
 
     Args:
-        args: The words after ``gnn-depth``; those of this process by default.
+        argv: The arguments after ``gnn-depth``; those of this process by default.
 
     Returns:
-        The exit code: 0 done, 1 diverged, 2 wrong usage, 128 + N stopped by signal N: 130 for Ctrl-C, 143 for SIGTERM.
+        The exit code. 0: success, 1: the run diverged, 2: usage error, 128 + N: stopped by signal N, as 130 by Ctrl-C.
         Errors that are not the user's are raised.
     """
     if "_ARGCOMPLETE" in os.environ and args is None:  # the TAB key
         from gnn_depth.cli.completion import answer
 
         answer()
-    words = list(sys.argv[1:] if args is None else args)
+    argv = list(sys.argv[1:] if argv is None else argv)
     try:
         with signals.heard():
-            code = _dispatch(words)
-            sys.stdout.flush()  # so that what reads it has gone is noticed here
+            code = _dispatch(argv)
+            sys.stdout.flush()  # so that a closed pipe is noticed here
             return code
     except BrokenPipeError:
         return _unread()
     except UsageError as error:
         if os.environ.get("GNN_DEPTH_TRACEBACK"):
             raise
-        return _say(f"error: {error}", 2)
+        return _print_error(f"error: {error}", 2)
     except RunError as error:
-        return _say(str(error), 1)
+        return _print_error(str(error), 1)
     except KeyboardInterrupt as stop:
         return _stopped(signals.exit_code(stop))
     except SystemExit as stop:
@@ -71,12 +71,12 @@ def main(args: list[str] | None = None) -> int:
         if isinstance(stop.__context__, KeyboardInterrupt):
             return _stopped(signals.exit_code(stop.__context__))
         if isinstance(stop.code, str):
-            return _say(stop.code, 1)
+            return _print_error(stop.code, 1)
         return _stopped(stop.code) if stop.code in signals.SAID else stop.code or 0
 
 
-def _dispatch(words: list[str]) -> int:
-    command, rest = (words[0], words[1:]) if words else ("", [])
+def _dispatch(argv: list[str]) -> int:
+    command, rest = (argv[0], argv[1:]) if argv else ("", [])
     if command in ("--version", "-V"):
         print(f"gnn-depth {__version__}")
         return 0
@@ -84,7 +84,7 @@ def _dispatch(words: list[str]) -> int:
         print(usage())
         return 0
     if command not in COMMANDS:
-        raise UsageError(_no_command(words))
+        raise UsageError(_no_command(argv))
 
     if command not in RUNS:
         return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(rest)
@@ -93,13 +93,13 @@ def _dispatch(words: list[str]) -> int:
     return _run(command, read_arguments(rest))
 
 
-def _no_command(words: list[str]) -> str:
-    if not words:
+def _no_command(argv: list[str]) -> str:
+    if not argv:
         return f"a command is missing.\n\n{usage()}"
-    if not words[0].startswith("-"):
-        return registry.unknown("command", words[0], COMMANDS, also=["help"])
-    meant = next((word for word in words if word in COMMANDS), "COMMAND")
-    return f"the command comes first: gnn-depth {meant} {words[0]} ... Available: {', '.join(COMMANDS)}."
+    if not argv[0].startswith("-"):
+        return registry.unknown("command", argv[0], COMMANDS, also=["help"])
+    meant = next((word for word in argv if word in COMMANDS), "COMMAND")
+    return f"the command comes first: gnn-depth {meant} {argv[0]} ... Available: {', '.join(COMMANDS)}."
 
 
 def _run(command: str, arguments: "Arguments") -> int:
@@ -135,15 +135,15 @@ def usage() -> str:
 
 
 def _stopped(code: int) -> int:
-    return _say(signals.SAID[code], code)
+    return _print_error(signals.SAID[code], code)
 
 
 def _unread() -> int:
-    """What read the output has closed it, as ``head`` does: nothing is left to say, and not at the exit either."""
+    """The reader of the output has closed it, as ``head`` does: print nothing more, not even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return UNREAD
 
 
-def _say(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(message, file=sys.stderr)
     return code

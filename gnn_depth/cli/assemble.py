@@ -1,4 +1,4 @@
-"""Data, model and trainer as a command line says."""
+"""Data, model and trainer of a command line."""
 
 import sys
 from functools import cached_property
@@ -10,7 +10,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-import gnn_depth.diagnostics  # noqa: F401  (of callbacks that are imported the parser knows the class names)
+import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
 from gnn_depth import registry
 from gnn_depth.cli import checkpoints, predictions, trust
 from gnn_depth.cli.config import Arguments, full_paths, merge, parse, resolved, to_yaml, value_of
@@ -57,7 +57,7 @@ class Parser(LightningArgumentParser):
 
 
 class CommandLineInterface(LightningCLI):
-    """Assemble data, model and trainer as a command line says.
+    """Build data, model and trainer from a command line.
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``: it decides which options there are.
@@ -154,7 +154,7 @@ class CommandLineInterface(LightningCLI):
         if seed is not None and not 0 <= seed <= checkpoints.MAX_SEED:
             raise UsageError(f"seed_everything is from 0 to {checkpoints.MAX_SEED}, not {seed}.")
         if self.command == "predict":
-            predictions.check(self.config.output)
+            predictions.check_request(self.config.output)
         if self.command == "probe" and self.config.html is not None:
             check_output(self.config.html, PAGES, "--html")
         self.resolved = resolved(self.config, parser)

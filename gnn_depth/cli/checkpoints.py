@@ -1,4 +1,4 @@
-"""Checkpoints that a command line names: what they hold, and whether that agrees with what else was asked for."""
+"""Checkpoints that a command line names: find them, read them, and compare them with the rest of it."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -24,16 +24,16 @@ SAME = ("model", "data", "seed_everything")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint says of its run.
+    """A checkpoint, and what it knows about its run.
 
     Attributes:
         path: The file.
         hparams: The model's options when it was made.
-        data: The data set that it was trained on, as a config names it; None where that is not known.
-        data_sha256: The checksum of that data; None where that is not known.
-        seed: What its random numbers follow from; None where that is not known.
-        epochs: How many epochs it has behind it.
-        steps: How many steps.
+        data: The data set that it was trained on, as in a config; None if unknown.
+        data_sha256: The checksum of that data; None if unknown.
+        seed: The run's seed; None if unknown.
+        epochs: Number of completed epochs.
+        steps: Number of completed steps.
         resumable: Whether it has the optimizer's state.
     """
 
@@ -47,7 +47,7 @@ class Checkpoint:
     resumable: bool
 
     def is_complete(self, trainer: L.Trainer) -> bool:
-        """Whether nothing is left to train."""
+        """True if nothing is left to train."""
         ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
         return self.resumable and any(end not in (None, -1) and done >= end for done, end in ends)
 
@@ -123,12 +123,12 @@ class Checkpoint:
 
     @property
     def age(self) -> str:
-        """What of a training is behind it."""
+        """How far the training had come."""
         return f"after {self.epochs} epochs" if self.resumable else "weights alone"
 
 
 def read(path: Path) -> Checkpoint:
-    """Read what a checkpoint says of its run.
+    """Read a checkpoint's facts about its run.
 
     Raises:
         UsageError: There is no such file, it is damaged, or it is no checkpoint of this package.
@@ -156,7 +156,7 @@ def read(path: Path) -> Checkpoint:
 
 @rank_zero_only
 def warn(text: str) -> None:
-    """Say what is not as expected, and no error."""
+    """Print a warning, from the first process only."""
     print(f"warning: {text}", file=sys.stderr)
 
 
@@ -172,7 +172,7 @@ def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command line asks for without its checkpoint.
+    """The rest of a command line, without its checkpoint.
 
     Attributes:
         folder: Where the runs of its name lie.

@@ -1,4 +1,4 @@
-"""A config as a table of one row: what TensorBoard's HParams page compares runs by."""
+"""A resolved config as one flat row: the columns of TensorBoard's HParams page."""
 
 from typing import Any
 
@@ -6,14 +6,17 @@ from gnn_depth import registry
 from gnn_depth.short_names import SECTIONS, argument_kind, defaults, options
 from gnn_depth.sweeps.grid import label_text
 
-# Of the trainer's forty options these change what is learned; each one is a column of the page.
+# The options of the trainer that change what is learned.
 TRAINER = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:
-    """Data, model, seed and a little of the trainer, as dotted keys and plain values: ``model.layer.heads: 8``.
+    """Flatten data, model, seed and part of the trainer to dotted keys: ``model.layer.heads: 8``.
 
-    Each part of the model also has one value for all of it, as in a grid: ``model.norm: lipschitz form=released``.
+    Each part of the model also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
+
+    Args:
+        config: A resolved config.
     """
     trainer = {key: value for key, value in config.get("trainer", {}).items() if key in TRAINER}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
@@ -23,7 +26,7 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _called(kind: str, part: Any) -> str:
-    """A part, or several, by name and by those options that are not the default."""
+    """A part, or several, by name and by the options that differ from their defaults."""
     if isinstance(part, list):
         return "+".join(_called(kind, item) for item in part) or "none"
     if not isinstance(part, dict) or "name" not in part:

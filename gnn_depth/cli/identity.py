@@ -1,4 +1,4 @@
-"""What makes two runs the same run."""
+"""The identity of a run: equal for runs that must give equal numbers."""
 
 import hashlib
 import importlib.util
@@ -8,15 +8,15 @@ from typing import Any
 
 from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
 
-# Of the trainer: where things are written and what is shown meanwhile.
+# Options of the trainer that only say where things are written and what is shown.
 SHOWN = ("logger", "enable_progress_bar", "enable_model_summary", "default_root_dir", "profiler", "barebones")
 
 
 def identity(config: dict[str, Any], data_sha256: str) -> str:
     """SHA-256 of a resolved config, with its seed, and of the data, in hex: equal for runs with equal numbers.
 
-    Names of runs, folders of results and of data and what is shown on the screen are left out. Of a plugin its
-    content counts, not its place.
+    Names of runs, folders and what is shown on the screen are left out. The content of a plugin counts, its place
+    does not.
     """
     kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
     kept["trainer"] = {key: value for key, value in kept.get("trainer", {}).items() if key not in SHOWN}

@@ -54,7 +54,7 @@ def run(command: str, arguments: Arguments) -> int:
 
 
 def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
-    """Do what was asked for, a fit with a folder, and return what the trainer returns.
+    """Start the trainer, a fit with a run folder, and return its result.
 
     Args:
         cli: Data, model and trainer.
@@ -78,17 +78,17 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 
 
 def _check(cli: CommandLineInterface) -> None:
-    """Have what does not fit said before there is a folder."""
+    """Find what does not fit before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
     model.configure_optimizers()
     data.trainer = trainer
-    data.train_dataloader()  # which knows whether its batches can be shared among the processes
+    data.train_dataloader()  # raises if its batches cannot be shared among the processes
     size = number_size(trainer, model.stack)
     check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices, size)
 
 
 def finish(cli: CommandLineInterface, result: Any) -> None:
-    """Say what came of a run, or write its predictions."""
+    """Print the result of a run, or write its predictions."""
     if cli.command == "predict":
         predictions.write(result, cli.datamodule, cli.config.output)
         print(f"class probabilities of {sum(len(batch) for batch in result)} nodes: {cli.config.output}")

@@ -63,10 +63,10 @@ def test_parquet_is_refused_before_any_work_where_its_library_is_missing(
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     from gnn_depth.cli.errors import UsageError
-    from gnn_depth.cli.predictions import check
+    from gnn_depth.cli.predictions import check_request
 
     with pytest.raises(UsageError, match=r"pip install 'gnn-depth\[parquet\]'"):
-        check("p.parquet")
+        check_request("p.parquet")
 
 
 @pytest.mark.parametrize(
