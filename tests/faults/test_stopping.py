@@ -20,17 +20,20 @@ PARTS = ["--data", "MiniBatches", "--data.source", "SyntheticCitation", "--data.
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGUSR1: 138}
 
 
-@pytest.mark.parametrize(("number", "code"), CODES.items())
-@pytest.mark.parametrize("moment", ["on_before_optimizer_step", "on_validation_start"])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [(signal.SIGTERM, "on_validation_start"), *((number, "on_before_optimizer_step") for number in CODES)],
+)
 def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
-    fit: Callable, harm: Callable, number: signal.Signals, code: int, moment: str
+    fit: Callable, harm: Callable, number: signal.Signals, moment: str
 ):
     answer, folder = fit(*harm("Send", number=number, moment=moment))
+    code = CODES[number]
     assert answer.code == code
     assert "Traceback" not in answer.err
     assert answer.err.splitlines()[-1] == signals.SAID[code]
-    saved = f"saved: {folder}/checkpoints/last.ckpt"
-    assert f"{saved}; the same command with --ckpt_path last goes on from there." in answer.err
+    assert f"{folder}/checkpoints/last.ckpt" in answer.err
+    assert "--ckpt_path last" in answer.err
     result = result_of(folder)
     assert (result["status"], result["reason"], result["epochs"]) == ("interrupted", number.name, 3)
     assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 3

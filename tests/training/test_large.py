@@ -1,12 +1,8 @@
 """Graphs that do not fit: refused before the allocation, or trained on in parts and evaluated whole."""
 
-import csv
-import json
 import math
 import os
 import re
-import subprocess
-import sys
 from functools import partial
 
 import pytest
@@ -196,24 +192,3 @@ def test_a_training_on_parts_learns_and_is_measured_on_the_whole_graph(tiny, mak
     assert trainer.callback_metrics["val/loss"].item() == pytest.approx(expected, rel=1e-5)
     (predicted,) = trainer.predict(model, datamodule=data)
     torch.testing.assert_close(predicted, scores.softmax(-1))
-
-
-def result(root):
-    (path,), (rows,) = root.rglob("result.json"), root.rglob("metrics.csv")
-    with rows.open() as file:
-        return json.loads(path.read_text()), list(csv.DictReader(file))
-
-
-def test_two_processes_that_take_turns_learn_what_one_does_that_accumulates_two_batches(tmp_path):
-    options = [*PARTS, "--data.method=partition", "--data.chunks=2"]
-    assert main(["fit", *options, "--trainer.accumulate_grad_batches=2", f"--run.root={tmp_path / 'one'}"]) == 0
-    command = [sys.executable, "-m", "gnn_depth", "fit", *options, f"--run.root={tmp_path / 'two'}"]
-    command += ["--trainer.devices=2", "--trainer.strategy=ddp"]
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False)
-    assert done.returncode == 0, done.stderr
-    (one, rows_of_one), (two, rows_of_two) = result(tmp_path / "one"), result(tmp_path / "two")
-    assert one["steps"] == two["steps"] == 3 * 2
-    for ours, theirs in zip(rows_of_two, rows_of_one, strict=True):
-        for name in ("train/loss", "train/lr", "train/acc", "val/loss", "val/acc", "test/acc"):
-            assert float(ours[name] or "nan") == pytest.approx(float(theirs[name] or "nan"), rel=1e-5, nan_ok=True)

@@ -1,3 +1,8 @@
+import os
+import signal
+import sys
+import threading
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +22,7 @@ from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.divergence import first_non_finite
+from gnn_depth.training.recorder import RunRecorder
 from tests.training.conftest import Tiny
 
 
@@ -209,3 +215,13 @@ def test_an_optimizer_or_schedule_that_cannot_work_is_refused_before_training(op
 def test_true_half_precision_is_refused_at_the_start(tiny, make_trainer, model):
     with pytest.raises(MisconfigurationException, match="16-true"):
         make_trainer(1, precision="16-true").fit(model, datamodule=tiny)
+
+
+def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer, model):
+    def process():
+        handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+        return dict(os.environ), handlers, threading.excepthook, sys.excepthook, list(warnings.filters)
+
+    before = process()
+    make_trainer(2, callbacks=[RunRecorder()]).fit(model, datamodule=tiny)
+    assert process() == before
