@@ -15,6 +15,7 @@ from gnn_depth.nn.decoder import Decoder, Jump, jumped, make_decoder
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
+from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, segment_length
 from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
 from gnn_depth.nn.neurons import links, why_no_law
@@ -79,10 +80,10 @@ class DeepGNN(nn.Module):
         self,
         in_channels: int | Sequence[int],
         out_channels: int,
-        layer: LayerFactory,
+        layer: LayerFactory = GCN,
         num_layers: int = 2,
         hidden_channels: int = 64,
-        norm: Sequence[NormFactory] = (),
+        norm: list[NormFactory] = [],  # noqa: B006  (read only; None would be one more case in every config)
         skip: SkipFactory = NoSkip,
         activation: Activation = "relu",
         last_activation: bool = False,

@@ -241,17 +241,24 @@ class PlainModule(L.LightningModule):
         """The trainer, or None: ``trainer`` raises where there is none."""
         return self._trainer
 
-    def _save_plain_hyperparameters(self) -> None:
-        """Save the constructor's arguments that are plain data: all of a config's, not the objects of a Python call."""
+    def _save_plain_hyperparameters(self, options_of: type) -> None:
+        """Save the constructor's arguments that are plain data: all of a config's, not the objects of a Python call.
+
+        Args:
+            options_of: The class that takes the constructor's ``**`` options.
+        """
         frame = inspect.currentframe()
         self.save_hyperparameters(frame=frame and frame.f_back)
+        parameters = {**inspect.signature(options_of).parameters, **inspect.signature(type(self)).parameters}
+        defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
         # save_hyperparameters keeps one dict for checkpoints and a copy for loggers, both private.
         kept: tuple[Any, ...] = self._hparams, self._hparams_initial
-        for hparams in kept:  # YAML has no tuples
+        for hparams in kept:
+            hparams.update({name: default for name, default in defaults.items() if name not in hparams})
+            # YAML has no tuples.
             hparams.update({name: list(value) for name, value in hparams.items() if isinstance(value, tuple)})
-        defaults = inspect.signature(type(self).__init__).parameters
         objects = [name for name, value in self.hparams.items() if not _is_plain(value)]
-        self._given_as_objects = [name for name in objects if self.hparams[name] is not defaults[name].default]
+        self._given_as_objects = [name for name in objects if self.hparams[name] is not defaults.get(name)]
         self.remove_ignored_hparams(objects)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -13,15 +13,9 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, Task
-from gnn_depth.nn.decoder import Decoder, Jump
-from gnn_depth.nn.encoder import Encoder
-from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.inits import DefaultInit
-from gnn_depth.nn.layers import GCN
-from gnn_depth.nn.memory.checkpointing import CheckpointEvery
-from gnn_depth.nn.parts import GraphDropout, Init, LayerFactory, NormFactory, SkipFactory
-from gnn_depth.nn.skips import NoSkip
-from gnn_depth.nn.stack import Activation, DeepGNN
+from gnn_depth.nn.parts import Init
+from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.lightning_internals import OneBatchValidation, PlainModule, is_one_batch_an_epoch
@@ -38,32 +32,15 @@ class NodeClassifier(PlainModule):
     test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1`` (and ``auroc`` for binary sets).
 
     Args:
-        in_channels: Number of input features, or of the values of each column of integers, taken from the data.
+        in_channels: Number of input features; for integer features, of the values of each column. Taken from the data.
         num_classes: Number of classes, taken from the data.
-        layer: Message-passing layer.
-        norm: Norms of node features, attention scores or weight matrices, applied in order.
-        init: How the parameters are drawn.
-        skip: How a layer's output joins what came before it.
-        num_layers: Number of message-passing layers.
-        hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
-        activation: Function between the layers.
-        last_activation: Whether it follows the last layer too; needs a decoder.
-        dropout: Probability of dropping an input feature of a layer in training.
-        encoder: ``linear`` map before the layers, ``embedding`` of integer features, or ``none``.
-        decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
-        norm_after_skip: Whether norms of node features come after the skip connection, not on the layer's output.
-        share_layers: Whether all layers of equal shape are one and the same, as in recurrent networks.
-        jump: What the decoder reads: the ``last`` state, or all layers' outputs, their ``max`` or ``cat`` (JKNet).
-        first_activation: Whether an activation follows the encoder.
-        outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
-        graph_dropout: What is dropped of the graph in training, anew in every step.
-        checkpoint_every: Layers of a segment that the backward pass computes again: a number, ``sqrt`` or ``none``.
-        reversible: Groups of channels, of which each round changes one, so that no activations are kept; 0: none.
+        init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
-        layer_weight_decay: Weight decay of the layers' parameters, where it is not the optimizer's.
+        layer_weight_decay: Weight decay of the layers' parameters, if it differs from the optimizer's.
         scheduler: Learning rate schedule, stepped once an epoch.
-        task: ``multiclass`` or ``binary`` (adds ROC AUC), taken from the data.
-        compile: Whether layers are compiled for training: ``on``, ``off``, or ``auto``, where it saves time in all.
+        task: ``multiclass``, or ``binary``, which adds ROC AUC. Taken from the data.
+        compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.
+        **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm`` to ``reversible``.
 
     Raises:
         ValueError: A part has no place in this model, or a number is out of its range.
@@ -74,60 +51,27 @@ class NodeClassifier(PlainModule):
         self,
         in_channels: int | Sequence[int],
         num_classes: int,
-        layer: LayerFactory = GCN,
-        norm: list[NormFactory] = [],  # noqa: B006  (read only; a None would be one more case in every config)
         init: Init = DefaultInit(),  # noqa: B008  (holds no state)
-        skip: SkipFactory = NoSkip,
-        num_layers: int = 2,
-        hidden_channels: int = 64,
-        activation: Activation = "relu",
-        last_activation: bool = False,
-        dropout: float = 0.0,
-        encoder: Encoder = "linear",
-        decoder: Decoder = "linear",
-        norm_after_skip: bool = False,
-        share_layers: bool = False,
-        jump: Jump = "last",
-        first_activation: bool = False,
-        outer_dropout: float = 0.0,
-        graph_dropout: GraphDropout = NoGraphDropout(),  # noqa: B008  (holds no state)
-        checkpoint_every: CheckpointEvery = "none",
-        reversible: int = 0,
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
         layer_weight_decay: float | None = None,
         scheduler: LRSchedulerCallable | None = None,
         task: Task = "multiclass",
         compile: Compile = "auto",
+        **stack_options: Any,
     ) -> None:
         super().__init__()
-        self._save_plain_hyperparameters()
-        check_choice(compile, graph_dropout)
-        self.stack = DeepGNN(
-            in_channels,
-            num_classes,
-            layer,
-            num_layers,
-            hidden_channels,
-            norm,
-            skip,
-            activation=activation,
-            last_activation=last_activation,
-            dropout=dropout,
-            encoder=encoder,
-            decoder=decoder,
-            norm_after_skip=norm_after_skip,
-            share_layers=share_layers,
-            jump=jump,
-            checkpoint_every=checkpoint_every,
-            reversible=reversible,
-            first_activation=first_activation,
-            outer_dropout=outer_dropout,
-            graph_dropout=graph_dropout,
-        )
+        self._save_plain_hyperparameters(options_of=DeepGNN)
+        self.stack = DeepGNN(in_channels, num_classes, **stack_options)
+        check_choice(compile, self.stack.graph_dropout)
         init(self.stack)
-        self.optimizer, self.layer_weight_decay, self.scheduler = optimizer, layer_weight_decay, scheduler
-        self.num_classes, self.task, self.compiling = num_classes, task, compile
-        self.epoch_log, self.seeded_steps = EpochLog(), SeededSteps()
+        self.optimizer = optimizer
+        self.layer_weight_decay = layer_weight_decay
+        self.scheduler = scheduler
+        self.num_classes = num_classes
+        self.task = task
+        self.compiling = compile
+        self.epoch_log = EpochLog()
+        self.seeded_steps = SeededSteps()
         self.train_metrics = EpochMetrics(("train",), num_classes)
         self.eval_metrics = EpochMetrics(("val", "test"), num_classes, task)
         self._sets: BatchSets | None = None
