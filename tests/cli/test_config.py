@@ -181,7 +181,7 @@ def test_help_names_the_parts_and_says_every_default(gnn_depth: Callable):
     assert answer.code == 0
     text = " ".join(answer.out.split())
     assert f"One of: {', '.join(registry.registered('norm'))}" in text
-    assert "Number of message-passing layers. (type: int, default: 2)" in text
+    assert "Number of message-passing layers, L. (type: int, default: 2)" in text
     for option in ("--run.root", "--ckpt_path", "--plugins", "--seed_everything", "--data.help"):
         assert option in text
 
