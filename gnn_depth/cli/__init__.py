@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
         The exit code. 0: success, 1: the run diverged, 2: usage error, 128 + N: stopped by signal N, as 130 by Ctrl-C.
         Errors that are not the user's are raised.
     """
-    if "_ARGCOMPLETE" in os.environ and args is None:  # the TAB key
+    if "_ARGCOMPLETE" in os.environ and argv is None:  # the TAB key
         from gnn_depth.cli.completion import answer
 
         answer()
