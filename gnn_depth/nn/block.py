@@ -120,7 +120,8 @@ class Block(nn.Module):
         if self.join is not None and before is not None and self.join.skip.reads == "all":
             # One state more in every block: each would be compiled anew, so this join is not.
             (update, carried), before = self.join(update, flow.states, before, carried), None
-        update, state, carried = (run or Block.compute)(
+        compute: Callable[..., tuple[Tensor, Any, Tensor | None]] = run or Block.compute
+        update, state, carried = compute(
             self, update, flow.states if before is not None else (), before, graph, flow.first, carried
         )
         states, outputs, first = flow.states, flow.outputs, flow.first

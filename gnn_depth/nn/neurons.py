@@ -150,7 +150,8 @@ def _chain_of_skip(skip: Skip) -> WeightChain:
     """
     if skip.adds is None and skip.reads != "nothing":
         found = name_of(type(skip))
-        known = [name for name, cls in registered("skip").items() if cls.adds or cls.reads == "nothing"]
+        skips: dict[str, Any] = registered("skip")
+        known = [name for name, cls in skips.items() if cls.adds or cls.reads == "nothing"]
         raise ValueError(
             f"it is unknown which neurons skip {found[1] if found else type(skip).__name__!r} joins, and joined "
             f"neurons can only be rescaled together: use one of {', '.join(sorted(known))}, or set Skip.adds."

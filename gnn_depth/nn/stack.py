@@ -241,7 +241,7 @@ class DeepGNN(nn.Module):
     def joins(self) -> list[Join]:
         """The join after each layer; without a decoder the last layer has none."""
         joins = [*(block.join for block in self.blocks), self.join]
-        return [join for join in joins if join is not None]  # type: ignore[misc]
+        return [join for join in joins if join is not None]
 
     @property
     def skips(self) -> nn.ModuleList:

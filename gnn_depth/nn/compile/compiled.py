@@ -44,7 +44,7 @@ class CompiledBlocks:
             function, dynamic=False, recompile_limit=MAX_VARIANTS, isolate_recompiles=True, options=_options()
         )
 
-    def for_pass(self, stack: nn.Module, graph: Graph, graphs: Sequence[Graph]) -> "CompiledPass | None":
+    def for_pass(self, stack: Any, graph: Graph, graphs: Sequence[Graph]) -> "CompiledPass | None":
         """The function for one pass of a stack; None if the pass runs uncompiled.
 
         Args:

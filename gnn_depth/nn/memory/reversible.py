@@ -58,7 +58,8 @@ def check_reversible(stack: Any, checkpointed: bool) -> None:
     """
     if not stack.reversible:
         return
-    invertible = " or ".join(name for name, cls in registered("skip").items() if cls.invertible)
+    known: dict[str, Any] = registered("skip")
+    invertible = " or ".join(name for name, cls in known.items() if cls.invertible)
     skips = list(stack.skips)
     refused = {
         "needs an encoder, whose output it splits: use encoder linear": isinstance(stack.encoder, nn.Identity),
