@@ -302,7 +302,7 @@ def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again
 def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(graph, layer, maps, monkeypatch):
     # One takes 9 x 4 x 4 multiplications, and of its 4 channels 22 edges read 88 numbers.
     assert kept_by_a_round(graph, layer=layer) == [1, 0]
-    monkeypatch.setattr(recompute, "FEW_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(partition, "FEW_MULTIPLICATIONS", 0)
     assert kept_by_a_round(graph, layer=layer) == [1 + maps, 0]
 
 
