@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gnn_depth.cli.grid_runs import plan_of
-from gnn_depth.cli.sweep import load_grid, split_overrides
+from gnn_depth.cli.sweep import load_grid, parser, part, split_overrides
 
 DATA = {
     "class_path": "SyntheticCitation",
@@ -68,19 +68,6 @@ def test_the_workers_import_while_the_driver_has_not_begun_to():
     assert not {"torch", "lightning"} & set(done.stdout.split())
 
 
-def test_a_subset_and_fewer_seeds_are_planned_alone(dry):
-    out = dry(
-        "--subset",
-        "num_layers=3",
-        "norm=pair",
-        "--seeds",
-        "1",
-        axes={"model.num_layers": [2, 3], "model.norm": ["none", "pair"]},
-    )
-    assert "in all: 1 to run" in out
-    assert "num_layers=3,norm=pair" in out
-
-
 def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
     words = [
         "--data.root",
@@ -95,52 +82,48 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
         "p.py",
     ]
     overrides, rest = split_overrides(words)
-    assert overrides == ["--data.root", "x", "--trainer.max_epochs=3", "--model", "{}", "--plugins", "p.py"]
+    assert overrides == ["--data.root", "x", "--trainer.max_epochs=3", "--model", "{}", "--plugins", "p"]
     assert rest == ["grid.yaml", "--workers", "2"]
 
 
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        (
-            {"axes": {"model.num_layer": [1]}},
-            [],
-            ["num_layer=1: unknown option '--model.num_layer'", "--model.num_layers"],
-        ),
-        ({"axes": {"model.norm": ["lipshitz"]}}, [], ["unknown norm 'lipshitz'", "Did you mean 'lipschitz'"]),
+        ({"axes": {"model.num_layer": [1]}}, [], ["num_layer=1", "'--model.num_layer'", "--model.num_layers"]),
+        ({"axes": {"model.norm": ["lipshitz"]}}, [], ["'lipshitz'", "'lipschitz'"]),
         ({"axes": {"model.num_layers": ["two"]}}, [], ["a whole number"]),
-        ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "the grid is empty"]),
-        ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["one and the same run"]),
+        ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "empty"]),
+        ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["depth=a", "depth=b", "skip: true"]),
         ({"axes": {"m": {"a": {"model": {"num_layer": 2}}}}}, [], ["num_layer"]),
-        ({"base": "bse.yaml"}, [], ["bse.yaml", "does not exist"]),
-        ({"sedes": 3}, [], ["grid.yaml:2", "Did you mean 'seeds'"]),
-        ({}, ["--worker", "2"], ["unknown option '--worker'", "Did you mean '--workers'"]),
-        ({}, ["--workers", "0"], ["from 1 on"]),
-        ({}, ["--engine", "dsk"], ["Did you mean 'dask'"]),
-        ({}, ["--model.hidden", "3"], ["unknown option '--model.hidden'"]),
+        ({"base": "bse.yaml"}, [], ["bse.yaml"]),
+        ({"sedes": 3}, [], ["grid.yaml:2", "'seeds'"]),
+        ({}, ["--worker", "2"], ["'--worker'", "'--workers'"]),
+        ({}, ["--workers", "0"], ["--workers", "1"]),
+        ({}, ["--engine", "dsk"], ["'dask'"]),
+        ({}, ["--model.hidden", "3"], ["'--model.hidden'"]),
         ({}, ["--subset", "depth"], ["AXIS=VALUE"]),
-        ({"axes": {"model.num_layers": [1]}}, ["--subset", "num_layers=2"], ["unknown value of axis", "Available: 1"]),
-        ({}, ["--trainer.devices", "2"], ["one process on one device", "trainer.devices is 2"]),
-        ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run is for a single fit"]),
-        ({"axes": {"data.split": [0]}}, [], ["has no option 'split'"]),
+        ({"axes": {"model.num_layers": [1]}}, ["--subset", "num_layers=2"], ["'2'", "Available: 1"]),
+        ({}, ["--trainer.devices", "2"], ["trainer.devices is 2"]),
+        ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
+        ({"axes": {"m": {"a": {"plugins": ["nope.py"]}}}}, [], ["nope.py"]),
+        ({"axes": {"data.split": [0]}}, [], ["'split'"]),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, content, words, said):
     message = refused("sweep", grid(**content), "--dry-run", *words)
-    for part in said:
-        assert part in message
+    assert all(text in message for text in said)
 
 
 def test_a_config_of_one_run_is_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
     assert "gnn-depth fit --config base.yaml" in refused("sweep", "base.yaml")
-    assert "A grid of runs is for gnn-depth sweep." in refused("fit", "--config", name)
+    assert "gnn-depth sweep" in refused("fit", "--config", name)
 
 
 def test_an_empty_file_is_no_grid(refused, grid):
     grid()
     Path("empty.yaml").write_text("# later\n")
-    assert "empty.yaml is empty: a grid has base and axes" in refused("sweep", "empty.yaml", "--dry-run")
+    assert "empty.yaml" in refused("sweep", "empty.yaml", "--dry-run")
 
 
 LABELS = {"a,b": {}, "a": {"model.num_layers": 3}, "c=d": {"model.num_layers": 4}, None: {"model.num_layers": 5}}
@@ -149,27 +132,25 @@ LABELS = {"a,b": {}, "a": {"model.num_layers": 3}, "c=d": {"model.num_layers": 4
 @pytest.mark.parametrize(
     ("words", "labels"),
     [
+        (["m=a", "--seeds=1"], ["a"]),
         (["m=a,b"], ["a,b"]),
         (["m=a,c=d"], ["a", "c=d"]),
-        (["m=null,a,b"], ["a,b", "null"]),
-        (["m=a", "m=null"], ["a", "null"]),
-        (["m=a", "--subset", "m=null"], ["a", "null"]),
+        (["m=null,a,b"], ["a,b", None]),
+        (["m=a", "m=null"], ["a", None]),
+        (["m=a", "--subset", "m=null"], ["a", None]),
     ],
 )
-def test_a_subset_adds_up_and_takes_labels_with_commas(dry, words, labels):
-    out = dry("--subset", *words, axes={"m": LABELS})
-    assert [line.split()[0] for line in out.splitlines()[1:-1]] == [f"m={label}" for label in labels]
+def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
+    options = parser().parse_args([grid(axes={"m": LABELS}, seeds=2), "--subset", *words])
+    chosen = part(load_grid(options.file), options)
+    assert list(chosen.axes[0].values) == labels
+    assert len(chosen.seeds) == (1 if "--seeds=1" in words else 2)
 
 
 def test_an_axis_may_bring_a_plugin_which_is_sought_from_the_folder_of_the_grid(dry, tmp_path):
     (tmp_path / "of_an_axis.py").write_text(PLUGIN)
     out = dry(axes={"m": {"a": {"plugins": ["of_an_axis.py"], "model.norm": "of_an_axis"}, "b": {}}})
     assert "in all: 2 to run" in out
-
-
-def test_a_plugin_of_an_axis_that_is_missing_is_refused(refused, grid):
-    said = refused("sweep", grid(axes={"m": {"a": {"plugins": ["nope.py"]}}}), "--dry-run")
-    assert "nope.py' does not exist" in said
 
 
 def test_a_damaged_result_is_warned_of_in_one_line(gnn_depth, grid):
@@ -185,7 +166,8 @@ def test_a_damaged_result_is_warned_of_in_one_line(gnn_depth, grid):
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(refused, grid):
     Path("file").touch()
     answer = refused("sweep", grid(), "--root", "file", "--workers", "1")
-    assert "'file/grid' (Not a directory); choose another with --root" in answer
+    assert "'file/grid'" in answer
+    assert "--root" in answer
 
 
 def test_results_of_another_version_are_refused_with_the_way_out(gnn_depth, grid):
@@ -195,13 +177,13 @@ def test_results_of_another_version_are_refused_with_the_way_out(gnn_depth, grid
     (folder / "result.json").write_text(json.dumps(result))
     answer = gnn_depth("sweep", grid(), "--workers", "1")
     assert answer.code == 2
-    assert "has results of gnn-depth 0.0.1" in answer.err
+    assert "0.0.1" in answer.err
     assert "--force" in answer.err
 
 
 def test_dask_needs_an_address_and_an_address_needs_dask(refused, grid):
-    assert "go together" in refused("sweep", grid(), "--engine", "dask")
-    assert "go together" in refused("sweep", grid(), "--address", "tcp://localhost:1")
+    assert "--address" in refused("sweep", grid(), "--engine", "dask")
+    assert "--engine dask" in refused("sweep", grid(), "--address", "tcp://localhost:1")
 
 
 def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_options(grid, gnn_depth):
@@ -221,12 +203,7 @@ def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_optio
     assert json.loads(result.read_text())["identity"] == runs[3].place.identity
 
 
-def test_an_edited_plugin_makes_other_runs(grid):
-    from gnn_depth.cli.identity import identity
-
-    Path("my.py").write_text("1")
-    config = {"plugins": [str(Path("my.py").resolve())]}
-    first = identity(config, "data")
-    assert first == identity(config, "data")
-    Path("my.py").write_text("2")
-    assert identity(config, "data") != first
+def test_without_the_cluster_extra_dask_is_refused_with_its_name(refused, grid, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "gnn_depth.sweeps.cluster", raising=False)
+    assert "gnn-depth[cluster]" in refused("sweep", grid(), "--engine=dask", "--address=tcp://127.0.0.1:8786")
