@@ -79,7 +79,7 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
         "--model",
         "{}",
         "--plugins",
-        "p.py",
+        "p",
     ]
     overrides, rest = split_overrides(words)
     assert overrides == ["--data.root", "x", "--trainer.max_epochs=3", "--model", "{}", "--plugins", "p"]
