@@ -137,7 +137,7 @@ def test_a_result_is_written_when_a_finding_cannot_be(tmp_path, make_trainer):
         def findings(self):
             raise RuntimeError("the device is gone")
 
-    with pytest.warns(UserWarning, match="what Broken found is not in the result: the device is gone"):
+    with pytest.warns(UserWarning, match=r"Broken .*the device is gone"):
         fit(tmp_path, make_trainer, Broken())
     assert result_in(tmp_path)["status"] == "finished"
 

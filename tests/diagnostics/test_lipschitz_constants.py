@@ -194,8 +194,8 @@ def test_numbers_that_are_not_positive_are_refused(options):
 
 
 def test_a_name_that_no_module_has_is_answered_with_those_there_are(make_trainer, data):
-    with pytest.raises(MisconfigurationException, match=r"Did you mean 'stack.layers.\*'"):
-        make_trainer([LipschitzConstants("stack.layer.*")]).fit(classifier(), data)
+    with pytest.raises(MisconfigurationException, match=r"Did you mean 'stack.blocks'"):
+        make_trainer([LipschitzConstants("stack.block")]).fit(classifier(), data)
 
 
 def test_bounds_are_asked_for_with_all_other_arguments(make_trainer):
