@@ -1,5 +1,6 @@
 """gnn_depth as it is distributed, and a plugin beside it, installed and run outside the checkout."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,27 +15,44 @@ ROOT = Path(__file__).parent.parent
 PLUGIN = Path(__file__).parent / "plugin_package"
 OFFLINE = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
 
-#: In one process, which costs an import of torch: what a user does with an installed plugin.
+#: In one process, which costs one import of torch: what a user does with an installed plugin.
 SESSION = """
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 import gnn_depth
 import gnn_depth_plugin_example
-from gnn_depth.cli import items, main
+from gnn_depth.cli import main
 
 for module in (gnn_depth, gnn_depth_plugin_example):
     assert "site" in module.__file__, module.__file__
-small = "--data.num_nodes 60 --data.num_edges 120 --data.num_train_per_class 5 --data.num_val 10 --data.num_test 10"
-words = "--model.layer lazy_gcn --model.norm band --model.norm.bound 2 --model.init balanced_xavier"
-assert main(["list", "norm", "layer"]) == 0
-sys.prefix = sys.argv[2]  # where an environment has its share
-assert "lipschitz/depth" in items.names()
-assert main(["fit", *small.split(), *words.split(), "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu"]) == 0
-strict = ["-W", "error", "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported already
-sys.exit(pytest.main([sys.argv[1], "-q", "-p", "no:cacheprovider", *strict]))
+assert main(["list", "norm", "layer", "skip", "init"]) == 0
+sys.prefix = sys.argv[1]  # where an environment has its share
+assert main(["reproduce", "--list"]) == 0
+
+words = sys.argv[2:]
+assert main(["fit", *words, "--run.name", "straight", "--trainer.max_epochs", "4"]) == 0
+assert main(["fit", *words, "--run.name", "stopped", "--trainer.max_epochs", "2"]) == 0
+(stopped,) = Path("runs").glob("stopped/*/checkpoints/last.ckpt")
+assert main(["fit", "--ckpt_path", str(stopped), "--run.name", "resumed", "--trainer.max_epochs", "4"]) == 0
+straight, resumed = (
+    torch.load(*Path("runs").glob(f"{name}/*/checkpoints/last.ckpt"), weights_only=True)["state_dict"]
+    for name in ("straight", "resumed")
+)
+for name, parameter in straight.items():
+    assert torch.equal(parameter, resumed[name]), name
 """
+
+RUN = [
+    *("--data.num_nodes=60", "--data.num_edges=120", "--data.num_train_per_class=5", "--data.num_val=10"),
+    *("--data.num_test=10", "--model.layer=lazy_gcn", "--model.norm=band", "--model.norm.bound=2"),
+    *("--model.skip=oscillator", "--model.init=balanced", "--model.init.base=depth_scaled", "--model.num_layers=4"),
+    *("--trainer.accelerator=cpu", "--model.compile=off"),
+]
+STRICT = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:.*torch.jit.script:DeprecationWarning"]
 
 
 def run(*words: str | Path, **how: object) -> str:
@@ -93,18 +111,51 @@ def test_the_source_distribution_holds_licence_and_readme(sdist: Path):
     assert {"LICENSE", "README.md", "pyproject.toml"} <= names
 
 
-def test_an_installed_plugin_is_listed_trains_and_conforms(
-    wheel: Path, sources: Callable[[Path], Path], tmp_path: Path
-):
-    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    elsewhere.mkdir()
+@pytest.fixture(scope="module")
+def installed(
+    wheel: Path, sources: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., str]:
+    """Runs Python in an empty folder where the package and the plugin are installed."""
+    site, folder = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("elsewhere")
     run(sys.executable, "-m", "pip", "install", *OFFLINE, "--target", site, wheel, sources(PLUGIN))
+    (folder / "test_plugin.py").write_text((PLUGIN / "tests" / "conforms.py").read_text())
     environment = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
-    tests = elsewhere / "test_plugin.py"
-    tests.write_text((PLUGIN / "tests" / "conforms.py").read_text())
-    said = run(sys.executable, "-c", SESSION, tests, site, cwd=elsewhere, env=environment)
-    assert "  band(bound: float = 4.0)\n      Shorten the features" in said
-    assert "lazy_gcn(laziness: float = 0.5)" in said
-    assert "4 passed" in said
-    (result,) = elsewhere.glob("runs/*/*/result.json")
-    assert '"finished"' in result.read_text()
+
+    def python(*words: str) -> str:
+        words = tuple(word.replace("SITE", str(site)) for word in words)
+        return run(sys.executable, *words, cwd=folder, env=environment)
+
+    python.folder = folder  # type: ignore[attr-defined]
+    return python
+
+
+def results(installed: Callable[..., str]) -> dict[str, dict]:
+    """The results of all runs, by their name."""
+    found = installed.folder.glob("runs/*/*/result.json")  # type: ignore[attr-defined]
+    return {path.parts[-3]: json.loads(path.read_text()) for path in found}
+
+
+def test_an_installed_plugin_is_listed_trains_and_resumes_exactly(installed: Callable[..., str]):
+    listed = installed("-c", SESSION, "SITE", *RUN, "--model.dropout=0.5")
+    assert "  band(bound: float = 4.0)\n      Shorten the features" in listed
+    for part in ("lazy_gcn(laziness: float = 0.5)", "oscillator(step: float = 1.0", "depth_scaled(power: float = 0.5)"):
+        assert part in listed
+    assert "lipschitz/depth" in listed
+    assert {result["status"] for result in results(installed).values()} == {"finished"}
+
+
+def test_two_processes_train_an_installed_plugin_as_one_does(installed: Callable[..., str]):
+    words = ("-m", "gnn_depth", "fit", *RUN, "--trainer.max_epochs=3", "--run.name")
+    installed(*words, "one")
+    installed(*words, "two", "--trainer.devices=2", "--trainer.strategy=ddp")
+    one, two = (results(installed)[name]["metrics"] for name in ("one", "two"))
+    assert two == pytest.approx(one, rel=1e-5)
+
+
+def test_an_installed_plugin_passes_its_own_tests(installed: Callable[..., str]):
+    assert " passed" in installed("-m", "pytest", "test_plugin.py", "-q", *STRICT, "-k", "not compiled")
+
+
+@pytest.mark.slow
+def test_an_installed_plugin_is_compiled(installed: Callable[..., str]):
+    assert " passed" in installed("-m", "pytest", "test_plugin.py", "-q", *STRICT, "-k", "compiled")
