@@ -58,6 +58,19 @@ CHAIN = Property(
     once=True,
 )
 
+ADDS = Property(
+    "adds",
+    properties.adds,
+    "Name every matrix between the states in weight_chain(), or set adds = None.",
+    once=True,
+)
+INVERTIBLE = Property(
+    "invertible",
+    properties.invertible,
+    "Return states[-1] plus a function of the update, or set invertible = False.",
+    once=True,
+)
+
 
 def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), processes: int = 1, **options: Any) -> None:
     """Check that a norm has the properties of every norm.
@@ -112,7 +125,8 @@ def check_layer(
 def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), processes: int = 1, **options: Any) -> None:
     """Check that a skip connection has the properties of every one.
 
-    Properties: those that all norms have, and ``rows``. It gets the states that it ``reads``, no others.
+    Properties: those that all norms have, ``rows``, and its promises ``adds`` and ``invertible``. It gets the states
+    that it ``reads``, no others. One that carries a second state is tried on two layers.
 
     Args:
         skip: The class, or its registered name.
@@ -126,7 +140,9 @@ def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), proces
     """
     __tracebackhide__ = True
     cls = class_of("skip", skip, Skip)
-    _check("check_skip", Source(subjects.of_skip, cls, options), [*COMMON, ROWS], except_for, processes)
+    _check(
+        "check_skip", Source(subjects.of_skip, cls, options), [*COMMON, ROWS, ADDS, INVERTIBLE], except_for, processes
+    )
 
 
 def _check(

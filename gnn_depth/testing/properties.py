@@ -15,9 +15,9 @@ from torch.autograd.gradcheck import GradcheckError, gradcheck
 
 from gnn_depth.diagnostics.balance import defect
 from gnn_depth.nn.functional.sparse_features import _sparse
-from gnn_depth.nn.neurons import links, why_no_law
-from gnn_depth.nn.parts import HasWeightChain, Link
+from gnn_depth.nn.parts import HasWeightChain
 from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.registry import get
 from gnn_depth.testing.graphs import both_ways, degenerate, mixed, pair, renumbered
 from gnn_depth.testing.subjects import OUT, Subject, parameters_of
 from gnn_depth.testing.suite import Violation, assert_close, assert_finite, seeded
@@ -321,7 +321,7 @@ def repeat(subject: Subject) -> None:
         raise Violation(f"{subject}: a pass in evaluation draws random numbers.")
 
 
-# The promise of layers that declare a weight chain.
+# Promises that a layer or a skip connection may make.
 
 
 def chain(subject: Subject) -> None:
@@ -339,17 +339,32 @@ def chain(subject: Subject) -> None:
         except ValueError:  # it has one with other options
             return
         _check_parameters(layer)
-        stack = DeepGNN(5, 3, subject.make, num_layers=3, hidden_channels=OUT).double().eval()
-        with torch.no_grad():
-            for parameter in stack.parameters():  # biases too: zeros hide a term that is missing
-                parameter.normal_().mul_(parameter.shape[-1] ** -0.5)
-        graph = mixed()
-        if why_no_law(stack) is not None:
-            return
-        x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
-        torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
-    for link in links(stack):
-        _check_law(link)
+    _check_law(layer=subject.make)
+
+
+def adds(subject: Subject) -> None:
+    """The neurons that a skip connection joins obey the conservation law, if it says what it ``adds``.
+
+    Balanced initialisation and diagnostics rescale neuron i of the added state and of the joined state together.
+    """
+    part: Any = subject.part()
+    if part.adds is not None:
+        _check_law(layer=get("layer", "gcn"), skip=subject.make)
+
+
+def invertible(subject: Subject) -> None:
+    """The joined state is the layer's input plus a function of the update, if the skip connection is ``invertible``.
+
+    Reversible stacks compute the input again as the difference.
+    """
+    part: Any = subject.part()
+    if not part.invertible:
+        return
+    graph = mixed()
+    update, *states = subject.inputs(graph)
+    moved = [*states[:-1], states[-1] + 1]
+    outs = [subject.run(part, [update, *each], graph, training=True) for each in (states, moved)]
+    assert_close(outs[1], outs[0] + 1, f"{subject}, the input plus one")
 
 
 def _check_parameters(layer: Any) -> None:
@@ -370,13 +385,25 @@ def _check_parameters(layer: Any) -> None:
                 raise Violation(f"{name} of its weight chain has the shape {tuple(tensor.shape)}, not {wanted}.")
 
 
-def _check_law(link: Link) -> None:
-    shares = (*link.incoming, *link.attention, *link.outgoing)
-    products = [(s.parameter.detach() * s.parameter.grad).abs().max() for s in shares if s.parameter.grad is not None]
-    largest = float(torch.stack(products).max())
-    off = defect(link, lambda parameter: parameter.grad).detach().abs()
-    if not float(off.max()) <= 1e-8 * largest:
-        raise Violation(
-            f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two sides differ by "
-            f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
-        )
+def _check_law(**parts: Any) -> None:
+    """Check the conservation law of every neuron in a stack of three layers, at random parameters."""
+    with seeded(7):
+        stack = DeepGNN(5, 3, num_layers=3, hidden_channels=OUT, **parts).double().eval()
+        with torch.no_grad():
+            for parameter in stack.parameters():  # biases too: zeros hide a term that is missing
+                parameter.normal_().mul_(parameter.shape[-1] ** -0.5 if parameter.dim() else 1)
+        if stack.why_no_law() is not None:
+            return
+        graph = mixed()
+        x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
+        torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
+    for link in stack.links():
+        shares = [share.parameter for share in (*link.incoming, *link.attention, *link.outgoing)]
+        products = [(weight.detach() * weight.grad).abs().max() for weight in shares if weight.grad is not None]
+        largest = float(torch.stack(products).max())
+        off = defect(link, lambda parameter: parameter.grad).detach().abs()
+        if not float(off.max()) <= 1e-8 * largest:
+            raise Violation(
+                f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two sides differ by "
+                f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
+            )

@@ -213,8 +213,12 @@ def _of_skip(cls: type[Skip], options: dict[str, Any], widths: list[int]) -> Sub
 
 
 def _joined(part: Any, update: Tensor, states: list[Tensor], graph: Graph) -> Tensor:
-    """The state after the first layer; skips that carry a second state return it beside the first."""
-    return part(update, states, graph, None)[0] if part.carries else part(update, states, graph)
+    """The joined state; with a second state, the one after two layers, which also depends on the second state."""
+    if not part.carries:
+        return part(update, states, graph)
+    _, carried = part(update, states, graph, None)
+    state, _ = part(update, states, graph, carried)
+    return state
 
 
 def _read_by(part: Any, states: Sequence[Tensor]) -> list[Tensor]:
