@@ -87,10 +87,10 @@ def check_checkpoint(path: Path, content: Any, own: Any, trusted: bool | None) -
     if trusted is False:
         return
     named = {text for _, text in _strings(own)}
-    parts = {registry.import_path(cls) for kind in registry.KINDS for cls in registry.registered(kind).values()}
     for where, text in _strings(content):
-        if _is_importable(text.partition(".")[0]):  # otherwise the parser says that it does not exist
-            _check_text(Source(str(path), content), where, text, named | parts)
+        # A package that cannot be imported is named by the parser.
+        if not _is_registered(text) and _is_importable(text.partition(".")[0]):
+            _check_text(Source(str(path), content), where, text, named)
 
 
 def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
@@ -108,6 +108,13 @@ def _check_text(source: Source, where: Where, text: str, also: Container[str]) -
 def _place(source: Source, where: Where) -> str:
     key = ".".join(map(str, where))
     return f"{source.at(where)}: {key}" if source.entries else f"{source.name}: {key}"
+
+
+def _is_registered(path: str) -> bool:
+    """True if an import path leads to a registered part, also through a re-export; nothing is imported."""
+    module, _, name = path.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    return any(found is cls for kind in registry.KINDS for cls in registry.registered(kind).values())
 
 
 def _is_known(path: str) -> bool:
