@@ -194,6 +194,7 @@ def _subclasses(base: type) -> Iterator[type]:
     """A class and all known classes under it, except abstract and private ones."""
     if not inspect.isabstract(base) and not base.__name__.startswith("_"):
         yield base
+    inner: type
     for inner in base.__subclasses__():
         yield from _subclasses(inner)
 
