@@ -152,15 +152,18 @@ class EpochMetrics:
             self._losses.append((loss, sets.sizes[0]))
         if self.task == "binary":
             # The difference of the scores ranks nodes as probabilities do, and never saturates.
-            margins = (scores[:, 1].double() - scores[:, 0].double()).split(sets.sizes)
-            for ranked, *pair in zip(self._ranked, margins, sets.classes.split(sets.sizes), strict=True):
-                ranked.append(tuple(pair))
+            margins = (scores[:, 1].double() - scores[:, 0].double()).split_with_sizes(sets.sizes)
+            for ranked, margin, classes in zip(
+                self._ranked, margins, sets.classes.split_with_sizes(sets.sizes), strict=True
+            ):
+                ranked.append((margin, classes))
 
     def compute(self, trainer: L.Trainer) -> dict[str, Tensor]:
         """Metrics of all batches in all processes, as scalars on their device; sets without nodes have none."""
         if not isinstance(self._counts, Tensor):
             return {}
-        counts, sizes, loss = self._counts, self._sizes, self._mean_loss()
+        sizes: Sequence[float] = self._sizes
+        counts, loss = self._counts, self._mean_loss()
         if trainer.world_size > 1:
             counts, sizes, loss = self._merged(trainer)
         accuracies, f1s = accuracy(counts).unbind(), macro_f1(counts).unbind()
@@ -176,7 +179,8 @@ class EpochMetrics:
     def _mean_loss(self) -> Tensor | None:
         if len(self._losses) <= 1:
             return self._losses[0][0] if self._losses else None
-        return sum(loss * size for loss, size in self._losses) / sum(size for _, size in self._losses)
+        total: Any = sum(loss * size for loss, size in self._losses)
+        return total / sum(size for _, size in self._losses)
 
     def _merged(self, trainer: L.Trainer) -> tuple[Tensor, list[float], Tensor | None]:
         """Counts, sizes and loss over all processes, in one exchange; mean counts have the same metrics as their sum.
