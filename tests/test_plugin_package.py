@@ -52,7 +52,7 @@ RUN = [
     *("--model.skip=oscillator", "--model.init=balanced", "--model.init.base=depth_scaled", "--model.num_layers=4"),
     *("--trainer.accelerator=cpu", "--model.compile=off"),
 ]
-STRICT = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:.*torch.jit.script:DeprecationWarning"]
+STRICT = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:`torch.jit.script:DeprecationWarning"]
 
 
 def run(*words: str | Path, **how: object) -> str:

@@ -83,7 +83,9 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
             options = import_module(f"gnn_depth.cli.{'listing' if name == 'list' else name}").parser()
             for action in options._actions:
                 if name in ("list", "reproduce") and not action.option_strings:
-                    action.completer = ChoicesCompleter(registry.KINDS if name == "list" else _items())
+                    action.completer = ChoicesCompleter(
+                        dict.fromkeys(registry.KINDS if name == "list" else _items(), "")
+                    )
             commands.add_parser(name, parents=[options], add_help=False)
     return top
 
