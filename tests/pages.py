@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import yaml
 
-from gnn_depth.cli import REPORTS, RUNS, items, main
+from gnn_depth.cli import REPORTS, RUNS, main, reproduce
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid, part, split_overrides
@@ -216,11 +216,11 @@ def check_report(command: str, words: list[str]) -> None:
     module = import_module(f"gnn_depth.cli.{command}")
     if command in ("sweep", "reproduce"):
         _, words = split_overrides(words)
-    options = (getattr(module, "_options", None) or module._parser)().parse_args(words)
+    options = (getattr(module, "parser", None) or module._parser)().parse_args(words)
     if command == "sweep":
         part(load_grid(options.file), options)
     if command == "reproduce" and options.item:
-        assert options.item in items.names(), f"there is no item {options.item!r}"
+        assert options.item in reproduce.names(), f"there is no item {options.item!r}"
 
 
 def check_grid(data: dict[str, Any]) -> None:

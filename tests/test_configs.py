@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli import items, main
+from gnn_depth.cli import main, reproduce
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
@@ -66,7 +66,7 @@ def test_a_shipped_grid_asks_for_what_there_is(path):
 
 @pytest.mark.parametrize("path", ITEMS, ids=lambda path: path.stem)
 def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
-    item = items.load(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
+    item = reproduce.load(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
     labels = {axis.name: {label_text(label) for label in axis.values} for axis in load_grid(str(item.grid)).axes}
     assert item.source
     for entry in parse(item.published):
