@@ -54,6 +54,9 @@ class Linear(nn.Module):
     def forward(self, x: Tensor, graph: Graph, num_outputs: int | None = None) -> Tensor:
         return self.lin(x)
 
+    def receptive_fields(self, graph: Graph, num_outputs: int | None = None) -> list[Graph]:
+        return []
+
 
 class Clocked(FullBatch):
     """Notes when each epoch began."""
