@@ -221,7 +221,7 @@ def test_tracebacks_of_usage_errors_can_be_asked_for(monkeypatch: pytest.MonkeyP
 
 
 def test_a_bug_in_the_model_keeps_its_traceback(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gnn_depth.training.module.DeepGNN", lambda *args, **options: 1 / 0)
+    monkeypatch.setattr("gnn_depth.training.module.check_choice", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         gnn_depth("fit", *SMALL)
 
