@@ -7,7 +7,6 @@ from gnn_depth._version import __version__
 from gnn_depth.registry import register
 
 if TYPE_CHECKING:
-    from gnn_depth.cli import main
     from gnn_depth.graph import Graph
     from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
     from gnn_depth.nn.stack import DeepGNN
@@ -26,7 +25,6 @@ _HOMES = {
     "Graph": "gnn_depth.graph",
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",
-    "main": "gnn_depth.cli",
 }
 
 __all__ = [
@@ -42,7 +40,6 @@ __all__ = [
     "Skip",
     "WeightNorm",
     "__version__",
-    "main",
     "register",
 ]
 

@@ -39,11 +39,22 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 
+#: Concrete parts that are somebody's default. No other file of the stack, training or diagnostics names one.
+DEFAULTS = {
+    "nn/stack.py": {"nn.graph_dropouts", "nn.layers.gcn", "nn.skips.none"},
+    "training/module.py": {"nn.inits"},
+}
+PARTS = ("nn.layers", "nn.norms", "nn.skips", "nn.inits", "nn.graph_dropouts")
+
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 
 def room(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports(path: Path) -> set[str]:
@@ -70,3 +81,28 @@ def test_rooms_import_only_what_the_table_allows():
 
 def test_every_file_says_what_it_is_for():
     assert not [path for path in FILES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+
+def test_no_module_imports_itself_through_others_not_even_for_types():
+    found = {name(path): imports(path) for path in FILES}
+    # `from gnn_depth.data import base` imports data.base, not what the folder's __init__ exports
+    folders = {module: {one.rpartition(".")[0] for one in of if one in found} for module, of in found.items()}
+    open_modules = {module: {one for one in of if one in found} - folders[module] for module, of in found.items()}
+    while leaves := [module for module, found in open_modules.items() if not found]:
+        for leaf in leaves:
+            del open_modules[leaf]
+        open_modules = {module: found - set(leaves) for module, found in open_modules.items()}
+    assert not open_modules, "these import one another, or something that does"
+
+
+def test_the_stack_training_and_diagnostics_name_no_concrete_part_but_defaults():
+    inside = tuple(f"{part.replace('.', '/')}/" for part in PARTS)
+    wrong = []
+    for path in FILES:
+        place = path.relative_to(PACKAGE).as_posix()
+        if place == "nn/__init__.py" or place.startswith(inside) or room(path) not in ("nn", "training", "diagnostics"):
+            continue
+        named = {imported for imported in imports(path) if imported.startswith(PARTS)}
+        allowed = DEFAULTS.get(place, set())
+        wrong += [f"{place} imports {one}" for one in named if not any(one.startswith(default) for default in allowed)]
+    assert not wrong
