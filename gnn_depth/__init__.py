@@ -1,4 +1,4 @@
-"""Deep graph neural networks: every part by name, and a training that is watched."""
+"""Deep graph neural networks: every part is chosen by name, and every layer is measured during training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""``python -m gnn_depth`` is ``gnn-depth``."""
+"""Run ``gnn-depth`` as ``python -m gnn_depth``."""
 
 import sys
 

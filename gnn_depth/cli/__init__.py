@@ -1,4 +1,4 @@
-"""The command ``gnn-depth``. Nothing heavy is imported before it is known what was asked for."""
+"""The command ``gnn-depth``. Heavy imports wait until the requested command is known."""
 
 import os
 import sys
@@ -17,19 +17,19 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the class probabilities of every node to a file.",
-    "probe": "Show features, gradients and Lipschitz constants of every layer before training; writes nothing.",
+    "probe": "Show features, gradients and Lipschitz constants of every layer before training; makes no run folder.",
 }
 REPORTS = {
     "sweep": "Run a grid of runs, each once, on all cores or a cluster: gnn-depth sweep FILE.",
     "table": "Show runs as a table, beside published numbers if there are any: gnn-depth table FOLDER.",
     "plot": "Draw runs: gnn-depth plot KIND FOLDER --output FILE.",
-    "reproduce": "Run what is missing of a paper's table or figure, and compare: gnn-depth reproduce ITEM.",
+    "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth reproduce ITEM.",
 }
 COMMANDS = {
     **RUNS,
     **REPORTS,
-    "new": "Write the file of a part of your own, and of its tests: gnn-depth new norm MyNorm.",
-    "completion": "Print a script that completes words at the TAB key: gnn-depth completion bash, or zsh.",
+    "new": "Create a new part and a file of tests for it: gnn-depth new norm MyNorm.",
+    "completion": "Print a script for TAB completion in the shell: gnn-depth completion bash, or zsh.",
     "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]...",
 }
 
@@ -129,7 +129,7 @@ def usage() -> str:
             "",
             "gnn-depth COMMAND --help explains the options of a command.",
             "--trusted-only refuses configs that would import more than registered parts and known classes.",
-            "GNN_DEPTH_TRACEBACK=1 shows where in the code an error of usage was found.",
+            "GNN_DEPTH_TRACEBACK=1 shows where in the code a usage error was raised.",
         ]
     )
 
@@ -139,7 +139,7 @@ def _stopped(code: int) -> int:
 
 
 def _unread() -> int:
-    """The reader of the output has closed it, as ``head`` does: print nothing more, not even at exit."""
+    """Print nothing more, not even at exit, because the reader of the output has closed it, as ``head`` does."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return UNREAD
 

@@ -1,4 +1,4 @@
-"""Data, model and trainer of a command line."""
+"""Build data, model and trainer from a command line."""
 
 import sys
 from functools import cached_property
@@ -38,7 +38,7 @@ TRAINER_DEFAULTS = {
     "use_distributed_sampler": False,  # it would shuffle, and pad the test set
 }
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
-NAMED = "a file, a run's folder for its best one, or `last` for the newest run of this name"
+NAMED = "a file, a run folder (its best checkpoint), or `last` (the newest run of this name)"
 CKPT_HELP = {
     "fit": "What to go on from, in a new folder: a checkpoint, a run's folder, `last` for the newest run of this name, "
     "or `auto` for the newest one with the same model, data and seed, if there is one.",
@@ -50,7 +50,7 @@ CKPT_HELP = {
 
 
 class Parser(LightningArgumentParser):
-    """Lightning's parser, which reads no files: that is done before, see :mod:`gnn_depth.cli.config`."""
+    """Lightning's parser without reading of files, which :mod:`gnn_depth.cli.config` has already done."""
 
     def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
         return super().add_class_arguments(*args, **kwargs | {"sub_configs": False})
@@ -96,7 +96,7 @@ class CommandLineInterface(LightningCLI):
 
     def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument(
-            "--seed_everything", type=int, default=0, help="Seed of everything that is random: weights, dropout."
+            "--seed_everything", type=int, default=0, help="Seed of all random numbers: weights, dropout."
         )
         parser.add_argument(
             "--plugins",
@@ -152,7 +152,7 @@ class CommandLineInterface(LightningCLI):
                 )
         seed = self.config.seed_everything
         if seed is not None and not 0 <= seed <= checkpoints.MAX_SEED:
-            raise UsageError(f"seed_everything is from 0 to {checkpoints.MAX_SEED}, not {seed}.")
+            raise UsageError(f"seed_everything must be from 0 to {checkpoints.MAX_SEED}, not {seed}.")
         if self.command == "predict":
             predictions.check_request(self.config.output)
         if self.command == "probe" and self.config.html is not None:
@@ -174,7 +174,7 @@ class CommandLineInterface(LightningCLI):
         trust.check_checkpoint(checkpoint.path, content, own, self.arguments.trusted)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
-        """The resolved config of other arguments, by the same parser: to build it takes longer than to use it.
+        """The resolved config of other arguments, by the same parser: building a parser takes longer than using it.
 
         Raises:
             UsageError: Something that they ask for does not exist or does not fit.
@@ -216,14 +216,14 @@ class CommandLineInterface(LightningCLI):
         check_precision(trainer)
         if str(config["precision"]) in HALF and trainer.precision not in HALF:
             raise UsageError(
-                f"trainer.precision {config['precision']} needs a GPU: on a CPU take bf16-mixed, bf16-true or 32."
+                f"trainer.precision {config['precision']} needs a GPU: on a CPU use bf16-mixed, bf16-true or 32."
             )
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
             trainer.strategy.checkpoint_io = VerifiedCheckpoints()
         return trainer
 
     def open_run(self, origin: Origin | None = None) -> None:
-        """Give the run its folder and loggers; those that the user named stay, and none come if they said false.
+        """Give the run its folder and loggers; loggers that the user chose stay, and ``false`` means none.
 
         Args:
             origin: What the run is part of; by default it stands alone.

@@ -74,7 +74,7 @@ class Part:
 
 
 def catalogue(plugins: Collection[str]) -> dict[str, dict[str, Part]]:
-    """All parts by kind and name: built in, of installed packages and of these plugins.
+    """All parts by kind and name: built-in ones, and those of installed packages and of these plugins.
 
     Raises:
         UsageError: A plugin does not load.
@@ -143,7 +143,7 @@ def choices(annotation: Any) -> Iterator[str]:
 
 
 def cached(name: str, plugins: Collection[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
-    """Build something from the imported package once, and read it from disk as long as no source has changed.
+    """Build something from the imported package once, then read it from disk until a source file changes.
 
     An entry holds time and size of every source file that it was built from. One that is damaged or outdated is built
     anew; a cache that cannot be written does no harm.
@@ -173,7 +173,7 @@ def _folder() -> Path:
 
 
 def _key(plugins: Iterable[str]) -> dict[str, Any]:
-    """Everything but the sources themselves that an entry depends on."""
+    """Everything that an entry depends on, apart from the source files."""
     return {
         "versions": [gnn_depth.__version__, version("torch"), platform.python_version(), sys.prefix],
         "installed": sorted([entry.name, entry.value, _origin(entry.module)] for entry in _installed()),
@@ -214,7 +214,7 @@ def _stamp(file: str) -> list[int]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file as a whole or, where that is not possible, not at all."""
+    """Write a file atomically; if that is impossible, do not write it."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Checkpoints that a command line names: find them, read them, and compare them with the rest of it."""
+"""Checkpoints named on the command line: find them, read them, and compare them with the other arguments."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ class Checkpoint:
                 raise UsageError(f"{self.path} was trained on data with {name} {there}, and this data has {here}.")
 
     def check_same_data(self, data: dict[str, Any], data_sha256: str) -> None:
-        """Refuse to go on with other data that lies elsewhere; data that lies where it lay is warned of.
+        """Refuse to resume with different data at another path; at the same path, changed data is a warning.
 
         Args:
             data: The data set, as a config names it.
@@ -97,7 +97,7 @@ class Checkpoint:
         return {"model": kept, **({"data": self.data} if self.data else {}), **seed}
 
     def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
-        """Refuse another model than the checkpoint's, and other data or another seed for a training that goes on.
+        """Refuse a model other than the checkpoint's, and for a resumed training other data or another seed.
 
         Args:
             before: The resolved config of the checkpoint.
@@ -114,8 +114,8 @@ class Checkpoint:
             rows = _differences(before["data"], after["data"], "data")
             changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # files are compared later
         if changed:
-            lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} asked for" for key, old, new in changed)
-            raise UsageError(f"{self.path} is of another run than the one asked for:\n{lines}")
+            lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed)
+            raise UsageError(f"{self.path} belongs to a different run than the one asked for:\n{lines}")
 
     @property
     def _has_seed(self) -> bool:
@@ -123,7 +123,7 @@ class Checkpoint:
 
     @property
     def age(self) -> str:
-        """How far the training had come."""
+        """How long the model was trained, as text."""
         return f"after {self.epochs} epochs" if self.resumable else "weights alone"
 
 
@@ -139,7 +139,7 @@ def read(path: Path) -> Checkpoint:
         content = read_checkpoint(path)
     except OSError as error:
         why = error.strerror or error
-        raise UsageError(f"{str(path)!r} is damaged, or no checkpoint of a run: {why}.") from error
+        raise UsageError(f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}.") from error
     try:
         hparams = {key: value for key, value in content["hyper_parameters"].items() if not key.startswith("_")}
         data = content.get("datamodule_hyper_parameters", {})
@@ -151,7 +151,7 @@ def read(path: Path) -> Checkpoint:
             path, hparams, data.get("data"), data.get("sha256"), seed, epochs, content["global_step"], resumable
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{str(path)!r} is no checkpoint of a run of gnn-depth.") from error
+        raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
 
 @rank_zero_only
@@ -172,7 +172,7 @@ def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
 
 @dataclass(frozen=True)
 class Asked:
-    """The rest of a command line, without its checkpoint.
+    """The command-line arguments other than the checkpoint.
 
     Attributes:
         folder: Where the runs of its name lie.
@@ -209,10 +209,10 @@ def find(word: str, trains: bool, asked: Callable[[], Asked]) -> Checkpoint | No
 
 
 def _below(folder: Path, trains: bool) -> str:
-    """Of a folder of runs, the newest one."""
+    """A hint at the newest run in a folder of runs."""
     runs = (run for run in sorted(folder.glob("*"), reverse=True) if (run / "checkpoints").is_dir())
     run = next((run for run in runs if next(_readable(run, trains, aloud=False), None)), None)
-    return f" It has runs; take one: --ckpt_path {run}." if run else ""
+    return f" It has runs; choose one: --ckpt_path {run}." if run else ""
 
 
 def _file(path: Path, trains: bool) -> Checkpoint:
@@ -246,7 +246,7 @@ def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
 
 
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
-    """Whether a run had the same config, in what cannot be changed afterwards."""
+    """True if a run's config agrees in everything that cannot be changed afterwards."""
     try:
         there = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
         return all(there.get(key) == config.get(key) for key in SAME)
@@ -255,7 +255,7 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
 
 
 def _readable(folder: Path, trains: bool, without: Path | None = None, aloud: bool = True) -> Iterator[Checkpoint]:
-    """The checkpoints of a run's folder that can be read, those first that are wanted first."""
+    """The readable checkpoints of a run's folder, the preferred ones first."""
     place = folder / "checkpoints"
     files = [path for path in (place if place.is_dir() else folder).glob("*.ckpt") if path != without]
     files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
@@ -265,7 +265,7 @@ def _readable(folder: Path, trains: bool, without: Path | None = None, aloud: bo
             checkpoint = read(path)
         except UsageError as error:
             if aloud:
-                warn(f"{error} Taking another one.")
+                warn(f"{error} Using another one.")
             continue
         if checkpoint.resumable or not trains:
             yield checkpoint

@@ -1,4 +1,4 @@
-"""``gnn-depth completion``: the TAB key in bash and zsh, by argcomplete.
+"""``gnn-depth completion``: TAB completion in bash and zsh, by argcomplete.
 
 argcomplete asks an argparse parser which words may stand at the cursor. The parser of a run takes seconds to import, so
 a plain one is built from the catalogue and from a cached list of the run's options.
@@ -25,7 +25,7 @@ from gnn_depth.short_names import LIBRARIES, SECTIONS
 
 
 class Flag(NamedTuple):
-    """An option of a run: its spellings, its number of values, and these; None for names of files."""
+    """An option of a run: its spellings, its number of values, and the choices; None for file names."""
 
     names: list[str]
     nargs: Any
@@ -50,7 +50,7 @@ def parser() -> Options:
     """The options of the command."""
     options = Options(
         "completion",
-        "Print a script that completes words at the TAB key. In ~/.bashrc or ~/.zshrc: "
+        "Print a script for TAB completion in the shell. In ~/.bashrc or ~/.zshrc: "
         'eval "$(gnn-depth completion bash)", or zsh.',
         "bash | zsh",
     )
@@ -59,7 +59,7 @@ def parser() -> Options:
 
 
 def answer(**how: Any) -> None:
-    """Write the words that may stand at the cursor of ``$COMP_LINE``, and end the process: the script asks for them.
+    """Write the possible completions at the cursor of ``$COMP_LINE`` for the shell's script, and end the process.
 
     Args:
         how: Options of argcomplete, for tests.
@@ -108,7 +108,7 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
 
 
 def _flags_of_run(command: str, words: list[str]) -> Iterator[Flag]:
-    """The options of a run, and those of the parts that a line names."""
+    """The options of a run, and those of the parts that a command line names."""
     separate = [piece for word in words for piece in (word.split("=", 1) if word.startswith("--") else [word])]
     given = dict(pairwise(separate))
     plugins = [value for flag, value in pairwise(separate[:-1]) if flag == "--plugins"]
@@ -129,7 +129,7 @@ def _flags_of_run(command: str, words: list[str]) -> Iterator[Flag]:
 
 
 def _import_flags() -> dict[str, list[Flag]]:
-    """The options of every run, from their parsers, which takes an import of everything."""
+    """The options of every run command, from its parser, for which everything has to be imported."""
     from gnn_depth.cli.assemble import CommandLineInterface
     from gnn_depth.cli.config import Arguments
 

@@ -75,7 +75,7 @@ class Arguments:
 
 
 def read_arguments(argv: list[str]) -> Arguments:
-    """Take configs and plugins out of the command-line arguments, and read the configs.
+    """Separate configs and plugins from the other command-line arguments, and read the configs.
 
     Raises:
         UsageError: A config is missing, malformed or not trusted; nothing that it names has been imported then.
@@ -104,7 +104,7 @@ def read_sources(name: str) -> list[Source]:
 
 
 def _with_sections(source: Source) -> list[Source]:
-    """A config, and after it the sections that are in files of their own: ``trainer: trainer.yaml``.
+    """A config, followed by the sections that are in separate files: ``trainer: trainer.yaml``.
 
     Raises:
         UsageError: One of them cannot be read.
@@ -118,7 +118,7 @@ def _with_sections(source: Source) -> list[Source]:
         path = next((path for folder in folders if (path := folder / Path(name).expanduser()).is_file()), None)
         if path is None:
             place = f"{source.at((group,))}: " if source.is_file else ""
-            raise UsageError(f"{place}{group} consists of keys with values, and {name!r} is not a file of them.")
+            raise UsageError(f"{place}{group} must be a mapping, and {name!r} is not a file that contains one.")
         inner = read_config(str(path))
         entries = [Entry((group, *entry.where), entry.line, entry.text) for entry in inner.entries]
         found[0] = Source(source.name, {k: v for k, v in found[0].data.items() if k != group}, source.entries)
@@ -160,7 +160,7 @@ def _full_path(plugin: str, folder: Path) -> str:
 
 
 def load_plugins(plugins: list[str]) -> None:
-    """Import the plugins of installed packages, which may fail with a warning, and then those that are named.
+    """Import the plugins of installed packages, with a warning for those that fail, and then the named plugins.
 
     Raises:
         UsageError: A plugin that was named does not load.
@@ -240,7 +240,7 @@ class _Merged:
             PartError: A key or a part does not exist.
         """
         if "config" in data:
-            raise PartError("a config file cannot name another; give --config several times.", ("config",))
+            raise PartError("a config file cannot include another; repeat --config instead.", ("config",))
         for key, value in data.items():
             if value is None and key in (*GROUPS, "data"):
                 continue  # all keys of the section are commented out
@@ -313,7 +313,7 @@ class _Merged:
 
 
 def _changed(name: str, value: Any, current: Any, where: Where) -> Any:
-    """The value of an option after something was said about it: options of a class change the class that is there."""
+    """The value of an option after a source is merged; options of a class change the class already chosen."""
     if kind := SECTIONS.get(name):
         if isinstance(value, dict) and isinstance(current, dict) and not where:
             return expand_one(kind, value, where, current=current)  # a flag that changes one of several norms
@@ -452,7 +452,7 @@ def parse(config: dict[str, Any], arguments: Arguments, parser: ArgumentParser) 
 
 
 def _with_place(reason: Reason, arguments: Arguments, parser: ArgumentParser) -> str:
-    """A reason, with file and line if a config and not a flag set the value."""
+    """A reason, with file and line if the value comes from a config file rather than a flag."""
     if any(f"{reason.key}.".startswith(f"{key}.") for _, key, _ in flags(arguments.argv, parser)):
         return reason.text
     places = (source.find(reason.key, reason.value) for source in reversed(arguments.sources))

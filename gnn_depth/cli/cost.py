@@ -1,4 +1,4 @@
-"""What runs cost on this machine, from a few measured epochs of them."""
+"""Estimate the time that runs take on this machine from a few measured epochs."""
 
 import contextlib
 import copy
@@ -28,7 +28,7 @@ MOST = 15.0  # seconds, after which fewer epochs, or the steps of a part of one,
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run takes at most, in seconds: early stopping and compilation make it less.
+    """The longest time of one run, in seconds; early stopping and compilation shorten it.
 
     Attributes:
         setup: Until its first epoch.
@@ -41,13 +41,13 @@ class Cost:
     epochs: int
 
     def seconds(self, share: float) -> float:
-        """What it takes where a run ends after a share of its epochs."""
+        """The time of a run that ends after a share of its epochs."""
         return self.setup + self.epoch * self.epochs * share
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is left of a grid takes.
+    """The time that the remaining runs of a grid take.
 
     Attributes:
         runs: Number of runs that are left.
@@ -98,7 +98,7 @@ class FewEpochs(L.Callback):
         trainer.should_stop |= len(self.ends) > WARM_UP + MEASURED
 
     def epoch(self, batches: int) -> float:
-        """Seconds of an epoch of so many batches."""
+        """Seconds per epoch, given its number of batches."""
         steps = [after - before for before, after in itertools.pairwise(self.ends)]
         if steps:
             return statistics.median(steps[min(WARM_UP, len(steps) - 1) :])
@@ -128,7 +128,7 @@ def measure(config: dict[str, Any]) -> Cost:
 
 
 def estimate(plan: Plan, pool: Pool, most: int | None = None) -> Estimate:
-    """What the runs that are not done take: by finished runs of the same group where there are any.
+    """Estimate the time of the remaining runs, from finished runs of the same group if there are any.
 
     Args:
         plan: All runs.
@@ -156,7 +156,7 @@ def estimate(plan: Plan, pool: Pool, most: int | None = None) -> Estimate:
 
 
 def _share(records: Sequence[Record]) -> float | None:
-    """Which part of their epochs the finished runs had, in the mean: early stopping decides it."""
+    """The mean share of their epochs that the finished runs used; early stopping makes it less than 1."""
     results = [record.result for record in records if record.status == "finished"]
     shares = [
         result["epochs"] / most
@@ -167,7 +167,7 @@ def _share(records: Sequence[Record]) -> float | None:
 
 
 def _measure_all(runs: dict[str, PlannedRun], pool: Pool) -> dict[str, Cost]:
-    """Cost of each run, as many measured at once as will run at once."""
+    """Cost of each run, measured with as many at once as the sweep runs at once."""
     waiting = list(runs.items())
     running: dict[Future[Cost], str] = {}
     costs: dict[str, Cost] = {}

@@ -1,4 +1,4 @@
-"""Errors that end a command without a traceback, and the known causes of other exceptions in words.
+"""Errors that end a command without a traceback, and readable messages for known exceptions of libraries.
 
 Everything that is not turned into one of these is a bug, and keeps its traceback.
 """
@@ -10,15 +10,15 @@ from typing import Any
 
 
 class UsageError(Exception):
-    """Something the user asked for does not exist or does not fit; shown as its message alone, with exit code 2."""
+    """The user asked for something that does not exist or does not fit; only the message is shown, exit code 2."""
 
 
 class RunError(Exception):
-    """A run cannot go on, for a known reason; shown as its message alone, with exit code 1."""
+    """A run cannot continue, for a known reason; only the message is shown, exit code 1."""
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The error of a constructor, below what the parser wraps around it."""
+    """The original error of a constructor, without the exceptions that the parser wraps around it."""
     while error.__cause__ is not None and "Subtypes: [" in str(error):
         error = error.__cause__
     return error
@@ -41,15 +41,15 @@ def explain_build() -> Iterator[None]:
             raise  # a bug that the parser has wrapped
         if "No supported gpu backend" in str(cause):
             raise UsageError(
-                "trainer.accelerator gpu: PyTorch finds no GPU here. Take cpu, or auto for what there is; if the "
-                "machine has one, PyTorch may be a build for CPUs only."
+                "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best available device; "
+                "if the machine has a GPU, PyTorch may be a build for CPUs only."
             ) from error
         raise UsageError(str(cause)) from error
     except RuntimeError as error:
         twice = re.match(r"Found more than one stateful callback of type `(\w+)`", str(error))
         if not twice:
             raise
-        raise UsageError(f"trainer.callbacks has {twice[1]} more than once: take one of them.") from error
+        raise UsageError(f"trainer.callbacks has {twice[1]} more than once: keep one of them.") from error
 
 
 @contextmanager

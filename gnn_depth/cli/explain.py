@@ -1,4 +1,4 @@
-"""Why the parser refuses a config: the first value that does not fit its type, said for people.
+"""Explain why the parser refuses a config: find the first value that does not fit its type.
 
 jsonargparse decides what fits. Its messages speak of types and import paths, so this looks for the value that it
 refuses, by asking it about one option after another, and says what is accepted there.
@@ -32,7 +32,7 @@ PLAIN = {list: "a list", dict: "keys with values"}
 
 @dataclass(frozen=True)
 class Reason:
-    """A message, and the dotted key and the text of the value that it is about, to find its line."""
+    """A message, with the dotted key and the text of the value concerned, to find its line."""
 
     text: str
     key: str
@@ -40,7 +40,7 @@ class Reason:
 
 
 def explain(config: dict[str, Any], parser: ArgumentParser) -> Reason | None:
-    """The first value of a config that does not fit its option; None if each one does by itself."""
+    """The first value of a config that does not fit its option; None if each value fits."""
     hints = {action.dest: action._typehint for action in parser._actions if hasattr(action, "_typehint")}
     for key, value in _options(config):
         if key in hints and not _fits(hints[key], value):
@@ -151,7 +151,7 @@ def _wrong_type(key: str, value: Any, hint: Any) -> Reason | None:
         numbers = "".join(f" Or {one}." for one in types if one in (TYPES[int], TYPES[float]))
         text = f"{key} cannot be {str(shown)!r}.{suggestion(shown, set(choices))}{numbers}"
     else:
-        text = f"{key} is {' or '.join(dict.fromkeys(types))}, not {str(shown)!r}."
+        text = f"{key} must be {' or '.join(dict.fromkeys(types))}, not {str(shown)!r}."
     return Reason(text, key, str(shown))
 
 
@@ -200,7 +200,7 @@ def _subclasses(base: type) -> Iterator[type]:
 
 
 def _shortest_path(cls: type) -> str:
-    """The import path of a class from the outermost package that has it."""
+    """The import path of a class from the outermost package that exports it."""
     steps = cls.__module__.split(".")
     modules = (".".join(steps[:count]) for count in range(1, len(steps) + 1))
     homes = (module for module in modules if getattr(sys.modules.get(module), cls.__name__, None) is cls)
@@ -208,14 +208,14 @@ def _shortest_path(cls: type) -> str:
 
 
 def _nearest_path(path: str, known: list[str]) -> str | None:
-    """The known class of this module, or of this name in another one, that is most like a path."""
+    """The known class most similar to a path: in the same module, or of the same name in another one."""
     module, _, name = path.rpartition(".")
     alike = [other for other in known if other.startswith(f"{module}.") or other.endswith(f".{name}")]
     return nearest(path, [other for other in alike if other != path])  # itself, if its plugin has gone
 
 
 def suggestion(word: Any, choices: Any, most: int = 20) -> str:
-    """The near miss among some choices, and the choices themselves unless they are many."""
+    """The nearest choice, and the list of choices unless it is long."""
     choices = sorted(choices)
     near = nearest(str(word), choices)
     hint = f" Did you mean {near!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""The command line's part in a sweep: resolve a combination of a grid to a config, and train one run of it."""
+"""Resolve a combination of a grid to a config, and train one run of a sweep."""
 
 import json
 import signal
@@ -36,7 +36,7 @@ LOOK_SECONDS = 0.3
 
 
 class Resolver:
-    """Resolves command lines of ``fit`` with one parser: making it takes longer than using it.
+    """Resolves command lines of ``fit`` with one parser: building it takes longer than using it.
 
     Args:
         plugins: Loaded before the parser is made.

@@ -1,4 +1,4 @@
-"""A resolved config as one flat row: the columns of TensorBoard's HParams page."""
+"""Flatten a resolved config to one row, for TensorBoard's HParams page."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _called(kind: str, part: Any) -> str:
-    """A part, or several, by name and by the options that differ from their defaults."""
+    """One or more parts as text: the name, and the options that differ from their defaults."""
     if isinstance(part, list):
         return "+".join(_called(kind, item) for item in part) or "none"
     if not isinstance(part, dict) or "name" not in part:

@@ -32,7 +32,7 @@ def parser() -> Options:
     """The options of the command."""
     options = Options(
         "list",
-        "Show the registered parts of these kinds, or of all: name, options with types and defaults, and a sentence. "
+        "Show the registered parts of these kinds, or of all: name, options with types and defaults, and a summary. "
         "`gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one part.",
         "[KIND]... [--plugins FILE]...",
     )
@@ -62,7 +62,7 @@ def _row(part: Part) -> str:
 
 
 def help_of(key: str, name: str | None, plugins: list[str]) -> str:
-    """The answer to ``--model.norm.help pair``: the docstring, and the options with type, default and meaning.
+    """The help that ``--model.norm.help pair`` prints: docstring, and options with type, default and meaning.
 
     Raises:
         UsageError: There is no such part, or a plugin does not load.

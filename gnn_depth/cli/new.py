@@ -1,4 +1,4 @@
-"""``gnn-depth new``: write the file of a part of your own, and the file of its tests."""
+"""``gnn-depth new``: create a file for a new part and a file for its tests."""
 
 import importlib.util
 import keyword
@@ -55,11 +55,11 @@ def parser() -> Options:
     """The options of the command."""
     options = Options(
         "new",
-        "Write a file with a part of your own that works from the start, and a file with its tests.",
+        "Create a file with a new part that works from the start, and a file with its tests.",
         "KIND NAME [--kind-of feature|score|weight] [--output FOLDER]",
     )
     options.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    options.add_argument("name", metavar="NAME", help="name of the class, as MyNorm; the part is then called my_norm")
+    options.add_argument("name", metavar="NAME", help="class name, such as MyNorm; the part is then called my_norm")
     options.add_argument("--kind-of", choices=ACTS_ON, help="what a norm acts on; feature by default")
     options.add_argument("--output", type=Path, default=Path(), metavar="FOLDER", help="folder for the two files")
     return options
@@ -83,7 +83,7 @@ def _check_free(kind: str, *files: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--output {folder} is a file, not a folder.")
     if part := catalogue([])[kind].get(name):
-        raise UsageError(f"{kind} {name!r} exists: {part.path}. Choose another name.")
+        raise UsageError(f"{kind} {name!r} already exists: {part.path}. Choose another name.")
     for file in files:
         if file.exists():
             raise UsageError(f"{file} exists. Choose another name, or another --output.")

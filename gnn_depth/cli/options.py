@@ -1,4 +1,4 @@
-"""The parser of the commands that do not train: a few options each, and errors for people."""
+"""The argument parser of commands that do not train, with readable errors."""
 
 import argparse
 import re
@@ -10,7 +10,7 @@ from gnn_depth.registry import nearest
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Help that shows the defaults that say something."""
+    """Help that shows a default only where it is informative."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         says = action.default not in (None, False, [])
@@ -18,7 +18,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class Options(argparse.ArgumentParser):
-    """argparse, whose errors have the near miss and whose options cannot be abbreviated.
+    """argparse with near misses in its errors and without abbreviated options.
 
     Args:
         command: The word after ``gnn-depth``.
@@ -53,7 +53,7 @@ class Options(argparse.ArgumentParser):
 
 
 def split_values(text: str, known: Container[str]) -> list[str]:
-    """The values in a text, with commas between them; a known value may hold commas itself, the longest one counts."""
+    """Split text at commas; a known value may itself contain commas, and the longest known value wins."""
     values, words = [], text.split(",")
     while words:
         lengths = (count for count in range(len(words), 0, -1) if ",".join(words[:count]) in known)
@@ -69,7 +69,7 @@ def positive(text: str) -> int:
 
 
 def natural(text: str) -> int:
-    """A whole number from zero on, for ``type=``."""
+    """A whole number, zero or more, for ``type=``."""
     return _number(text, int, 0)
 
 

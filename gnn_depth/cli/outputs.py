@@ -28,7 +28,7 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
     if path.exists():
         raise UsageError(f"{option} {output}: the file exists; move it away or choose another name.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{option} {output}: there is no folder {str(path.parent)!r} that can be written to.")
+        raise UsageError(f"{option} {output}: there is no folder {str(path.parent)!r}, or it cannot be written to.")
     return path
 
 

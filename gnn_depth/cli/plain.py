@@ -1,4 +1,4 @@
-"""Docstrings as plain text for a terminal: ours have the formulas and the cross-references of reStructuredText."""
+"""Convert docstrings to plain text for a terminal, without reStructuredText's formulas and cross-references."""
 
 # ruff: noqa: RUF001 (signs that look like letters are meant)
 import re
@@ -45,7 +45,7 @@ def _role(found: Match[str]) -> str:
 
 
 def formula(latex: str) -> str:
-    """LaTeX as a reader would type it: ``(x_i - μ_i) / sqrt(σ_i^2 + ε)``; commands that are not known stay."""
+    """LaTeX as plain text: ``(x_i - μ_i) / sqrt(σ_i^2 + ε)``; unknown commands stay."""
     for sign, shown in SIGNS.items():
         latex = latex.replace(sign, shown)
     latex = re.sub(r"\\tfrac\s*(\w)(\w)", r"\1/\2", latex)

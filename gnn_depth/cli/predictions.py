@@ -1,4 +1,4 @@
-"""Class probabilities of all nodes in a file."""
+"""Write the class probabilities of all nodes to a file."""
 
 import importlib.util
 from collections.abc import Callable

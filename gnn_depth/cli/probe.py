@@ -20,9 +20,9 @@ PAGES = (".html",)
 
 def add_probe_options(parser: ArgumentParser) -> None:
     """Add the options that only ``gnn-depth probe`` has."""
-    scales = "Factors of each layer's input, at which its Lipschitz constant is measured too."
+    scales = "Factors by which to scale each layer's input for further measurements of its Lipschitz constant."
     parser.add_argument("--scales", type=float, nargs="+", default=[], help=scales)
-    layers = "Layers that the table shows; all are measured."
+    layers = "Layers to show in the table, `some` or `all`; every layer is measured."
     parser.add_argument("--layers", type=Literal["some", "all"], default="some", help=layers)
     page = "File for a web page with charts of every measure: FILE.html."
     parser.add_argument("--html", type=str | None, default=None, help=page)
@@ -31,7 +31,7 @@ def add_probe_options(parser: ArgumentParser) -> None:
 
 
 def probe(cli: Any) -> str:
-    """Probe the model of a command line, write the page if one is asked for, and return the report's text.
+    """Probe the model of a command line, write the web page if requested, and return the report's text.
 
     Args:
         cli: The assembled command line, with data, model and options.

@@ -67,7 +67,7 @@ def configures_malloc(environment: Mapping[str, str]) -> bool:
 
 
 def _drop_tracebacks_of_writer() -> None:
-    """TensorBoard's writer may fail after the run has; it raises the same error in the thread that writes next."""
+    """Drop tracebacks of TensorBoard's writer thread: the thread that writes next raises the same error."""
     before = threading.excepthook
     if getattr(before, "drops_writer", False):
         return
@@ -82,7 +82,7 @@ def _drop_tracebacks_of_writer() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drop the warnings and notes of libraries on which no user of this command can act."""
+    """Drop warnings and notes of libraries that a user of this command can do nothing about."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     for logger in loggers:
         logger.addFilter(_is_wanted)

@@ -1,4 +1,4 @@
-"""Reading the runs chosen on the command line, for commands that report on runs."""
+"""Read the runs chosen on the command line, for commands that report on runs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from gnn_depth.reports.settings import choose, known_labels
 
 
 def load_runs(folders: Sequence[str], where: Sequence[str]) -> pd.DataFrame:
-    """Read runs and keep those that ``--where`` chooses; warnings go to the standard error.
+    """Read runs and keep those that ``--where`` chooses; warnings go to standard error.
 
     Args:
         folders: Folders of runs.

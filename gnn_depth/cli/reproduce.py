@@ -1,4 +1,4 @@
-"""``gnn-depth reproduce``: a paper's table or figure with our numbers beside the published ones.
+"""``gnn-depth reproduce``: rerun a paper's table or figure and compare with the published numbers.
 
 An item is a file below ``configs/reproduce``: a grid, the published numbers, and the table or figure they stand in.
 """
@@ -85,7 +85,7 @@ def parser() -> Options:
     parser.add_argument("item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all")
     parser.add_argument("--list", action="store_true", help="show all items, or ITEM, and how long each takes here")
     parser.add_argument("--estimate", action="store_true", help="measure a few epochs and print how long it would take")
-    parser.add_argument("--available", action="store_true", help="leave out runs whose data is not here")
+    parser.add_argument("--available", action="store_true", help="skip runs whose data is not on this machine")
     parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
     add_options(parser)
     return parser
@@ -105,7 +105,7 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
         if absent:
             print(_left_out(absent, grid))
         if not plan.runs:
-            raise UsageError(f"nothing is left of {item.name}.")
+            raise UsageError(f"no runs are left in {item.name}.")
         if options.estimate:
             from gnn_depth.cli.cost import estimate
 
@@ -120,7 +120,7 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
 
 
 def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
-    """Print every item, or the one asked for, and an estimate of the time left, measured on a few groups."""
+    """Print every item, or one, with an estimate of the time left, measured on a few groups."""
     with plain_warnings(ResultWarning), open_pool(options) as pool:
         from gnn_depth.cli.cost import estimate
         from gnn_depth.cli.grid_runs import plan_of
@@ -142,13 +142,13 @@ def _left_out(absent: dict[str, str], grid: Grid) -> str:
 
 
 def folders() -> list[Path]:
-    """Folders that are searched for items: the working directory, the source tree, the installed package's share."""
+    """Folders searched for items: the working directory, the source tree, the installed package's share folder."""
     source = Path(__file__).parents[2]
     return [Path(), source, Path(sys.prefix) / "share" / "gnn_depth"]
 
 
 def names() -> dict[str, Path]:
-    """Every item and its file; the first folder that has one counts."""
+    """Every item and its file; the first folder that has an item wins."""
     found: dict[str, Path] = {}
     for top in (folder / FOLDER for folder in folders()):
         for path in sorted(top.rglob("*.yaml")):
@@ -201,7 +201,7 @@ def _item(name: str, config: Source) -> Item:
 
 
 def _check(item: Item, grid: Grid) -> None:
-    """Refuse an item that could not be shown, before anything runs."""
+    """Refuse an item that could not be displayed, before anything runs."""
     from gnn_depth.reports import figures
     from gnn_depth.reports.load import ReportError
     from gnn_depth.reports.published import parse
@@ -249,7 +249,7 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
 
 
 def _in_order(frame: "pd.DataFrame", plan: Plan) -> "pd.DataFrame":
-    """The plan's runs, in its order, which is that of rows and columns."""
+    """The plan's runs, in the order of the table's rows and columns."""
     place = {run.place.identity: number for number, run in enumerate(plan.runs)}
     places = frame["identity"].map(place).dropna().sort_values()
     return frame.loc[places.index].reset_index(drop=True)

@@ -25,7 +25,7 @@ REQUEUE_SECONDS = 30
 
 
 def run(command: str, arguments: Arguments) -> int:
-    """Run a command to its end, and return the exit code.
+    """Run a command and return its exit code.
 
     Raises:
         UsageError: Something that was asked for does not exist or does not fit.
@@ -54,7 +54,7 @@ def run(command: str, arguments: Arguments) -> int:
 
 
 def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
-    """Start the trainer, a fit with a run folder, and return its result.
+    """Start the trainer, with a run folder if it is a fit, and return its result.
 
     Args:
         cli: Data, model and trainer.
@@ -78,7 +78,7 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 
 
 def _check(cli: CommandLineInterface) -> None:
-    """Find what does not fit before the run gets a folder."""
+    """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
     model.configure_optimizers()
     data.trainer = trainer
@@ -97,13 +97,13 @@ def finish(cli: CommandLineInterface, result: Any) -> None:
 
 
 def _leave_other_processes() -> None:
-    """End the connection: where its threads outlive Python, the process aborts in the end (pytorch/pytorch#190489)."""
+    """Close the process group: threads that outlive Python abort the process at exit (pytorch/pytorch#190489)."""
     if distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
-    """Where a stopped training was saved and how to resume it; under SLURM, SIGUSR1 queues the job again."""
+    """A message saying where a stopped training was saved and how to resume it; SLURM's SIGUSR1 requeues the job."""
     folder = cli.recorder.folder
     if folder is None:
         return "nothing was saved: a run of fast_dev_run has no folder."

@@ -1,4 +1,4 @@
-"""``gnn-depth sweep``: every run of a grid, once."""
+"""``gnn-depth sweep``: run a grid of configs, each once."""
 
 import argparse
 import re
@@ -24,7 +24,7 @@ PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 
 
 def main(words: list[str]) -> int:
-    """Run all runs of a grid that are not done.
+    """Run all unfinished runs of a grid.
 
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
 def parser() -> Options:
     parser = Options(
         "sweep",
-        "Run all runs of a grid that are not done. Options of fit, such as --trainer.max_epochs 3, apply to all runs.",
+        "Run all unfinished runs of a grid. Options of fit, such as --trainer.max_epochs 3, apply to all runs.",
         "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION VALUE]...",
     )
     parser.add_argument("file", help="the grid: a YAML file with base, axes, rules and seeds")
@@ -70,12 +70,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="AXIS=VALUE,...",
         help="run only these values of an axis",
     )
-    add("--seeds", type=positive, help="number of seeds, from 0 on; by default those of the file")
+    add("--seeds", type=positive, help="number of seeds, counted from 0; by default the file's seeds")
     add("--root", default="runs", help="folder of all runs; the sweep gets a folder of its name there")
     add("--workers", type=positive, help="runs at once; by default one per core, or per GPU if there are any")
-    add("--engine", choices=["local", "dask"], default="local", help="where the runs run")
-    add("--address", help="of the scheduler of a Dask cluster: tcp://HOST:8786")
-    add("--retries", type=natural, default=2, help="how often a run whose process died is started again")
+    add("--engine", choices=["local", "dask"], default="local", help="where to run: local processes or a Dask cluster")
+    add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
+    add("--retries", type=natural, default=2, help="how many times to restart a run whose process died")
     add("--force", action="store_true", help="archive existing results, and run all again")
 
 
@@ -136,13 +136,13 @@ def part(grid: Grid, options: argparse.Namespace) -> Grid:
 
 
 def open_pool(options: argparse.Namespace) -> Pool:
-    """The workers that were asked for; those of this machine begin to import at once.
+    """The requested workers; local ones start importing immediately.
 
     Raises:
         UsageError: There are none.
     """
     if (options.engine == "dask") != bool(options.address):
-        raise UsageError("--engine dask and --address tcp://HOST:PORT, of its scheduler, go together.")
+        raise UsageError("--engine dask and --address tcp://HOST:PORT (of its scheduler) must be given together.")
     try:
         if options.engine == "local":
             return LocalPool(options.workers, PRELOAD)
@@ -158,7 +158,7 @@ def open_pool(options: argparse.Namespace) -> Pool:
 
 
 def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf")) -> int:
-    """Run all runs of a plan that are not done, and print a summary; see :func:`gnn_depth.sweeps.drive.carry_out`.
+    """Run all unfinished runs of a plan, and print a summary; see :func:`gnn_depth.sweeps.drive.carry_out`.
 
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
@@ -181,7 +181,7 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
     except PoolError as error:
         raise RunError(f"stopped: {error}") from error
     state = plan.state(lambda record: record.status if record else "not started")
-    head = "interrupted; the same command goes on" if tally.interrupted else "done"
+    head = "interrupted; the same command continues the sweep" if tally.interrupted else "done"
     folder = plan.store.folder
     print(f"{head}: {state}\ntable:  gnn-depth table {folder}\ncurves: tensorboard --logdir {folder}")
     if tally.interrupted:

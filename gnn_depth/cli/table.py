@@ -1,4 +1,4 @@
-"""``gnn-depth table``: runs as a table, in the terminal or in a file."""
+"""``gnn-depth table``: show runs as a table in the terminal or in a file."""
 
 import sys
 from argparse import Namespace
@@ -70,7 +70,7 @@ def parser() -> Options:
     options.add_argument(
         "--spread", choices=tuple(SPREADS), default="std", help="standard deviation, or 95%% confidence interval"
     )
-    options.add_argument("--baseline", metavar="LABEL", help="column or row that all others are compared with")
+    options.add_argument("--baseline", metavar="LABEL", help="column or row to compare all others with")
     options.add_argument("--test", choices=tuple(TESTS), default="wilcoxon", help="paired test over shared seeds")
     options.add_argument(
         "--where",
@@ -82,14 +82,14 @@ def parser() -> Options:
     )
     options.add_argument("--published", metavar="FILE", help="YAML file of published numbers to compare with")
     options.add_argument(
-        "--format", choices=tuple(FORMATS), help="by default that of the suffix of --output, or terminal"
+        "--format", choices=tuple(FORMATS), help="by default chosen by the suffix of --output, otherwise terminal"
     )
     options.add_argument("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS.values())}")
     return options
 
 
 def _format(options: Namespace, output: Path | None) -> str:
-    """The format that was asked for, or that of the output's suffix."""
+    """The requested format, or the one that the output's suffix implies."""
     own = next((name for name, suffix in FORMATS.items() if output and suffix == output.suffix), "terminal")
     name: str = options.format or own
     if output and name != own:
@@ -102,7 +102,7 @@ def _format(options: Namespace, output: Path | None) -> str:
 
 
 def _text(table: Table, options: Namespace, name: str, styled: bool) -> str:
-    """The table, the comparison with a baseline and the one with published numbers, as far as they are asked for."""
+    """The table and, if requested, the comparisons with a baseline and with published numbers."""
     comparison = compare(table, options.baseline, options.test) if options.baseline else None
     sheets = [table_sheet(table, comparison)]
     if comparison:

@@ -1,4 +1,4 @@
-"""``--trusted-only``: accept only configs that name nothing but registered parts and known classes.
+"""``--trusted-only``: accept only configs that use registered parts and known classes.
 
 A config is code: a class path in it is imported, and importing a module runs it. What is not known is not imported.
 """
@@ -51,13 +51,13 @@ def take(argv: list[str]) -> tuple[bool | None, list[str]]:
         if not equals:
             value = remaining.pop(0) if remaining and remaining[0].lower() in ("true", "false") else "true"
         if value.lower() not in ("true", "false"):
-            raise UsageError(f"{FLAG} is true or false, not {value!r}.")
+            raise UsageError(f"{FLAG} must be true or false, not {value!r}.")
         said = value.lower() == "true"
     return said, rest
 
 
 def refuse_unknown(sources: Sequence[Source]) -> None:
-    """Refuse configs that would import or run something unknown; none of them has been acted on yet.
+    """Refuse configs that would import or run something unknown, before any of them takes effect.
 
     Raises:
         UsageError: One names a plugin or an unknown class.
@@ -118,7 +118,7 @@ def _is_registered(path: str) -> bool:
 
 
 def _is_known(path: str) -> bool:
-    """True if a known package itself defines this class: its modules also contain names of other packages."""
+    """True if a known package defines this class itself rather than importing it from another package."""
     if not _is_of_known(path):
         return False
     found = load_class(path)
@@ -139,7 +139,7 @@ def _is_importable(module: str) -> bool:
 
 
 def _plugins(config: Any) -> Iterator[tuple[Where, Any]]:
-    """Every ``plugins`` that is not empty, except Lightning's option of that name."""
+    """Every non-empty ``plugins`` value, except Lightning's option of that name."""
     for where, value in _walk(config, ()):
         # Four deep, trainer is a label of a grid's axis.
         of_lightning = where[-2:-1] == ("trainer",) and len(where) != 4
@@ -153,7 +153,7 @@ def _strings(value: Any) -> Iterator[tuple[Where, str]]:
 
 
 def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
-    """A value and everything in it; text also counts as the YAML that it contains, because the parser reads it so."""
+    """A value and everything inside it, including YAML inside text, because the parser reads that too."""
     yield where, value
     if isinstance(value, str):
         inner = _inner(value)

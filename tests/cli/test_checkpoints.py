@@ -42,7 +42,7 @@ def test_a_training_does_not_go_on_with_other_data(folder: Path, gnn_depth: Call
     words = ["fit", *CPU, "--trainer.max_epochs", "4", "--ckpt_path", str(folder / "checkpoints/last.ckpt")]
     answer = gnn_depth(*words, "--data.seed", "4")
     assert answer.code == 2
-    assert "data.init_args.seed: 3 in the checkpoint, 4 asked for" in answer.err
+    assert "data.init_args.seed: 3 in the checkpoint, 4 requested" in answer.err
     answer = gnn_depth(*words)
     assert answer.code == 0, answer.err
     assert "finished after 4 epochs" in answer.out
@@ -147,12 +147,12 @@ def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gn
     assert "finished after 2 epochs" in gnn_depth(*words, "2").out
     words[words.index("auto")] = "last"
     answer = gnn_depth(*words, "3", "--model.dropout", "0.5")
-    assert "model.dropout: 0.0 in the checkpoint, 0.5 asked for" in answer.err
+    assert "model.dropout: 0.0 in the checkpoint, 0.5 requested" in answer.err
     assert "finished after 3 epochs" in gnn_depth(*words, "3").out
     assert "already complete: 3 epochs" in gnn_depth(*words, "3").out
     assert gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last").code == 0
     newest = max(Path("runs/mine").iterdir())
-    assert f"It has runs; take one: --ckpt_path {newest}." in gnn_depth("test", "--ckpt_path", "runs/mine").err
+    assert f"It has runs; choose one: --ckpt_path {newest}." in gnn_depth("test", "--ckpt_path", "runs/mine").err
     assert gnn_depth("test", "--ckpt_path", "lst").err.endswith("Did you mean 'last'?\n")
     answer = gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "auto")
     assert "--ckpt_path auto is for fit" in answer.err

@@ -26,15 +26,15 @@ from tests.cli.conftest import SMALL
         ("--data.num_node 3", ["data 'SyntheticCitation' has no option 'num_node'. Did you mean 'num_nodes'?"]),
         ("--model.norm.scale 3", ["model.norm.scale has nothing to act on", "--model.norm NAME"]),
         ("--model.num_layer 3", ["unknown option '--model.num_layer'. Did you mean '--model.num_layers'?"]),
-        ("--model.num_layers two", ["model.num_layers is a whole number, not 'two'."]),
+        ("--model.num_layers two", ["model.num_layers must be a whole number, not 'two'."]),
         ("--model.num_layers", ["--model.num_layers needs a value."]),
-        ("--model.dropout 0.5x", ["model.dropout is a number, not '0.5x'."]),
-        ("--model.norm pair --model.norm.scale big", ["model.norm.scale is a number, not 'big'."]),
-        ("--model.last_activation maybe", ["model.last_activation is true or false, not 'maybe'."]),
+        ("--model.dropout 0.5x", ["model.dropout must be a number, not '0.5x'."]),
+        ("--model.norm pair --model.norm.scale big", ["model.norm.scale must be a number, not 'big'."]),
+        ("--model.last_activation maybe", ["model.last_activation must be true or false, not 'maybe'."]),
         ("--model.activation rleu", ["model.activation cannot be 'rleu'. Did you mean 'relu'? Available: celu, elu,"]),
         ("--model.norm lipschitz --model.norm.form papr", ["model.norm.form cannot be 'papr'. Did you mean 'paper'?"]),
         ("--trainer.max_epoch 5", ["unknown option '--trainer.max_epoch'. Did you mean '--trainer.max_epochs'?"]),
-        ("--trainer.max_epochs five", ["trainer.max_epochs is a whole number or null, not 'five'."]),
+        ("--trainer.max_epochs five", ["trainer.max_epochs must be a whole number or null, not 'five'."]),
         ("--model.checkpoint_every sqr", ["Did you mean 'sqrt'? Available: none, sqrt. Or a whole number."]),
         ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
         ("--trainer.accelerator abacus", ["abacus", "cpu"]),
@@ -52,7 +52,7 @@ from tests.cli.conftest import SMALL
         (
             "--trainer.callbacks EarlyStopping --trainer.callbacks.monitor val/loss "
             "--trainer.callbacks+ EarlyStopping --trainer.callbacks.monitor val/loss",
-            ["trainer.callbacks has EarlyStopping more than once: take one of them."],
+            ["trainer.callbacks has EarlyStopping more than once: keep one of them."],
         ),
         ("--model.optimizer Adm", ["unknown model.optimizer 'Adm'. Did you mean 'Adam'?"]),
         ("--model.optimizer SGD --model.optimizer.momentun 1", ["SGD has no option 'momentun'.", "'momentum'"]),
@@ -65,20 +65,20 @@ from tests.cli.conftest import SMALL
             ["unknown data 'cora'.", "Cora is a graph of Planetoid: take Planetoid, with the option name Cora."],
         ),
         ("--seed 3", ["unknown option '--seed'. Did you mean '--seed_everything'?"]),
-        ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Take cpu, or auto"]),
+        ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Use cpu, or auto"]),
         ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
         ("--data Planetoid --data.name Coraa", ["'Coraa'. Did you mean 'Cora'?", "PubMed"]),
         ("--data HeterophilousGraphs --data.name chameleom", ["Did you mean 'chameleon'?"]),
         ("--model.norm lipschitz", ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"]),
-        ("--model.dropout 2", ["dropout is a probability, in [0, 1], not 2.0."]),
+        ("--model.dropout 2", ["dropout must be a probability, in [0, 1], not 2.0."]),
         (
             "--data MissingFeatures --data.source Planetoid --data.source.nam Cora --data.rate .5",
             ["data 'Planetoid' has no option 'nam'. Did you mean 'name'? Accepted: name, split,"],
         ),
         ("--data MissingFeatures --data.source Planetoid --data.rate .5", ["Planetoid needs name: --data.source.name"]),
         ("--model.layer=", ["--model.layer needs a value."]),
-        ("--seed_everything -4", ["seed_everything is from 0 to 4294967295, not -4."]),
-        ("--seed_everything 4294967296", ["seed_everything is from 0 to 4294967295, not 4294967296."]),
+        ("--seed_everything -4", ["seed_everything must be from 0 to 4294967295, not -4."]),
+        ("--seed_everything 4294967296", ["seed_everything must be from 0 to 4294967295, not 4294967296."]),
         ("--trainer no_such_file.yaml", ["trainer", "no_such_file.yaml"]),
         ("--config missing.yaml", ["config file 'missing.yaml' does not exist"]),
         ("--config .", ["config file '.' is a folder."]),
@@ -102,11 +102,11 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model:\n  num_layer: 3\n", 2, "unknown key 'num_layer' in 'model'. Did you mean 'num_layers'?"),
         ("\nmodle:\n  num_layers: 3\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
         ("trainer:\n  max_epoch: 3\n", 2, "unknown key 'max_epoch' in 'trainer'. Did you mean 'max_epochs'?"),
-        ("model:\n\n  num_layers: two\n", 3, "model.num_layers is a whole number, not 'two'."),
+        ("model:\n\n  num_layers: two\n", 3, "model.num_layers must be a whole number, not 'two'."),
         ("model:\n  norm: lipshitz\n", 2, "unknown norm 'lipshitz'. Did you mean 'lipschitz'?"),
         ("model:\n  norm:\n  - pair\n  - lipshitz\n", 4, "Did you mean 'lipschitz'?"),
         ("model:\n  norm:\n  - name: lipschitz\n    froom: paper\n", 4, "Did you mean 'form'?"),
-        ("model:\n  norm:\n    name: pair\n    scale: big\n", 4, "model.norm.scale is a number, not 'big'."),
+        ("model:\n  norm:\n    name: pair\n    scale: big\n", 4, "model.norm.scale must be a number, not 'big'."),
         ("model:\n  norm: {}\n", 2, "a norm needs its name: {name: NAME}."),
         ("model:\n  norm: {scale: 3}\n", 2, "a norm needs its name: {name: NAME, scale: 3}."),
         ("model:\n  skip:\n", 2, "skip is null: name one of"),
@@ -115,7 +115,11 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model:\n  activation: rleu\n", 2, "Did you mean 'relu'?"),
         ("model:\n  task: binary\n", 2, "'task' is taken from the data"),
         ("data: Planetiod\n", 1, "Did you mean 'Planetoid'?"),
-        ("data:\n  class_path: SyntheticCitation\n  init_args:\n    num_nodes: many\n", 4, "data.num_nodes is a whole"),
+        (
+            "data:\n  class_path: SyntheticCitation\n  init_args:\n    num_nodes: many\n",
+            4,
+            "data.num_nodes must be a whole",
+        ),
         ("\nfoo: {}\n", 2, "unknown key 'foo'. Available: ckpt_path, data, model,"),
         ("\nmodle:\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
         ("foo: {bar: {}}\n", 1, "unknown key 'foo'."),
@@ -137,8 +141,8 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model: {layer: [gat]}\n", 1, "layer is given by name, not as ['gat']."),
         ("model: 3\n", 1, "keys with values, not of 3"),
         ("model:\n  optimizer:\n    class_path: Adam\n    lr: 3\n", 4, "'lr' stands beside class_path"),
-        ("model:\n  optimizer: {lr: big}\n", 2, "model.optimizer.lr is a number, not 'big'."),
-        ("\nconfig: other.yaml\n", 2, "a config file cannot name another; give --config several times."),
+        ("model:\n  optimizer: {lr: big}\n", 2, "model.optimizer.lr must be a number, not 'big'."),
+        ("\nconfig: other.yaml\n", 2, "a config file cannot include another; repeat --config instead."),
         ("model: {}\n1: 2\n", 2, "a key is text"),
         ("model: {}\n? [a]\n: 3\n", 2, "a key is text"),
         ("model: &x [*x]\n", 1, "an alias (*name) stands inside"),
@@ -179,7 +183,7 @@ def test_a_config_that_is_not_there_is_answered_with_the_nearest_one_beside_it(r
     "text", ["model: {num_layers: three}", "# https://x.org\nmodel:\n  num_layers: three\n# " + 300 * "x"]
 )
 def test_a_config_may_stand_in_place_of_its_name(refused: Callable, text: str):
-    assert "model.num_layers is a whole number, not 'three'." in refused("fit", "--config", text)
+    assert "model.num_layers must be a whole number, not 'three'." in refused("fit", "--config", text)
 
 
 def test_an_unknown_kind_to_list_is_answered(refused: Callable):
@@ -210,7 +214,7 @@ def test_abbreviations_are_refused(refused: Callable):
 def test_a_file_that_is_no_checkpoint_is_named_without_bad_advice(refused: Callable):
     Path("x.ckpt").write_text("nothing")
     answer = refused("test", "--ckpt_path", "x.ckpt")
-    assert "'x.ckpt' is damaged, or no checkpoint of a run" in answer
+    assert "'x.ckpt' is damaged, or not a checkpoint of a run" in answer
     assert "weights_only" not in answer
 
 

@@ -58,7 +58,7 @@ def test_an_existing_file_stays_as_it_is(there: str, refused: Callable):
         ("nrom MyOwn", "Did you mean 'norm'?"),
         ("norm My-Own", "'My-Own' cannot be the name of a class"),
         ("norm Class", "'Class' cannot be the name of a class"),
-        ("norm Pair", "norm 'pair' exists: gnn_depth.nn.norms.pair.PairNorm"),
+        ("norm Pair", "norm 'pair' already exists: gnn_depth.nn.norms.pair.PairNorm"),
         ("norm Json", "json.py would hide the installed module 'json'"),
         ("layer MyOwn --kind-of score", "--kind-of score"),
         ("norm", "NAME"),

@@ -108,7 +108,7 @@ def test_runs_whose_data_is_not_here_are_left_out_when_asked_and_said(item, gnn_
     assert "2 runs more whose data is not here: data=away,depth=2,norm=pair: " in answer.out
     assert "done: 2 finished" in answer.out
     nothing = gnn_depth(*part, "data=away", "--available")
-    assert (nothing.code, "nothing is left of nobody/depth" in nothing.err) == (2, True)
+    assert (nothing.code, "no runs are left in nobody/depth" in nothing.err) == (2, True)
 
 
 def test_no_run_starts_when_the_time_is_up(item, gnn_depth):

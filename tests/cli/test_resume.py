@@ -167,7 +167,7 @@ def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_ow
     words = ["fit", *SHORT, "--ckpt_path", str(folder), "--trainer.max_epochs", "3"]
     answer = gnn_depth(*words, "--seed_everything", "4")
     assert answer.code == 2
-    assert "seed_everything: 3 in the checkpoint, 4 asked for" in answer.err
+    assert "seed_everything: 3 in the checkpoint, 4 requested" in answer.err
     assert gnn_depth(*words).code == 0
     (rest,) = set(Path("runs").glob("*/*")) - {folder}
     assert json.loads((rest / "result.json").read_text())["seed"] == 3

@@ -126,9 +126,9 @@ def test_a_trained_model_is_tested_without_saying_again_what_it_is(fit: Callable
 @pytest.mark.parametrize(
     ("asked", "difference"),
     [
-        (["--model.dropout", "0.9"], "model.dropout: 0.0 in the checkpoint, 0.9 asked for"),
-        (["--model.layer", "gcn"], "model.layer: gat in the checkpoint, gcn asked for"),
-        (["--model.layer.heads", "4"], "model.layer.heads: 2 in the checkpoint, 4 asked for"),
+        (["--model.dropout", "0.9"], "model.dropout: 0.0 in the checkpoint, 0.9 requested"),
+        (["--model.layer", "gcn"], "model.layer: gat in the checkpoint, gcn requested"),
+        (["--model.layer.heads", "4"], "model.layer.heads: 2 in the checkpoint, 4 requested"),
         (["--config", "{model: {norm: pair}}"], "model.norm"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
         process.send_signal(number)
         out, err = finish(process, code)
         assert "Traceback" not in err
-        assert "the same command goes on" in out
+        assert "the same command continues the sweep" in out
         assert {"finished", "interrupted"} >= set(statuses(tmp_path / "runs"))
         assert statuses(tmp_path / "runs")["interrupted"]
     both = [sweep(), sweep()]

@@ -134,7 +134,7 @@ def test_every_shipped_config_is_accepted():
 def test_another_value_than_true_or_false_is_refused(refused: Callable, value: str):
     words = [f"--trusted-only{value}"] if value.startswith("=") else ["--trusted-only", value]
     answer = refused("fit", *words)
-    assert "--trusted-only is true or false" in answer or repr(value) in answer
+    assert "--trusted-only must be true or false" in answer or repr(value) in answer
 
 
 @pytest.mark.parametrize("value", ["!!set {a: null}", "!!omap [a: 1]", "!!binary aGE=", "!mine {a: 1}"])
