@@ -1,4 +1,4 @@
-"""Orders of a graph's edges in which a sum over the edges of a node is one pass over memory."""
+"""Edge orders (CSR and padded rows) in which summing over each node's edges is one pass over memory."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -62,7 +62,7 @@ class EdgeRows:
 
 
 def _of_heads(index: Tensor, heads: int) -> Tensor:
-    """Rows of the heads of nodes, or of edges: index * heads + head, flattened."""
+    """Row numbers of every head of some nodes or edges: index * heads + head, flattened."""
     return (index[:, None] * heads + torch.arange(heads, dtype=index.dtype, device=index.device)).flatten()
 
 

@@ -99,7 +99,7 @@ class Graph:
         if self._whole is not None:
             return self._whole.gcn_weights(dtype)[: self.num_edges]
         if self.num_sources != self.num_nodes:
-            raise ValueError("a block does not know the degrees of its sources; take the weights from the whole graph.")
+            raise ValueError("a block does not know the degrees of its sources; use the weights of the whole graph.")
         return self._once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
@@ -107,7 +107,7 @@ class Graph:
         return scale[self.source] * scale[self.target]
 
     def prefix(self, num_nodes: int) -> "Graph":
-        """The block of all edges into the first ``num_nodes`` nodes; the graph itself if those are all.
+        """The block of all edges into the first ``num_nodes`` nodes; the graph itself if it has no other nodes.
 
         Its sources are the nodes up to the last one that sends along these edges. What it derives is that of the whole
         graph, restricted to the block.
@@ -140,7 +140,7 @@ class Graph:
         Args:
             kept: True for each edge that stays, shape (edges,).
         """
-        assert self._whole is None, "a block derives things of the whole graph"
+        assert self._whole is None, "a block takes derived tensors from the whole graph"
         graph = Graph.__new__(Graph)
         graph.__dict__.update(self.__dict__)
         graph.source, graph.target = self.source[kept], self.target[kept]
@@ -192,7 +192,7 @@ class Graph:
         return self.source[kept], self.target[kept], torch.where(kept, place, place[self.reverse])
 
     def derive(self) -> None:
-        """Compute everything that compiled layers may ask this graph, and those derived from it, for."""
+        """Compute in advance everything that compiled layers may need from this graph and graphs derived from it."""
         _ = self.edge_ids, self.padded()
         _ = self.padded(transposed=True) if self.reverse is None else self.one_way
         _ = None if self.node_to_graph is None else self.graph_sizes
@@ -201,7 +201,7 @@ class Graph:
                 kept.derive()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
-        """The graph on another device, or itself if it is there already."""
+        """The graph on another device, or itself if it is already there."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if device == self.device:
             return self

@@ -51,7 +51,7 @@ class NodeBatch:
         return self.x, self.y, self.graph.edge_index, *self.masks
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
-        """The batch on a device: the same object if it is there already, and otherwise one copy that is kept."""
+        """The batch on a device: the same object if it is already there, otherwise a copy, made once and kept."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if self.x.device == device:
             return self
@@ -64,7 +64,7 @@ class NodeBatch:
 
 
 class Repeated(NamedTuple):
-    """What all full batches of a loader have in common.
+    """Everything that all full batches of a loader share.
 
     Attributes:
         graph: Their edges, the same object each time.
@@ -141,7 +141,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """SHA-256, in hex, of the data that training sees: equal for equal data, whatever its name."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The class names, since a model knows its classes only by their position."""
+        """The class names, because a model knows its classes only by position."""
         return {"class_names": self.class_names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

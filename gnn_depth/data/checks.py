@@ -1,4 +1,4 @@
-"""Checks of every data set, whatever its origin: a fault is refused with the first index that has it."""
+"""Checks that every data set must pass; an error names the first faulty index."""
 
 from collections.abc import Iterable
 
@@ -27,14 +27,14 @@ def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
 
 
 def check_range(option: str, value: int | float, low: int | float, high: int | float | None = None) -> None:
-    """Refuse an option outside [low, high]; nan is outside of any range."""
+    """Refuse an option outside [low, high]; nan is outside any range."""
     if not (value >= low and (high is None or value <= high)):
         accepted = f"at least {low}" if high is None else f"from {low} to {high}"
         raise ValueError(f"{option} must be {accepted}, not {value}.")
 
 
 def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Refuse faults that would train without an error and give wrong numbers.
+    """Refuse faulty data that would train without an error but give wrong numbers.
 
     One class, one node, isolated nodes and no edges at all are legal. :class:`~gnn_depth.graph.Graph` checks the edges.
 

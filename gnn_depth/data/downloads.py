@@ -50,7 +50,7 @@ class PublishedFile(NamedTuple):
 
     @property
     def checksums(self) -> list[str]:
-        """The accepted ones, in hex: SHA-256 of the content, or its blob id in the publisher's Git repository."""
+        """The accepted checksums, in hex: SHA-256 of the content, or its blob id in the publisher's Git repository."""
         return CHECKSUMS[self.path.name]
 
 
@@ -149,7 +149,7 @@ def _download(file: PublishedFile) -> bytes:
         part.replace(_corrupt(file.path))
         raise DataError(
             f"{file.url} returned a file with sha256 {sha256(content)}, expected {' or '.join(file.checksums)}: "
-            f"it was changed on the way or by its publisher.\n"
+            f"it was changed in transit or by its publisher.\n"
             f"It was kept as {str(_corrupt(file.path))!r} and is not used."
         )
     part.replace(file.path)

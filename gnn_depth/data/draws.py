@@ -30,7 +30,7 @@ class Draws:
         return (self.uniform(count) * high).astype(np.int64)
 
     def weighted(self, ends: np.ndarray, count: int) -> np.ndarray:
-        """Indices drawn in proportion to integer weights with the cumulative sums ``ends``."""
+        """Indices drawn in proportion to integer weights whose cumulative sums are ``ends``."""
         return np.searchsorted(ends, self.integers(int(ends[-1]), count), side="right")
 
     def permutation(self, count: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Loaders that make their batches on demand, also after an interruption in mid-epoch."""
+"""Loaders that make their batches on demand, and resume in the middle of an epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -67,7 +67,7 @@ class EpochLoader(Generic[Content]):
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the batches of an epoch, counted from 0."""
+        """Switch to the batches of an epoch, counted from 0."""
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[NodeBatch]:
@@ -82,7 +82,7 @@ class EpochLoader(Generic[Content]):
         return self._length
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: a checkpoint has the epoch and the number of batches in Lightning's own state."""
+        """Empty: Lightning's own state already holds the epoch and the number of batches."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ def rank_and_processes(trainer: L.Trainer | None) -> tuple[int, int]:
 
 
 def check_divisible(option: str, value: int, processes: int) -> None:
-    """Refuse a number that the processes do not divide: one of them would wait forever for its last batch.
+    """Refuse a number not divisible by the number of processes: one would wait forever for its last batch.
 
     Raises:
         DataError: They do not divide it; the message names the nearest numbers that they divide.

@@ -98,7 +98,7 @@ class MiniBatches(WrapsSource, GraphDataModule):
 
     @cached_property
     def sampler(self) -> "SubgraphSampler":
-        """Makes the batches. The partition is computed on first use.
+        """The sampler that makes the batches; the partition is computed on first use.
 
         Raises:
             DataError: There are too few training nodes, or too few nodes, for so many parts.
@@ -151,7 +151,7 @@ class Deal(NamedTuple):
 
 
 class SubgraphSampler(ABC):
-    """Deals the units of a graph anew in every epoch, so that each batch has some to train on.
+    """Shuffles the units of a graph into batches in every epoch, so that each batch has some to train on.
 
     Args:
         batch: The whole graph.
@@ -200,7 +200,7 @@ class SubgraphSampler(ABC):
 
 
 class GroupSampler(SubgraphSampler):
-    """Batches that divide all nodes among them, with the edges inside each.
+    """Batches that partition all nodes, with the edges inside each batch.
 
     Args:
         batch, count, seed: As for all samplers.
@@ -227,7 +227,7 @@ class GroupSampler(SubgraphSampler):
 
 
 class NeighborSampler(SubgraphSampler):
-    """Batches that divide the training nodes among them, with a sample of the edges that lead to them.
+    """Batches that partition the training nodes, with a sample of the edges that lead to them.
 
     Args:
         batch, count, seed: As for all samplers.
@@ -260,7 +260,7 @@ def induced_subgraph(graph: Graph, nodes: Int[Tensor, "part"]) -> Graph:
 def sample_neighbors(
     graph: Graph, seeds: Int[Tensor, "seeds"], sizes: Sequence[int], draws: Draws
 ) -> tuple[Int[Tensor, "part"], Graph]:
-    """Some nodes, a sample of their neighbours, a sample of the neighbours of these, and so on.
+    """Sample neighbours of some nodes, then neighbours of those, and so on.
 
     The edges into a node are sampled once, without replacement, when the node is first reached; the nodes reached last
     have none.

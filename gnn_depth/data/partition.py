@@ -37,7 +37,7 @@ def partition(graph: Graph, count: int, draws: Draws) -> Int[Tensor, "nodes"]:
 
 
 class _Growth:
-    """Chunks while they grow.
+    """The state of chunks while they grow.
 
     Attributes:
         chunk: The chunk of each node, or NONE.
@@ -91,13 +91,13 @@ class _Growth:
         return pair[last] // count, pair[last] % count
 
     def _restarts(self, edges_left: np.bool_) -> tuple[np.ndarray, np.ndarray]:
-        """Where chunks with room restart: at some unassigned nodes, or at all if no two of these are neighbours."""
+        """Unassigned nodes at which chunks with room restart; all of them if no two are neighbours."""
         unassigned = self.order[self.chunk[self.order] == NONE]
         starts = np.repeat(np.arange(len(self.room)), -(-self.room // ROOM_PER_RESTART) if edges_left else self.room)
         return unassigned[: len(starts)], starts[: len(unassigned)]
 
     def _admit(self, node: np.ndarray, wanted: np.ndarray) -> None:
-        """Assign nodes to the chunks that they want, as many as there is room for."""
+        """Assign nodes to the chunks that they chose, as long as there is room."""
         order = np.argsort(wanted, kind="stable")
         node, wanted = node[order], wanted[order]
         _, size = _runs(wanted)

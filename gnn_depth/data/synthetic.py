@@ -127,7 +127,7 @@ class SyntheticCitation(NodeDataModule):
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
 
     def _words(self, communities: "_Communities") -> Tensor:
-        """The words of each node, 0 or 1; a topic's words are every num_classes-th of the vocabulary."""
+        """The words of each node, 0 or 1; a topic owns every num_classes-th word of the vocabulary."""
         draws = Draws(self.seed, "words")
         x = torch.zeros(self.num_nodes, self.vocabulary)
         common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self._num_classes)
@@ -189,7 +189,7 @@ class _Communities:
         return np.stack([pair // len(self.y), pair % len(self.y)])
 
     def _pairs(self, draw_targets: Callable, draws: Draws, source: np.ndarray, count: int) -> np.ndarray:
-        """``count`` distinct pairs, as smaller node x nodes + larger node; all of ``source`` start one if possible."""
+        """``count`` distinct pairs, as smaller node x nodes + larger node; each ``source`` starts one if possible."""
         known = np.empty(0, np.int64)
         while len(known) < count:
             more = self._at(draws.integers(int(self.ends[-1]), max(0, count - len(known) - len(source))))
@@ -211,7 +211,7 @@ class _Communities:
         return self._at(first + draws.integers(size, len(source)))
 
     def _across(self, draws: Draws, source: np.ndarray) -> np.ndarray:
-        """For each source a node of another class, drawn by weight: before or after the interval of the class."""
+        """For each source a node of another class, drawn by weight."""
         first, size = self.class_first[self.y[source]], self.class_size[self.y[source]]
         at = draws.integers(self.ends[-1] - size, len(source))
         return self._at(at + np.where(at >= first, size, 0))

@@ -1,4 +1,4 @@
-"""A user's own graph."""
+"""A graph from the user's own files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from gnn_depth.registry import register
 
 @register("data", "UserGraph")
 class UserGraph(NodeDataModule):
-    """A graph of your own for node classification: from two tables, or from a file of arrays.
+    """Your own graph for node classification: from two tables, or from a file of arrays.
 
     Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``; the first line of a text table has the names of
     the columns. ``path`` has an edge in each row, ``nodes`` a node. Ids are integers if all of them are plain integers,

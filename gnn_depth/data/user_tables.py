@@ -92,7 +92,7 @@ def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, ends: Sequ
 
 
 def is_table(path: str) -> bool:
-    """True if the file name ends like that of a table."""
+    """True if the file name has the suffix of a table."""
     return path.lower().endswith(SUFFIXES)
 
 
@@ -126,7 +126,7 @@ class Table:
         return names
 
     def column(self, name: str) -> str:
-        """``name``, if there is such a column.
+        """Return ``name`` if it is a column, otherwise refuse it.
 
         Raises:
             DataError: There is none; the message has the near miss and the columns.
@@ -282,7 +282,7 @@ def _resolve(table: Table, columns: NodeColumns) -> NodeColumns:
 
 
 def _ids(table: Table, column: pd.Series) -> pd.Index:
-    """The ids of the nodes: int64 if all are plain integers, else text as written, so that ``007`` is not ``7``."""
+    """The ids of the nodes: int64 if all are plain integers, otherwise text, so that ``007`` is not ``7``."""
     table.check_rows(column == "", lambda _: f"{column.name!r} is missing; every node needs an id.")
     integers = bool(column.str.fullmatch(INTEGER).all())
     ids = pd.Index(column.to_numpy(), dtype=object).astype(np.int64 if integers else object)
@@ -303,7 +303,7 @@ def _edge_index(table: Table, ends: Sequence[str], ids: pd.Index, source: str) -
         raise table.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
     if all(name in ids for name in names):
         raise table.error(
-            f"its first line is an edge, {', '.join(names)}, instead of the names of the columns.\n"
+            f"its first line, {', '.join(names)}, is an edge instead of column names.\n"
             "Write a first line of names, such as source,target."
         )
     # Integers are far faster to read and find than text.

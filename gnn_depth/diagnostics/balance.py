@@ -1,4 +1,4 @@
-r"""How far neurons are from balance, and how well the conservation law of their weights holds.
+r"""Measure how far neurons are from balance, and how well the conservation law of their weights holds.
 
 .. math:: c_i = \sum_{W \in in} \|W_{i:}\|^2 - \sum_a a_i^2 - \sum_{W \in out} \|W_{:i}\|^2, \qquad
     \delta_i = \sum_{W \in in} \langle W_{i:}, \nabla W_{i:} \rangle - \sum_a a_i \nabla a_i
@@ -62,7 +62,7 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
 
 
 def size(link: Link) -> Float[Tensor, "neurons"]:
-    """The sum of all squares around every neuron, with which its imbalance is compared."""
+    """The sum of all squared weights around every neuron, the reference size for its imbalance."""
     everything = (*link.incoming, *link.attention, *link.outgoing)
     return _of_neurons(everything, torch.square)
 
@@ -91,7 +91,7 @@ class Read(NamedTuple):
 
 
 class _EqualShapes(NamedTuple):
-    """Parameters of equal shape, and the axes along which neurons lie in any of them."""
+    """Parameters of equal shape, and the axes along which neurons lie."""
 
     parameters: list[Tensor]
     axes: list[int | None]
@@ -217,7 +217,7 @@ class ParameterChange:
         self._before: list[Tensor] | None = None
 
     def start(self, sets: Sequence[Sequence[Tensor]]) -> None:
-        """Keep the parameters as they are now, unless an earlier part of the training has.
+        """Keep the current parameters as the initial ones, unless an earlier part of the training has kept some.
 
         Args:
             sets: Parameters that are counted together.
@@ -394,7 +394,7 @@ class Balancedness(L.Callback):
             getattr(self, name).load_state_dict(state)
 
     def _check_law(self, stack: Stack) -> None:
-        """Refuse matrices that are computed from others, and warn if the law does not hold for this stack.
+        """Refuse matrices computed from other parameters, and warn if the law does not hold for this stack.
 
         Raises:
             MisconfigurationException: A matrix is computed from other parameters.
@@ -439,7 +439,7 @@ class Balancedness(L.Callback):
 
 
 def find(module: nn.Module, name: str) -> Stack:
-    """The stack with a name.
+    """Find the stack by its name in a module.
 
     Raises:
         MisconfigurationException: There is none, or it does not know its neurons.

@@ -1,4 +1,4 @@
-"""Callbacks that measure what enters every layer during training, and the gradients of that."""
+"""Callbacks that measure every layer's input during training, and its gradient."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_square
 
 
 class Due(Enum):
-    """When a step is measured; ``PERHAPS`` keeps its values only if it turns out to be the last."""
+    """Whether a step is measured; ``PERHAPS`` keeps its values only if it turns out to be the last."""
 
     NO = 0
     YES = 1
@@ -54,7 +54,7 @@ class Schedule:
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}.")
         if every_n_steps and every_n_epochs:
-            raise ValueError(f"take every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not both.")
+            raise ValueError(f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not both.")
         self.every_n_steps = every_n_steps
         self.every_n_epochs = every_n_epochs
         self._last: float = -1
@@ -64,7 +64,7 @@ class Schedule:
         self._last = trainer.estimated_stepping_batches - 1
 
     def due(self, trainer: L.Trainer, batch_idx: int) -> Due:
-        """Decide at the first batch of a step if the step is measured.
+        """Decide at the first batch of a step whether to measure the step.
 
         Args:
             trainer: Has not made the step yet.
@@ -101,17 +101,17 @@ def check_attachment(trainer: L.Trainer, callback: L.Callback) -> None:
         patterns = " and ".join(repr(getattr(other, "layers", getattr(other, "stack", ""))) for other in same)
         raise MisconfigurationException(
             f"{len(same)} {name} callbacks in one training, for {patterns}, would write the same files and curves: "
-            "take one, with a pattern that matches all names."
+            "use one, with a pattern that matches all names."
         )
     if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
         raise MisconfigurationException(
             f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split over processes: "
-            "take trainer.strategy auto or ddp."
+            "use trainer.strategy auto or ddp."
         )
 
 
 def save_despite(callback: L.Callback, save: Callable[[], None]) -> None:
-    """Save what was measured before an exception; failing to is only a warning, so that the exception is shown."""
+    """Save the measurements made before an exception; a failure is only a warning, so that the exception is shown."""
     try:
         save()
     except Exception as error:
@@ -141,7 +141,7 @@ class Log(Protocol):
 
 
 class EveryLayer(L.Callback, ABC):
-    """Measure what enters every layer, or the gradient of that, in the steps that are due.
+    """Measure every layer's input, or its gradient, in the scheduled steps.
 
     Hooks are attached in these steps only, where our layers run uncompiled, and no process waits for another in them:
     :meth:`_measure` runs when all gradients of a step are there, before they are clipped.
@@ -187,7 +187,7 @@ class EveryLayer(L.Callback, ABC):
     def _measure(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
     ) -> Float[Tensor, "quantities layers"]:
-        """The values of a step, from what ``self._inputs`` has taken in it."""
+        """The values of a step, computed from the results that ``self._inputs`` collected."""
 
     def _numbered(self, layers: Sequence[int]) -> Sequence[int]:
         """The numbers of the layers that have values."""
@@ -250,7 +250,7 @@ class EveryLayer(L.Callback, ABC):
 
 
 class LayerMoments(EveryLayer):
-    """A callback that measures the row moments of what enters every layer, or of the gradients of that.
+    """A callback that measures the row moments of every layer's input, or of its gradient.
 
     Processes exchange one tensor a step, and in the first one the width of the widest layer, as a process may have no
     rows of it.
@@ -308,7 +308,7 @@ def _merge_batches(parts: Sequence[RowMoments], device: torch.device) -> RowMome
 
 
 def unless_unseen(moments: RowMoments, values: Float[Tensor, "*quantities layers"]) -> Float[Tensor, "*_ layers"]:
-    """The values of each layer, and NaN where it has no rows."""
+    """The values of each layer, and NaN for layers without rows."""
     return torch.where(moments.count > 0, values, torch.nan)
 
 
@@ -361,7 +361,7 @@ class GradientNorms(EveryLayer):
 
 
 def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
-    """The norm of the gradients of all parameters of a module together, in float64; NaN if it trains none."""
+    """The norm of the gradients of all parameters of a module together, in float64; NaN if none is trained."""
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
     dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
@@ -372,7 +372,7 @@ def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
 
 
 class GradientSimilarity(LayerMoments):
-    r"""The similarity mu of the nodes' gradients in every layer, and that as a share of their norm.
+    r"""The similarity mu of the nodes' gradients in every layer, absolute and relative to their norm.
 
     .. math:: \mu(G^l) = \Big\| G^l - \tfrac1N 1 1^T G^l \Big\|_F, \quad \frac{\mu(G^l)}{\|G^l\|_F}, \qquad
         G^l = \partial \mathrm{loss} / \partial X^l
@@ -403,7 +403,7 @@ class GradientSimilarity(LayerMoments):
 
 
 class GradientExpansion(LayerMoments):
-    r"""The factor by which each layer multiplies the gradients' similarity mu, and that from each layer to the last.
+    r"""The factor by which each layer multiplies the gradients' similarity mu, and the product up to the last layer.
 
     .. math:: \frac{\mu(G^l)}{\mu(G^{l+1})}, \quad \frac{\mu(G^l)}{\mu(G^L)} = \prod_{k=l}^{L-1}
         \frac{\mu(G^k)}{\mu(G^{k+1})}, \qquad \mu(G) = \Big\| G - \tfrac1N 1 1^T G \Big\|_F
@@ -446,7 +446,7 @@ class GradientExpansion(LayerMoments):
 
 
 class RepresentationSimilarity(LayerMoments):
-    r"""The similarity mu of the nodes' hidden states in every layer, and that as a share of their norm.
+    r"""The similarity mu of the nodes' hidden states in every layer, absolute and relative to their norm.
 
     .. math:: \mu(X^l) = \Big\| X^l - \tfrac1N 1 1^T X^l \Big\|_F, \quad \frac{\mu(X^l)}{\|X^l\|_F}
 

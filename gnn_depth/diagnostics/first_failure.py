@@ -107,7 +107,7 @@ class FailureLog:
         self._looked = time.monotonic()
 
     def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"], keep: bool = True) -> None:
-        """Add the counts of rows, mu and norms of a step, which counts even if it is not kept: it was made."""
+        """Add the row counts, mu and norms of a step, even of a step that the schedule does not keep."""
         self._new.append((step, values))
         if len(self._new) > ROWS or time.monotonic() - self._looked > SECONDS:
             self.look()
@@ -117,7 +117,7 @@ class FailureLog:
         self.look()
 
     def look(self) -> None:
-        """Examine the steps added since the last time, and print what is found."""
+        """Examine the steps added since the last call, and report new failures."""
         new, self._new = self._new, []
         self._looked = time.monotonic()
         if not new or len(self.found) == len(self.limits):
@@ -148,7 +148,7 @@ class FailureLog:
 def failures(
     rows: Float[np.ndarray, "steps 3 layers"], smoothed: float | None, expanded: float | None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """For each kind of failure, the value of each step and layer that shows it, and where it does.
+    """For each kind of failure, the value at each step and layer, and a mask of where it occurs.
 
     Args:
         rows: Counts of rows, mu and norms; a layer without rows has no gradients.

@@ -1,4 +1,4 @@
-"""The picture of a measure for TensorBoard: steps to the right, layers upwards, values as colours."""
+"""Heat map of a measure for TensorBoard: steps to the right, layers upwards, values as colours."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ def _paint(axes: Any, bar: Any, cells: np.ndarray, values: np.ndarray, log10: bo
     zero = np.isneginf(cells) & log10
     lost = ~np.isfinite(cells) & ~zero
     keys = []
-    for where, colour, name in ((lost, LOST, "not finite, or not there"), (zero, ZERO, "exactly zero")):
+    for where, colour, name in ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly zero")):
         colours[where] = to_rgba(colour)
         if where.any():
             keys.append(Patch(color=colour, label=name))
@@ -83,7 +83,7 @@ def _paint(axes: Any, bar: Any, cells: np.ndarray, values: np.ndarray, log10: bo
 
 
 def _edges(steps: Int[np.ndarray, "steps"]) -> Float[np.ndarray, "edges"]:
-    """Where the time of each step begins and ends: midway to its neighbours, and as far beyond the first and last."""
+    """The left and right edge of each step's cell: midway to its neighbours, and equally far beyond the ends."""
     if len(steps) == 1:
         return np.array([steps[0] - 0.5, steps[0] + 0.5])
     middle = (steps[1:] + steps[:-1]) / 2

@@ -1,4 +1,4 @@
-"""Hooks on a model's layers: select submodules by name, and collect what enters them and the gradients of that."""
+"""Hooks on a model's layers: select submodules by name, and collect their inputs and the inputs' gradients."""
 
 import difflib
 import re
@@ -73,7 +73,7 @@ def numbers(names: Sequence[str]) -> list[int]:
 
 
 class InputHooks(ABC):
-    """Hooks that reduce each module's input, its first argument, to what is kept of it.
+    """Hooks that reduce each module's input, its first argument, to the values to keep.
 
     A module that stands at several places is called once for each of them in order, and then from the first again.
 
@@ -110,13 +110,13 @@ class InputHooks(ABC):
         self._on_modules = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
 
     def end_forward(self) -> None:
-        """Take the hooks off the modules: the backward pass calls checkpointed layers again."""
+        """Remove the hooks from the modules, because the backward pass calls checkpointed layers again."""
         for handle in self._on_modules:
             handle.remove()
         self._on_modules = []
 
     def detach(self) -> None:
-        """Take all hooks off."""
+        """Remove all hooks."""
         self.end_forward()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class InputGradients(InputHooks):
         self.without: list[list[torch.Size]] = [[] for _ in range(self._count)]
 
     def detach(self) -> None:
-        """Take all hooks off, also those on inputs that are parameters, which outlive the pass."""
+        """Remove all hooks, also those on inputs that are parameters and outlive the pass."""
         super().detach()
         for handle in self._on_leaves:
             handle.remove()
@@ -206,7 +206,7 @@ class Call:
 
     @property
     def bound(self) -> float | None:
-        """The upper bound that the layer gives of its Lipschitz constant, for these other arguments; None if none."""
+        """The layer's upper bound of its Lipschitz constant for these arguments; None if it has none."""
         bound = getattr(self.module, "lipschitz_bound", None)
         return None if bound is None else bound(*self.rest, **self.named)
 

@@ -21,7 +21,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Stretch:
-    """The most that a function stretches small changes of its input.
+    """The largest factor by which a function stretches small changes of its input.
 
     Attributes:
         value: The local Lipschitz constant; never above the true one, NaN if the Jacobian is not finite.
@@ -45,7 +45,7 @@ def local_lipschitz(
     max_iterations: int = 200,
     tolerance: float = 1e-4,
 ) -> Stretch:
-    r"""The largest singular value of the Jacobian J of a function at x, without J.
+    r"""The largest singular value of the Jacobian J of a function at x, computed without forming J.
 
     A locally optimal power iteration on :math:`J^T J`: each round takes the best direction in the space spanned by the
     current direction v, the residual :math:`w = J^T J v / \sigma^2 - v` and the last move, from the largest eigenvector
@@ -119,7 +119,7 @@ def _begin(jacobian: Linearised, x: Tensor, start: Tensor | None) -> tuple[Tenso
 
 
 def _best_of(basis: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
-    """The most stretched direction in the span of a basis, the move there from the first vector, and their images."""
+    """The most stretched direction in the span of a basis, the step to it from the first vector, and their images."""
     scaled = images / images.abs().max()  # their squares stay within range
     best = torch.linalg.eigh(scaled @ scaled.t()).eigenvectors[:, -1]
     moved = best[1:].norm()
@@ -167,7 +167,7 @@ class Guesses:
         return guess if bool(guess.isfinite().all()) else None
 
     def learn(self, stretch: Stretch) -> None:
-        """Keep the profile over the nodes of a direction that was found."""
+        """Keep a found direction's profile over the nodes."""
         if stretch.direction is not None and stretch.direction.ndim == 2:
             direction = stretch.direction
             # One round of the power iteration, from the largest channel.

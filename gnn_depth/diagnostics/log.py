@@ -1,4 +1,4 @@
-"""The measure log: measured values go to the loggers as curves, and into the run's folder as arrays."""
+"""The measure log: writes measured values as curves to the loggers and as arrays to the run's folder."""
 
 import time
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ class MeasureLog:
             self._save(trainer, GROWTH)
 
     def close(self, trainer: L.Trainer) -> None:
-        """Pass on everything."""
+        """Pass on all remaining values."""
         self._flush(trainer, self._new)
         self._save(trainer, growth=1)
 
@@ -157,7 +157,7 @@ class MeasureLog:
         return {tag: value for tag, value in (curves | products).items() if np.isfinite(value)}
 
     def _lay_out(self, trainer: L.Trainer) -> None:
-        """Order the curves of all callbacks on one page: the first log of a training does it, once all are set up."""
+        """Order the curves of all callbacks on one page; done by the first log of a training, once all are set up."""
         parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
         logs = [part for part in parts if isinstance(part, MeasureLog)]
         if not self._laid_out and logs[:1] == [self]:

@@ -1,4 +1,4 @@
-"""Measures of how equal the rows of a matrix are, and of how that changes with depth: pure functions.
+"""Pure functions that measure how similar the rows of a matrix are, and how this changes with depth.
 
 All work in float64 and without gradients. Each is NaN for a matrix with an infinite or NaN entry, except
 :func:`count_non_finite`. Edges are two tensors of node numbers; an undirected graph has both directions of each edge.
@@ -54,7 +54,7 @@ def log10_relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
 
 
 def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:
-    r"""The factor by which each layer multiplies the gradients' similarity on their way back, as a logarithm.
+    r"""The logarithm of the factor by which each layer multiplies the gradients' similarity in the backward pass.
 
     .. math:: \log_{10} \frac{\mu(G^l)}{\mu(G^{l+1})}
 
@@ -112,7 +112,7 @@ def normalised_dirichlet_energy(
 def mean_average_distance(
     x: Float[Tensor, "nodes channels"], source: Int[Tensor, "pairs"], target: Int[Tensor, "pairs"]
 ) -> Float[Tensor, ""]:
-    r"""MAD, the cosine distance of a node to its neighbours, averaged over these and then over nodes that have any.
+    r"""MAD: the mean cosine distance of a node to its neighbours, averaged over all nodes with neighbours.
 
     .. math:: \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i} \Big( 1 - \cos(x_i, x_j) \Big), \quad
         V' = \{i : N_i \neq \emptyset\}
@@ -158,7 +158,7 @@ def mean_average_distance_of_all_pairs(x: Float[Tensor, "nodes channels"]) -> Fl
 
 
 def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
-    r"""The effective rank, the number of directions that the rows fill: the rank if all singular values are equal.
+    r"""The effective rank: the number of directions that the rows fill; equals the rank if singular values are equal.
 
     .. math:: \exp \Big( -\sum_k p_k \log p_k \Big), \quad p_k = \sigma_k \Big/ \sum_j \sigma_j
 
@@ -186,7 +186,7 @@ def _wide(x: Tensor) -> Float[Tensor, "nodes channels"]:
 
 
 def _positive(x: Tensor) -> Tensor:
-    """A divisor that is 1 where it would be zero."""
+    """The divisor, with zeros replaced by 1."""
     return torch.where(x > 0, x, 1.0)
 
 
@@ -195,7 +195,7 @@ def _unless_broken(value: Tensor, x: Tensor) -> Float[Tensor, ""]:
 
 
 def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor, "nodes"]]:
-    """The rows divided by their norms, and where these are positive: rows of zeros stay zero."""
+    """The rows divided by their norms (rows of zeros stay zero), and a mask of the rows that are not zero."""
     x = _wide(x)
     if x.shape[1]:
         x = x / _positive(x.abs().amax(1, keepdim=True))  # so that their squares neither vanish nor overflow

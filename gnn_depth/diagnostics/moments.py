@@ -61,8 +61,7 @@ class RowMoments:
         """
         if rows.ndim != 2:
             raise ValueError(
-                f"row moments are those of a matrix, not of shape {tuple(rows.shape)}: "
-                "join heads and channels with flatten(1)."
+                f"row moments need a matrix, not shape {tuple(rows.shape)}: join heads and channels with flatten(1)."
             )
         rows = rows.detach()
         found = cls._in_float32(rows)
@@ -70,7 +69,7 @@ class RowMoments:
 
     @classmethod
     def _in_float32(cls, rows: Tensor) -> "RowMoments | None":
-        """The moments summed in float32; None where that gains nothing, or loses digits."""
+        """The moments summed in float32; None if that gains nothing or loses digits."""
         if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
             return None
         count, channels = rows.shape
@@ -104,7 +103,7 @@ class RowMoments:
 
     @classmethod
     def empty(cls, channels: int, device: torch.device | str | None = None, count: int = 0) -> "RowMoments":
-        """The moments of no rows, or of ``count`` rows of zeros; the scale is that of whatever they are merged with."""
+        """The moments of no rows, or of ``count`` rows of zeros; merging adopts the other moments' scale."""
         zero = torch.zeros((), dtype=torch.float64, device=device)
         return cls(zero + count, zero.expand(channels), zero, zero + SMALLEST)
 
@@ -125,7 +124,7 @@ class RowMoments:
         return RowMoments.stack([self, other]).merged()
 
     def merged(self) -> "RowMoments":
-        r"""The moments of all rows along the first dimension, which is one of batches or of processes.
+        r"""The moments of all rows, merged along the first dimension (batches or processes).
 
         .. math:: m = \sum_p \frac{N_p}{N} m_p, \quad c = \sum_p c_p + N_p \|m_p - m\|^2
 
@@ -212,7 +211,7 @@ def _scale(rows: Tensor) -> Float[Tensor, ""]:
 
 @lru_cache(maxsize=64)
 def _number(value: float, device: torch.device) -> Float[Tensor, ""]:
-    """A constant on a device: the same tensor each time, as nothing writes to it."""
+    """A constant on a device: the same tensor each time, because nothing writes to it."""
     with torch.inference_mode(False):  # tensors made in inference mode cannot be used in training later
         return torch.full((), value, dtype=torch.float64, device=device)
 
@@ -225,7 +224,7 @@ def _parts(rows: Tensor) -> Sequence[Tensor]:
 
 
 def _sums(rows: Tensor, start: Tensor, scale: Tensor | None) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
-    """The sum of the rows' differences from one row, and the sum of the squares of these."""
+    """The sum of the rows' differences from one row, and the sum of their squares."""
     apart = _workspace(rows).copy_(rows)
     if scale is not None:
         apart /= scale
@@ -235,7 +234,7 @@ def _sums(rows: Tensor, start: Tensor, scale: Tensor | None) -> tuple[Float[Tens
 
 
 def _workspace(rows: Tensor) -> Tensor:
-    """A float64 buffer in the shape of rows; on a CPU the same each time, as fresh memory is slow."""
+    """A float64 buffer in the shape of rows; on a CPU the same each time, because fresh memory is slow."""
     if rows.device.type != "cpu" or rows.numel() > CHUNK:
         return torch.empty_like(rows, dtype=torch.float64, memory_format=torch.contiguous_format)
     if not hasattr(_kept, "room"):

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of measures in addition to curves: heat maps, and a page with the curves in order."""
+"""TensorBoard's views of measures beyond single curves: heat maps, and a page with the curves in order."""
 
 import re
 from collections.abc import Iterable, Sequence

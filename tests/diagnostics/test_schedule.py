@@ -68,5 +68,5 @@ def test_a_cadence_is_positive(options):
 
 
 def test_there_is_one_cadence():
-    with pytest.raises(ValueError, match=r"take every_n_steps \(5\) or every_n_epochs \(2\), not both"):
+    with pytest.raises(ValueError, match=r"use every_n_steps \(5\) or every_n_epochs \(2\), not both"):
         Schedule(every_n_steps=5, every_n_epochs=2)

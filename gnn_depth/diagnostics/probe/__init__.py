@@ -1,4 +1,4 @@
-"""Probe a model: one forward and backward pass, what every layer does in it, which problems that shows, and remedies.
+"""Probe a model: measure every layer in one forward and backward pass, and report problems and remedies.
 
 ``print(probe(model, batch))`` needs no training, and leaves the model as it was.
 """
@@ -29,7 +29,7 @@ def probe(
     build: Callable[[Mapping[str, Any]], nn.Module] | None = None,
     try_remedies: bool = False,
 ) -> Report:
-    """Measure every layer of a model in one pass without dropout, and report the problems that this shows.
+    """Measure every layer of a model in one pass without dropout, and report the problems found.
 
     The model is as before afterwards: its modes, gradients, buffers and the random numbers.
 

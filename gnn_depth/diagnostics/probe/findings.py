@@ -1,4 +1,4 @@
-"""Findings: the failure modes that the readings of a stack show, and from which layer on."""
+"""Findings: the failure modes that a stack's readings show, and the layer where each begins."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -89,7 +89,7 @@ class Criterion:
         return values[self._worst(values)] if known else None
 
     def excess(self, readings: Sequence[Reading]) -> float:
-        """How many powers of ten the worst layer is beyond the threshold; negative if none is."""
+        """Powers of ten by which the worst layer exceeds the threshold; negative if no layer does."""
         value = self.worst_value(readings)
         if value is None or not value > 0:
             return 0.0 if value is None or not self.below else math.inf
@@ -124,7 +124,7 @@ def _non_finite(readings: Sequence[Reading]) -> Finding | None:
 
 
 def _relative(of: Callable[[Reading], float | None], backwards: bool) -> Values:
-    """Each value as a multiple of that of the layer where the pass begins."""
+    """Each value divided by the value at the layer where the pass begins."""
 
     def multiples(readings: Sequence[Reading]) -> list[float | None]:
         values = [of(reading) for reading in readings]
@@ -170,7 +170,7 @@ def _pace(readings: Sequence[Reading], values: Sequence[float | None], worst: in
 
 
 def digits(value: float | None) -> str:
-    """A number with three digits, or with two and a power of ten, which is as wide."""
+    """A number with three digits, or with two digits and a power of ten (the same width)."""
     if value is None:
         return "-"
     text = f"{value:.3g}"
@@ -258,7 +258,7 @@ CRITERIA = (
         "growth",
         _each(_growth_with_scale),
         STEEPER,
-        "the Lipschitz constant of layer {worst} grows {value} times with its input, and no norm bounds it",
+        "the Lipschitz constant of layer {worst} grows by a factor of {value} with its input, and no norm bounds it",
     ),
     Criterion(
         "imbalance",

@@ -1,4 +1,4 @@
-"""Readings: the numbers that one forward and backward pass gives of every layer."""
+"""Readings: the numbers measured for every layer in one forward and backward pass."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ TOLERANCE = 1e-2  # of the residual: enough for the three digits of a constant t
 
 @dataclass(frozen=True)
 class Reading:
-    r"""Numbers of a layer F with input X, where G is the gradient of the loss with respect to X.
+    r"""The measurements of a layer F with input X, where G is the gradient of the loss with respect to X.
 
     None stands for a value that was not or cannot be measured, NaN for one that is not finite.
 
@@ -120,7 +120,7 @@ def read(
 
 @contextmanager
 def _left_as_it_was(model: nn.Module) -> Iterator[None]:
-    """Clear the gradients inside the context, and afterwards restore them and the buffers."""
+    """Clear the gradients inside the context; restore them and the buffers afterwards."""
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = {buffer: buffer.clone() for buffer in model.buffers()}
     try:
@@ -137,7 +137,7 @@ def _left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _batch_statistics(model: nn.Module) -> Iterator[None]:
-    """Let feature norms use the batch's statistics, as in training: before it their running statistics mean nothing."""
+    """Let feature norms use batch statistics, as in training: an untrained model has no useful running statistics."""
     norms = [module for module in model.modules() if isinstance(module, FeatureNorm | _BatchNorm)]
     for module in norms:
         module.train()
@@ -250,7 +250,7 @@ def why_no_bound(layer: nn.Module) -> str:
 
 
 def _with_balance(readings: Sequence[Reading], stack: Any) -> tuple[list[Reading], str | None]:
-    """Add the balance of the neurons, or say why there is none: without the conservation law c says nothing."""
+    """Add the balance of the neurons, or a note why not: without the conservation law c is meaningless."""
     if not (hasattr(stack, "links") and hasattr(stack, "why_no_law")):
         return list(readings), None
     try:

@@ -1,4 +1,4 @@
-"""Remedies: registered parts that declare that they treat a failure mode, and models with them tried out."""
+"""Remedies: find registered parts that declare to treat a failure mode, and try them in the model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ SHALLOW = 3  # layers of the model that shows if a part fits
 
 @dataclass(frozen=True)
 class Remedy:
-    """A part that declares that it treats some of the findings.
+    """A part that declares to treat some of the findings.
 
     Attributes:
         kind, name: As it is registered.
@@ -38,7 +38,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Trial:
-    """A model with a remedy after one pass.
+    """The probe of a model with a remedy applied.
 
     Attributes:
         arguments: What was added to the command line; nothing for the model as it is.
@@ -64,7 +64,7 @@ class Remedies:
         self._build = build
 
     def against(self, findings: Sequence[Finding]) -> list[Remedy]:
-        """The parts that fit the model and treat some of the findings, those first that treat most of them."""
+        """The parts that fit the model and treat some of the findings, sorted by the number treated."""
         found = []
         for kind in KINDS:
             for name, cls in registry.registered(kind).items():
@@ -76,7 +76,7 @@ class Remedies:
     def tried(
         self, remedies: Sequence[Remedy], as_it_is: Trial, read: Callable[[nn.Module], list[Reading]]
     ) -> list[Trial]:
-        """The model as it is, and with each remedy: first those with the fewest problems left."""
+        """Probe the unchanged model and the model with each remedy, sorted by the number of problems left."""
         trials = []
         for remedy in remedies:
             readings = read(self._build(remedy.options))
@@ -121,7 +121,7 @@ def _arguments(kind: str, name: str, extra: Mapping[str, Any], joins: bool) -> s
 
 
 def unknown_failure_modes() -> list[str]:
-    """A note for each registered part that declares to treat a failure mode that does not exist."""
+    """A note for each registered part that declares to treat an unknown failure mode."""
     return [
         f"{kind} {name!r}: {registry.unknown('failure mode', word, FAILURE_MODES)}"
         for kind in KINDS

@@ -47,7 +47,7 @@ BALANCE_LEGEND = (
     "the law that conserves c."
 )
 NO_PROBLEM = "No problem found in a single forward and backward pass."
-NO_REMEDY = "no registered part that fits this model declares to treat this."
+NO_REMEDY = "no registered part that fits this model is declared as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line
 CHART_COLUMNS = 4
 DECADES = 1.5  # positive values over a wider range get a logarithmic axis
@@ -125,7 +125,7 @@ class Report:
         return "\n\n".join(blocks)
 
     def html(self, path: str | Path) -> None:
-        """Write a web page that needs no other file: the problems, charts, and the table of all layers."""
+        """Write a self-contained web page: the problems, charts, and the table of all layers."""
         layers = [reading.number for reading in self.readings]
         charts = _charts(layers, {head: [of(r) for r in self.readings] for head, of in COLUMNS.items()})
         body = [_paragraph(line) for line in self._conclusions()]
@@ -149,7 +149,7 @@ class Report:
         for remedy in self.remedies:
             groups.setdefault(remedy.treats, []).append(remedy.arguments.replace(" ", JOIN))
         if groups:
-            yield "Remedies, as the parts declare them" + (":" if self.trials else "; --try measures their effect:")
+            yield "Remedies, as declared by the parts" + (":" if self.trials else "; --try measures their effect:")
         for treats, arguments in groups.items():
             yield f"{_listed([str(place + 1) for place in treats])}: {', '.join(arguments)}"
         treated = {place for treats in groups for place in treats}
@@ -172,7 +172,7 @@ class Report:
         return [*LEGEND, *balance, products, *self.notes]
 
     def _some(self) -> Sequence[Reading]:
-        """At most so many readings: the first, the last, those of the findings, and some between."""
+        """A limited number of readings: the first, the last, those of the findings, and some between."""
         if len(self.readings) <= MOST_ROWS:
             return self.readings
         numbers = {reading.number: place for place, reading in enumerate(self.readings)}
@@ -203,7 +203,7 @@ class Report:
 
 
 def product(values: Sequence[float | None]) -> str:
-    """The product of a value over all layers, of any size; unknown if one is."""
+    """The product of a value over all layers as text, of any magnitude; unknown if one factor is."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return "unknown"
