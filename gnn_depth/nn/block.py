@@ -13,7 +13,7 @@ from gnn_depth.nn.placement import FeatureNorms
 
 
 class Flow(NamedTuple):
-    """Everything that passes from one block to the next.
+    """The state that one block hands to the next.
 
     Attributes:
         update: U, the layer's output after its norms; before the first block, the encoded features.
@@ -160,7 +160,7 @@ class Block(nn.Module):
         return self.message(x, graph, first), x if self.returns_state else None, carried
 
     def message(self, x: Any, graph: Graph, first: Tensor | None = None) -> Tensor:
-        """Dropout, layer and norms: the update that a state gives."""
+        """Apply dropout, layer and norms: compute the update from a state."""
         if isinstance(x, SparseFeatures):
             dropped: Any = x.dropout(self.dropout, self.training)
         else:

@@ -85,7 +85,7 @@ def of_linear_scores(
 def of_quadratic_scores(
     layer: AttentionLayer, weight_query: Tensor, weight_key: Tensor, weight_value: Tensor, graph: Graph
 ) -> float | None:
-    """The bound of attention whose scores are products of linear maps, as :func:`of_linear_scores`."""
+    """The bound of attention whose scores are products of linear maps; see :func:`of_linear_scores`."""
     alpha = bound_of_scores(layer)
     if alpha is None:
         return None
@@ -102,7 +102,7 @@ def of_propagation(graph: Graph) -> float:
 
 
 def bound_of_scores(layer: AttentionLayer) -> float | None:
-    """The alpha of a layer's score norm; None without one, and for several: a norm may undo what one before it did."""
+    """The alpha of a layer's score norm; None without one, or with several, because a norm may undo an earlier one."""
     return layer.score_norms[0].bound(layer.score, layer.out_channels) if len(layer.score_norms) == 1 else None  # type: ignore[operator]
 
 

@@ -1,4 +1,4 @@
-"""Decoders: turn the states of the nodes into outputs. Jumping knowledge chooses the states."""
+"""Decoders: turn node states into outputs, from the last layer or from all layers (jumping knowledge)."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias

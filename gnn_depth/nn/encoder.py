@@ -26,7 +26,7 @@ def make_encoder(encoder: Encoder, in_channels: int | Sequence[int], hidden_chan
     """
     if isinstance(in_channels, int):
         if encoder == "embedding":
-            raise ValueError("encoder embedding takes integer features, and these are not: use linear or none.")
+            raise ValueError("encoder embedding needs integer features, but these are not: use linear or none.")
         linear = encoder == "linear"
         return (Linear(in_channels, hidden_channels), hidden_channels) if linear else (nn.Identity(), in_channels)
     if encoder != "embedding":

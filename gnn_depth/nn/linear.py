@@ -1,4 +1,4 @@
-"""Linear map of dense or sparse features, with a place for a weight norm."""
+"""Linear map of dense or sparse features, with an optional weight norm."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from gnn_depth.nn.parts import WeightNorm
 
 
 class Linear(nn.Linear):
-    """``torch.nn.Linear`` that also takes sparse features, and whose weight a norm may normalise.
+    """``torch.nn.Linear`` that also takes sparse features and supports a weight norm.
 
     Attributes:
         weight: The parameter, shape (outputs, inputs).
@@ -26,7 +26,7 @@ class Linear(nn.Linear):
 
     @property
     def normed_weight(self) -> Float[Tensor, "outputs inputs"]:
-        """The matrix that the map multiplies with: the parameter, normalised if there is a norm."""
+        """The matrix of the map: the parameter, normalised if there is a norm."""
         return self.weight if self.weight_norm is None else self.weight_norm(self.weight)
 
     def forward(self, x: Tensor | SparseFeatures) -> Tensor:
@@ -35,5 +35,5 @@ class Linear(nn.Linear):
         return linear(x, self.normed_weight, self.bias)
 
     def of_targets(self, x: Tensor | SparseFeatures, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        """The map of the targets' features alone, which on a block are the first rows of ``x``."""
+        """Apply the map to the targets' features only, which on a block are the first rows of ``x``."""
         return targets(self(x), graph) if isinstance(x, SparseFeatures) else self(targets(x, graph))

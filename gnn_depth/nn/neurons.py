@@ -114,7 +114,7 @@ def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
 
 
 def why_no_law(stack: Any) -> str | None:
-    """The reason why a stack changes when its neurons are rescaled; None if it stays the same.
+    """The reason why rescaling neurons changes a stack's outputs; None if it does not.
 
     Args:
         stack: A :class:`gnn_depth.nn.stack.DeepGNN`.

@@ -1,4 +1,4 @@
-"""The abstract parts that a deep GNN is assembled from, and everything that they may promise.
+"""The abstract parts of a deep GNN, and everything that a part may declare about itself.
 
 The stack, the training and the diagnostics know parts by these classes alone. A part's constructor signature is its
 config.
@@ -114,7 +114,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Link:
-    """Neurons that can only be rescaled together, and the weights that change when one of them is.
+    """Neurons that can only be rescaled together, and the weights that change with them.
 
     Attributes:
         states: The states whose entries they are: 0 enters the first layer, l leaves the l-th.
@@ -174,7 +174,7 @@ class Layer(Part, nn.Module, ABC):
 
     @property
     def edge_heads(self) -> int:
-        """Number of heads that have numbers of their own on every edge, as attention scores."""
+        """Number of heads with separate values on every edge, such as attention scores."""
         return 0
 
     def kept_numbers(self, nodes: int, edges: int) -> int:
@@ -189,7 +189,7 @@ class Layer(Part, nn.Module, ABC):
         return max(_number_of_maps(self) - 1, 0) * nodes * self.width
 
     def compile_saving(self, nodes: int, edges: int) -> float:
-        """Estimate the seconds that compiling saves in one of its training steps; rather too few than too many.
+        """Estimate cautiously the seconds that compiling saves in one training step of the layer.
 
         Args:
             nodes: Source nodes of the graph.
@@ -198,7 +198,7 @@ class Layer(Part, nn.Module, ABC):
         return 1e-9 * nodes * self.width
 
     def enter_stack(self, depth: int, first_channels: int) -> None:
-        """Tell the layer its position in the stack; called once for each.
+        """Tell the layer its position in the stack; called once per position.
 
         Args:
             depth: The position, counted from 1.
@@ -220,7 +220,7 @@ def check_probability(name: str, value: float) -> None:
         ValueError: The value is outside.
     """
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} is a probability, in [0, 1], not {value}.")
+        raise ValueError(f"{name} must be a probability, in [0, 1], not {value}.")
 
 
 class AttentionLayer(Layer):
@@ -378,7 +378,7 @@ class WeightNorm(Norm):
         """The matrix that the layer reads."""
 
     def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
-        """Compute the norm's own state for a matrix that has just been drawn."""
+        """Compute the norm's own state for a newly drawn matrix."""
 
     @classmethod
     def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
@@ -442,7 +442,7 @@ class Init(Part, ABC):
 
     @final
     def __call__(self, stack: Any) -> None:
-        """Draw all parameters; weight norms then begin anew from the matrices that were drawn.
+        """Draw all parameters; weight norms then restart from the drawn matrices.
 
         Args:
             stack: A :class:`gnn_depth.nn.stack.DeepGNN`.

@@ -1,4 +1,4 @@
-"""The places of a stack's norms: on features, attention scores or weights, by their base class."""
+"""Place a stack's norms on features, attention scores or weights, by their base class."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ class WeightNorms:
 
     @torch.no_grad()
     def settle(self) -> None:
-        """Begin anew from the parameters as they are."""
+        """Restart from the current parameters."""
         for linears in self._by_shape.values():
             for linear in linears:
                 assert linear.weight_norm is not None
@@ -115,7 +115,7 @@ class NormPlacement:
         return WeightNorms(placed)
 
     def check_features(self) -> None:
-        """Refuse feature norms if no layer has a place for them.
+        """Refuse feature norms if the stack has no place for them.
 
         Raises:
             ValueError: There are some.
@@ -128,7 +128,7 @@ class NormPlacement:
 
 
 def normed_maps(layer: Layer) -> list[Linear]:
-    """The linear maps of a layer whose weights a norm acts on: those of its weight chain, or all if it has none.
+    """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all without a chain.
 
     The heads of a layer share one matrix; weights that are not shared are matrices of their own.
 
@@ -163,7 +163,7 @@ def part_class(factory: Callable[..., object]) -> type:
     for item in held:
         if isinstance(item, type):
             return item
-    raise ValueError(f"a part is given as a class or a functools.partial of one, not as {factory!r}.")
+    raise ValueError(f"a part must be a class or a functools.partial of one, not {factory!r}.")
 
 
 def _name(cls: type) -> str:

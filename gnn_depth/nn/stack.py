@@ -1,4 +1,4 @@
-"""DeepGNN: a stack of named parts."""
+"""DeepGNN: a stack of parts chosen by name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -204,7 +204,7 @@ class DeepGNN(nn.Module):
         return self.decoder(self._drop_outer(out, self.decoder))
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
-        """The graph of each layer: as much of it as the first ``num_outputs`` nodes depend on.
+        """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read out.
 
         These nodes get what they get on the whole graph. If a part does not allow blocks, every layer gets the whole.
         """
@@ -256,7 +256,7 @@ class DeepGNN(nn.Module):
 
     @property
     def states(self) -> nn.ModuleList:
-        """Identities that the state of each block passes before dropout: places for hooks."""
+        """Identity modules that each block's state passes through before dropout, as places for hooks."""
         return nn.ModuleList(block.state for block in self.blocks)
 
     def linear_maps(self) -> list[nn.Linear]:
@@ -265,7 +265,7 @@ class DeepGNN(nn.Module):
         return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
 
     def settle_weight_norms(self) -> None:
-        """Let weight norms begin anew from the parameters as they are."""
+        """Let weight norms restart from the current parameters."""
         self._weight_norms.settle()
 
     def links(self) -> list[Link]:
@@ -295,7 +295,7 @@ class DeepGNN(nn.Module):
 
 
 def _keeps(position: int, reads: Sequence[str | None]) -> Literal["nothing", "input", "all"]:
-    """How a block keeps its state, from what the skip connections after it and later layers read."""
+    """How a block keeps its state, given what later skip connections and layers read."""
     if reads[0] == "input":
         return "input"
     if reads[0] == "all":

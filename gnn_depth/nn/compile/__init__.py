@@ -1,1 +1,1 @@
-"""Everything that knows about Dynamo and Inductor: how blocks are compiled, and what compiled code keeps."""
+"""All code that knows about Dynamo and Inductor: compiling blocks, and choosing what compiled code keeps."""

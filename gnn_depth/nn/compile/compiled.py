@@ -75,7 +75,7 @@ class CompiledBlocks:
         return self.function(*args)
 
     def again(self, *args: Any) -> Any:
-        """Run compiled, whatever has failed since: a backward pass expects what the forward pass did."""
+        """Run compiled even after a failure, because a backward pass must match its forward pass."""
         return self._compiled(*args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledBlocks":
@@ -86,7 +86,7 @@ class CompiledBlocks:
 
 
 class CompiledPass:
-    """Runs the blocks of one pass; a block that the backward pass runs again runs as it did the first time."""
+    """Runs the blocks of one pass; a block recomputed in the backward pass runs as it did the first time."""
 
     def __init__(self, compiled: CompiledBlocks) -> None:
         self._compiled = compiled
@@ -103,7 +103,7 @@ class CompiledPass:
 
 @torch.no_grad()
 def _derive(stack: Any, graphs: Sequence[Graph]) -> None:
-    """Make the graphs compute and keep what layers and norms will ask them for: compiled code cannot."""
+    """Let the graphs compute and cache everything that layers and norms need, because compiled code cannot."""
     for layer, graph in zip(stack.layers, graphs, strict=True):
         training = layer.training
         weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
@@ -114,7 +114,7 @@ def _derive(stack: Any, graphs: Sequence[Graph]) -> None:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """True if a module has hooks: compiled code does not call them, or calls those of the time it was compiled."""
+    """True if a module has hooks: compiled code ignores them, or calls those present when it was compiled."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     )
@@ -143,7 +143,7 @@ def _compile_errors() -> tuple[type[Exception], ...]:
 
 
 def _remove_torn(error: Exception) -> bool:
-    """Remove the library that an error complains of, if a killed run has left only a part of it.
+    """Remove the library named in an error, if a killed run has left it incomplete.
 
     Torch writes libraries in place and uses any that is there, so no later run could compile this code.
     """

@@ -1,4 +1,4 @@
-"""Teaches the compiler, when imported, to call oneDNN directly from C++."""
+"""Importing this module teaches the compiler to call oneDNN directly from C++."""
 
 import torch
 from torch._inductor.ir import FixedLayout, IRNode, TensorBox
@@ -21,7 +21,7 @@ def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> 
 
 
 def _dense(factor: TensorBox) -> IRNode:
-    """The factor as it lies, or transposed, or a copy where it is a part of a wider matrix: as in its eager product."""
+    """The factor unchanged, transposed, or copied where it is part of a wider matrix, as in the eager product."""
     realized = LinearUnary.realize_input(factor)
     rows, columns = realized.get_size()
     as_it_lies = tuple(realized.get_stride()) in ((columns, 1), (1, rows))

@@ -1,4 +1,4 @@
-"""The choice of what compiled blocks keep for the backward pass, and what they compute again."""
+"""Choose the tensors that compiled blocks keep for the backward pass; the others are recomputed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -66,7 +66,7 @@ def _is_gathered(node: Node) -> bool:
 
 
 def _is_cheap_product(node: Node) -> bool:
-    """True for a product of nodes with a weight that edges read often enough."""
+    """True for a product of node features with a weight, if edges read it so often that recomputing it is cheap."""
     if node.target not in PRODUCTS:
         return False
     left = node.all_input_nodes[1 if node.target == torch.ops.aten.addmm.default else 0]
@@ -93,7 +93,7 @@ def _factors(in_backward: set[Node]) -> Iterator[Node]:
 
 
 def _sources(node: Node) -> Iterator[Node]:
-    """The tensors of its own size that a value follows from element by element: not seeds of dropout, nor a bias."""
+    """The tensors of equal size that a value is computed from elementwise, without dropout seeds and biases."""
     seen, open_nodes = {node}, [node]
     while open_nodes:
         for given in open_nodes.pop().all_input_nodes:
@@ -107,7 +107,7 @@ def _sources(node: Node) -> Iterator[Node]:
 
 
 def _is_read(source: Node, factor: Node, in_backward: set[Node]) -> bool:
-    """True if the backward pass reads a value, or one that follows from it elementwise, apart from the factor."""
+    """True if the backward pass reads a value, or one computed from it elementwise, other than the factor."""
     seen, open_nodes = {source, factor}, [source]
     while open_nodes:
         for user in open_nodes.pop().users:

@@ -1,4 +1,4 @@
-"""Tensors in, tensors out: what layers and norms are written on."""
+"""Functions of tensors that layers and norms are built from."""
 
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.heads import head_dots

@@ -47,7 +47,7 @@ class _Additive(Function):
 
 
 class _SharedAdditive(Function):
-    """The same features at both ends, on a graph whose edges all run both ways: an edge scores as its reverse."""
+    """Scores with the same features at both ends of undirected edges, so that an edge and its reverse score equally."""
 
     @staticmethod
     def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
@@ -120,7 +120,7 @@ def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
 
 
 def _through_leaky_relu(change: Tensor, at: Tensor, slope: float) -> Tensor:
-    """LeakyReLU'(at) times change, without the booleans of a comparison, which cost more than all the rest."""
+    """LeakyReLU'(at) times change, without the booleans of a comparison, which would dominate the cost."""
     through: Tensor = torch.ops.aten.leaky_relu_backward(change, at, slope, False)
     return through
 

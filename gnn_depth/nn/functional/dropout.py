@@ -1,4 +1,4 @@
-"""Dropout that stores no mask: the mask is computed again from two random numbers and each element's position."""
+"""Dropout without a stored mask: the mask is recomputed from two random numbers and each element's position."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +62,7 @@ def _seed(x: Tensor) -> Tensor:
 
 
 def _threshold(p: float) -> int:
-    """The number that half the hash, from -2^30 to 2^30, is below with probability p."""
+    """The threshold that half the hash, from -2^30 to 2^30, is below with probability p."""
     return round(p * LEVELS) - LEVELS // 2
 
 

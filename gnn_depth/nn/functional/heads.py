@@ -13,7 +13,7 @@ NARROW = 16
 def head_dots(
     x: Float[Tensor, "nodes heads channels"], *vectors: Float[Tensor, "heads channels"]
 ) -> tuple[Float[Tensor, "nodes heads"], ...]:
-    r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of some a.
+    r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of several vectors a.
 
     Narrow heads are computed as one matrix product, with the vectors on a block diagonal, which is faster. One infinite
     entry then makes all products of its node NaN.

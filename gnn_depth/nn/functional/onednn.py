@@ -1,4 +1,4 @@
-"""Matrix products by oneDNN, on processors where torch's own take longer.
+"""Matrix products by oneDNN, on processors where torch's own are slower.
 
 Torch uses MKL, which gives processors of other makers its AVX2 kernels whatever they support; oneDNN asks the
 processor. Torch has no switch for this that leaves the precision alone.

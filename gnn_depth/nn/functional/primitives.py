@@ -1,4 +1,4 @@
-"""The primitives of message passing: the only functions that would need a tensor of edges x heads x channels."""
+"""The primitives of message passing: sums and scores over edges, without an edges x heads x channels tensor."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -45,5 +45,5 @@ def edge_additive(
 
 
 def _two(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Two tensors, where one stands at both ends: compilation does not follow a function that is given one twice."""
+    """Make two tensors of one used at both ends, because the compiler cannot trace a function given one twice."""
     return (first.view_as(first) if first is second else first), second

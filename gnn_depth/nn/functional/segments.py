@@ -1,4 +1,4 @@
-"""Between nodes and edges, for tensors as small as edges x heads: spread, sum, maximum, softmax."""
+"""Operations between nodes and edges on small (edges x heads) tensors: spread, sum, maximum, softmax."""
 
 # N nodes, E edges, H heads; V slices of K neighbours
 
@@ -163,7 +163,7 @@ _softmax: Callable[..., Tensor] = with_jvp(_Softmax, _softmax_jvp)
 
 
 def widen(x: Tensor) -> Tensor:
-    """Float32 at least: squares leave the range of 16 bits soon, and small ones vanish."""
+    """Convert 16-bit floats to float32: squares easily overflow or underflow in 16 bits."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 

@@ -47,7 +47,7 @@ class SparseFeatures:
 
 
 def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
-    """The sparse form of features where it pays, otherwise the features themselves.
+    """The sparse form of features if it saves time, otherwise the features themselves.
 
     It is made once for a tensor and kept as long as the tensor; features that are differentiated stay as they are.
     """
@@ -78,7 +78,7 @@ def _sparse(x: Tensor) -> SparseFeatures:
 
 
 class _Product(Function):
-    """The matrix, or its transpose, times a dense one: each is the gradient of the other."""
+    """The matrix, or its transpose, times a dense one; each product is the gradient of the other."""
 
     @staticmethod
     def forward(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:

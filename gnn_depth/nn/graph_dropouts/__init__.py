@@ -1,4 +1,4 @@
-"""Graph dropouts, one a file: they drop edges or nodes of the graph in training.
+"""Graph dropouts, one per file: they drop edges or nodes of the graph in training.
 
 A new one subclasses GraphDropout, says ``@register("graph_dropout", name)``, and is imported here.
 """

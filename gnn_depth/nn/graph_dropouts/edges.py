@@ -35,7 +35,7 @@ class DropEdge(GraphDropout):
             if graph.reverse is None:
                 raise ValueError(
                     "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, and in this graph "
-                    "some go one way: take undirected false."
+                    "some go one way: use undirected false."
                 )
             drawn = drawn[torch.minimum(graph.edge_ids, graph.reverse)]
         return graph.keeping(drawn >= self.p)

@@ -1,4 +1,4 @@
-"""Initialisations, one a file.
+"""Initialisations, one per file.
 
 A new one subclasses Init, or MatrixInit to draw matrix by matrix, says ``@register("init", name)``, and is imported
 here.

@@ -1,7 +1,7 @@
-r"""Initialisations in balance: for every neuron as much comes in as leaves.
+r"""Balanced initialisations: every neuron's incoming and outgoing weights have equal squared norms.
 
-Of the neurons that :func:`gnn_depth.nn.neurons.links` tells, by depth, what comes in is there already. Attention is
-zero, and what leaves neuron i is divided by the :math:`e^{u_i}` that solves
+Neurons are balanced by depth, in the order of :func:`gnn_depth.nn.neurons.links`, so their incoming weights are
+already fixed. Attention is zero, and the outgoing weights of neuron i are divided by the :math:`e^{u_i}` that solves
 
 .. math:: \sum_{W \in in} \|W_{i:}\|^2 = e^{-2 u_i} \sum_{W \in out} \|W_{:i}\|^2
 
@@ -10,7 +10,8 @@ Where skip connections or shared layers make matrices lead from some of the neur
 
 .. math:: r_i + \sum_j W_{ij}^2 e^{2 (u_i - u_j)} = \sum_j W_{ji}^2 e^{2 (u_j - u_i)} + s_i e^{-2 u_i}
 
-for what comes in from outside, r, and what leaves for it, s, are those of the minimum of a convex function of u,
+with the squares r of weights from outside these neurons, and s of weights to the outside, hold at the minimum of a
+convex function of u,
 :math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 e^{2 (u_i - u_j)} + \frac12 \sum_i s_i e^{-2 u_i}`.
 """
 
@@ -46,7 +47,7 @@ class Balanced(Init):
 
     def __init__(self, base: Init, beta: float = 2.0) -> None:
         if not 0 < beta < float("inf"):
-            raise ValueError(f"beta is a squared length, above 0, not {beta}.")
+            raise ValueError(f"beta is a squared length and must be above 0, not {beta}.")
         self.base = base
         self.beta = beta
 
@@ -105,12 +106,12 @@ def _check_all_are_free(stack: DeepGNN, found: list[Link]) -> None:
     if missing:
         raise ValueError(
             f"what leaves layer {min(missing) - 1} is added to the input features, or is an output too, so that its "
-            "neurons cannot be rescaled: take encoder linear and decoder linear, or no skip connections."
+            "neurons cannot be rescaled: use encoder linear and decoder linear, or no skip connections."
         )
 
 
 def _balance(link: Link, beta: float | None) -> None:
-    """Rescale what leaves neurons; at first, also what comes in from outside, to a squared length of beta."""
+    """Rescale outgoing weights; in the first layer also incoming weights, to a squared length of beta."""
     inner = [share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)]
     coming = [share for share in link.incoming if not _is_among(share, inner)]
     leaving = [share for share in link.outgoing if not _is_among(share, inner)]
@@ -142,7 +143,7 @@ def _log_scale(
         curvature = 2 * (torch.diag(within.sum(0) + within.sum(1) + leaves) - within - within.t())
         step = torch.linalg.solve(curvature, slope)
         u = u - step / (1 + 2 * step.abs().max())
-    raise ValueError("the neurons could not be balanced: take another base, or no skip connections.")
+    raise ValueError("the neurons could not be balanced: use another base, or no skip connections.")
 
 
 #: Steps of Newton's method at most; about twenty suffice.
@@ -170,6 +171,6 @@ def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
 
 
 def _scale(share: Share, factor: Float[Tensor, "neurons"]) -> None:
-    """Multiply what a parameter contributes to each neuron."""
+    """Multiply a parameter's contribution to each neuron."""
     shape = share.parameter.shape if share.axis is None else (-1, 1) if share.axis == 0 else (1, -1)
     share.parameter.copy_(share.parameter.double() * factor.reshape(shape))

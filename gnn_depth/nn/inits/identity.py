@@ -1,4 +1,4 @@
-"""Identity matrices in the hidden layers, plain and looking linear."""
+"""Identity matrices in the hidden layers: plain and looks-linear."""
 
 import torch
 from torch import Tensor, nn

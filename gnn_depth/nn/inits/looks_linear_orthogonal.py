@@ -1,4 +1,4 @@
-"""Orthogonal initialisation that looks linear."""
+"""Looks-linear orthogonal initialisation."""
 
 import torch
 from torch import Tensor, nn

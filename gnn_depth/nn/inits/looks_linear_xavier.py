@@ -1,4 +1,4 @@
-"""Xavier initialisation that looks linear."""
+"""Looks-linear Xavier initialisation."""
 
 from typing import Literal
 

@@ -51,7 +51,7 @@ class MatrixInit(Init):
         name = found[1] if found else type(self).__name__
         if self.looks_linear and stack.jump != "last":
             raise ValueError(
-                f"init {name!r} mirrors what the decoder reads of one state: take jump last, not {stack.jump}."
+                f"init {name!r} mirrors what the decoder reads of one state: use jump last, not {stack.jump}."
             )
         for position, layer in enumerate(stack.layers):
             chain = chain_of(layer, position, f"init {name!r}")
@@ -107,7 +107,7 @@ def _activates(stack: DeepGNN, state: int) -> bool:
 
 
 def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
-    r"""A matrix whose positive and negative halves cancel what an activation takes away.
+    r"""A mirrored matrix, whose positive and negative halves together undo the activation between two layers.
 
     .. math:: [D; -D], \quad [D, -D], \quad [[D, -D], [-D, D]]
 
@@ -126,6 +126,6 @@ def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
 
 
 def half_shape(shape: tuple[int, ...], place: Place) -> tuple[int, int]:
-    """The shape of the D of :func:`mirrored`."""
+    """The shape of D in :func:`mirrored`."""
     rows, columns = shape
     return (rows + 1) // 2 if place.activated else rows, (columns + 1) // 2 if place.reads_activated else columns

@@ -1,4 +1,4 @@
-"""Xavier initialisation with attention that begins equal."""
+"""Xavier initialisation with zero attention parameters."""
 
 from typing import Literal
 

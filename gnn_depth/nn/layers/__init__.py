@@ -1,4 +1,4 @@
-"""Message-passing layers, one a file."""
+"""Message-passing layers, one per file."""
 
 from gnn_depth.nn.layers.gat import GAT
 from gnn_depth.nn.layers.gatv2 import GATv2

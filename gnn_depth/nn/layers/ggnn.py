@@ -45,7 +45,7 @@ class GGNN(Layer):
         self.reset_parameters()
 
     def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Estimate how many numbers it keeps: messages, what the two maps make of them, and the gates."""
+        """Estimate how many numbers it keeps: messages, the outputs of the two maps, and the gates."""
         return 7 * nodes * self.width
 
     def reset_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Graph attention whose propagation every channel weighs for itself."""
+"""Graph attention with a learned propagation weight for each channel."""
 
 import torch
 import torch.nn.functional as F

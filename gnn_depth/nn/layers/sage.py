@@ -61,7 +61,7 @@ class SAGE(Layer):
             ValueError: Outputs have one length, so that no neuron can be rescaled alone.
         """
         if self.normalize:
-            raise ValueError("layer 'sage' with normalize true has no weight chain: take normalize false.")
+            raise ValueError("layer 'sage' with normalize true has no weight chain: use normalize false.")
         both = (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
         return WeightChain(incoming=both, outgoing=both, bias=() if self.bias is None else (self.bias,))
 

@@ -1,4 +1,4 @@
-"""Activation checkpointing: the backward pass computes the activations of some blocks again, from what entered them."""
+"""Activation checkpointing: the backward pass recomputes the activations of a segment of blocks from its input."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ def segment_length(every: CheckpointEvery, num_layers: int) -> int:
 def checkpointed(
     blocks: Sequence[Any], flow: Flow, graphs: Sequence[Graph], run: Callable[..., Any] | None, length: int
 ) -> Flow:
-    """Run all blocks by segments that the backward pass computes again.
+    """Run all blocks in segments that the backward pass recomputes.
 
     Args:
         blocks: The blocks.
@@ -58,7 +58,7 @@ def checkpointed(
 
 
 def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Graph, *args: Any) -> Any:
-    """Call a function whose activations the backward pass computes again.
+    """Call a function whose activations the backward pass recomputes.
 
     Args:
         function: The function.

@@ -1,4 +1,4 @@
-r"""Reversible stacks: each block changes one group of channels, and the backward pass computes the states again.
+r"""Reversible stacks: each block changes one group of channels, and the backward pass recomputes the states.
 
 The channels are split into C groups, and block l changes group :math:`i = l \bmod C`:
 
@@ -67,7 +67,7 @@ def check_reversible(stack: Any, checkpointed: bool) -> None:
         f"needs a skip connection that adds to the layer's input: use {invertible}": not all(
             skip.invertible and not skip.carries for skip in skips
         ),
-        "needs layers that give as many channels as they take: with several heads use split_heads": any(
+        "needs layers with as many output as input channels: with several heads use split_heads": any(
             skip.weight_chain().incoming for skip in skips
         ),
         "has no first state for layers that read it": any(layer.reads_first for layer in stack.layers),
@@ -111,7 +111,7 @@ def run_reversible(
 
 
 class Steps:
-    """The blocks of a stack as changes of one group of channels each.
+    """The blocks of a stack, each as a change of one group of channels.
 
     Args:
         stack: The stack.
@@ -129,7 +129,7 @@ class Steps:
         return len(self.blocks)
 
     def run(self, steps: range, x: Tensor) -> Tensor:
-        """Run some blocks on whole states, which pass the modules that are there for hooks."""
+        """Run some blocks on whole states, which pass through the modules provided for hooks."""
         for step in steps:
             parts = list(self.blocks[step].state(x).chunk(self.groups, 1))
             turn = step % self.groups
@@ -138,7 +138,7 @@ class Steps:
         return x
 
     def read(self, turn: int, parts: Sequence[Tensor]) -> Tensor:
-        """The z that the layer reads to change a group."""
+        """The layer's input z for changing a group."""
         if turn:
             return parts[turn - 1]
         total = parts[1]
@@ -147,7 +147,7 @@ class Steps:
         return total
 
     def change(self, step: int, read: Tensor) -> Tensor:
-        """F(z), which a block adds."""
+        """The update F(z) that a block adds."""
         update = self.message(self.blocks[step], read, self.graphs[step])
         changed, _ = self.joins[step](update, (torch.zeros_like(read),), self.graphs[step])
         return changed
@@ -207,7 +207,7 @@ class _Inversion:
         self.of_parameters: dict[nn.Parameter, Tensor] = {}
 
     def undo(self, step: int) -> None:
-        """Subtract what a block added, and add the gradients of what it read."""
+        """Subtract a block's update, and add the gradients of its input."""
         turn = step % self.steps.groups
         read = self.steps.read(turn, self.parts).detach().requires_grad_()
         with torch.enable_grad():
@@ -226,11 +226,11 @@ class _Inversion:
 
 
 def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
-    """Warn if the first state, computed again, differs from what it was."""
+    """Warn if the recomputed first state differs from the original."""
     error = float((again - first).norm() / first.norm().clamp_min(torch.finfo(first.dtype).tiny))
     if not error <= LARGEST_ERROR:
         log.warning(
-            "reversible: the first state computed again has a relative error of %.1e, and gradients are inexact: "
+            "reversible: the recomputed first state has a relative error of %.1e, and gradients are inexact: "
             "states grow too much to be inverted. Use a norm, a smaller bound of weights, or checkpoint_every sqrt.",
             error,
         )

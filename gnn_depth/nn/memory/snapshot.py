@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Snapshot:
-    """The random number generators, buffers and autocast mode of this moment: a call restores them for a while.
+    """The current random number generators, buffers and autocast mode; a call restores them temporarily.
 
     Buffers are those of modules in training, which batch norms and power iterations change. Afterwards everything is as
     it was before the call.

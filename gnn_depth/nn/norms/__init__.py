@@ -1,4 +1,4 @@
-"""Norms, one a file.
+"""Norms, one per file.
 
 A new one subclasses FeatureNorm, ScoreNorm or WeightNorm, says ``@register("norm", name)``, and is imported here.
 """

@@ -1,4 +1,4 @@
-"""GraphNorm."""
+"""GraphNorm: batch norm per graph with a learned share of the mean."""
 
 import torch
 from jaxtyping import Float

@@ -17,7 +17,7 @@ TINY = 1e-30
 
 
 def limit_of(norm: str, num_layers: int, bound: float | None, per_depth: float | None) -> float:
-    """The c of a norm: a number, or k / L; 1 by default.
+    """The limit c of a norm: a number, or k / L; 1 by default.
 
     Raises:
         ValueError: Both are given, or one is not positive.
@@ -46,11 +46,11 @@ def check_choice(what: str, value: str, choices: Any) -> None:
 def limited(
     weight: Float[Tensor, "outputs inputs"], size: Float[Tensor, ""], limit: float, mode: Mode
 ) -> Float[Tensor, "outputs inputs"]:
-    """A matrix of that size brought down to the limit, or in mode ``exact`` brought to it; zero stays zero."""
+    """Scale a matrix of this size down to the limit, or in mode ``exact`` to the limit; zero stays zero."""
     stretch = size.clamp_min(limit) / limit if mode == "cap" else torch.where(size > TINY, size / limit, 1.0)
     return (weight * stretch.reciprocal()).to(weight.dtype)
 
 
 def describe(bound: float, mode: Mode) -> str:
-    """The text of such a norm in ``print(model)``."""
+    """The text of a norm with a limit in ``print(model)``."""
     return f"bound={math.floor(bound * 1e6 + 0.5) / 1e6:g}, mode={mode}"

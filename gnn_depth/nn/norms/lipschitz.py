@@ -107,7 +107,7 @@ def _linear_size(score: LinearScore | AdditiveScore, graph: Graph, per_head: boo
 def _released_linear_size(
     score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
 ) -> Float[Tensor, "edges heads"]:
-    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2) with the maxima of whichever node and head the flat index hits."""
+    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima at a wrong node and head, as the released code indexes."""
     att, _, x_src = _linear_form(score, graph)
     square_src = _square(x_src)
     misread = _largest(square_src, graph).flatten().index_select(0, graph.target)[:, None]

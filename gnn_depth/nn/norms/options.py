@@ -1,4 +1,4 @@
-"""Checks that the options of norms share."""
+"""Checks shared by the options of several norms."""
 
 import math
 

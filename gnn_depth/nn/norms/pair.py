@@ -1,4 +1,4 @@
-"""PairNorm, scaled for all nodes together or for each."""
+"""PairNorm, with one scale for all nodes or one per node."""
 
 from jaxtyping import Float
 from torch import Tensor

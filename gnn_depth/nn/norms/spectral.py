@@ -1,4 +1,4 @@
-"""Spectral norms of weight matrices held below a bound."""
+"""Spectral normalisation: keep the largest singular value of weight matrices below a bound."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Frobenius norms of weight matrices held below a bound."""
+"""Frobenius normalisation: keep the Frobenius norm of weight matrices below a bound."""
 
 import torch
 from jaxtyping import Float

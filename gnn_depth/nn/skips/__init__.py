@@ -1,4 +1,4 @@
-"""Skip connections, one a file.
+"""Skip connections, one per file.
 
 A new one subclasses Skip, says ``@register("skip", name)``, and is imported here.
 """

@@ -41,7 +41,7 @@ class InitialResidual(Skip):
         if not 0 <= alpha < 1:
             raise ValueError(
                 f"alpha of skip 'initial_residual' is the share of the first state, in [0, 1), not {alpha}: "
-                "at 1 nothing of the layers is left."
+                "at 1 the layers would have no effect."
             )
         self.alpha = alpha
         self.project = project(widths[0], out_channels)

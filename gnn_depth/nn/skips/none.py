@@ -12,7 +12,7 @@ from gnn_depth.registry import register
 
 @register("skip", "none")
 class NoSkip(Skip):
-    r"""No skip connection: go on with the layer's output alone, :math:`X^{l+1} = F(X^l)`.
+    r"""No skip connection: pass on only the layer's output, :math:`X^{l+1} = F(X^l)`.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.

@@ -1,4 +1,4 @@
-"""Residual connections whose layers begin at little or nothing: ReZero and LayerScale."""
+"""Residual connections with a learned scale that starts at or near zero: ReZero and LayerScale."""
 
 from collections.abc import Sequence
 

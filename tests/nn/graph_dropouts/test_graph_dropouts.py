@@ -98,14 +98,14 @@ def test_directed_dropping_breaks_pairs_up(graph):
 
 
 def test_a_directed_graph_is_refused_where_edges_are_to_go_both_ways(graph):
-    with pytest.raises(ValueError, match=r"undirected of graph_dropout 'drop_edge' .* take undirected false"):
+    with pytest.raises(ValueError, match=r"undirected of graph_dropout 'drop_edge' .* use undirected false"):
         DropEdge(0.5, undirected=True)(graph)
 
 
 @every_dropping
 @pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
 def test_what_is_no_probability_is_refused(name, p):
-    with pytest.raises(ValueError, match=rf"p of a graph dropout is a probability, in \[0, 1\], not {p}"):
+    with pytest.raises(ValueError, match=rf"p of a graph dropout must be a probability, in \[0, 1\], not {p}"):
         DROPPING[name](p)
 
 

@@ -129,7 +129,7 @@ def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options,
 @pytest.mark.parametrize("jump", ["max", "cat"])
 @pytest.mark.parametrize("init", [*MIRRORED, "looks_linear_identity"])
 def test_mirrored_matrices_need_a_decoder_that_reads_one_state(init, jump):
-    with pytest.raises(ValueError, match=f"init '{init}' .* take jump last, not {jump}"):
+    with pytest.raises(ValueError, match=f"init '{init}' .* use jump last, not {jump}"):
         drawn(init, jump=jump)
 
 
