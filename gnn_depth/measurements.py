@@ -37,7 +37,7 @@ class Measurement:
 
 
 def save(folder: Path, measurement: Measurement) -> Path:
-    """Write a measurement into a run's folder, completely or not at all, and return the file."""
+    """Write a measurement atomically into a run's folder, and return the file."""
     target = folder / FOLDER / f"{measurement.name}.npz"
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f".{target.name}.part")

@@ -21,7 +21,7 @@ Part = TypeVar("Part", bound=type)
 
 
 class RegistryError(ValueError):
-    """An unknown name, a name that is taken, or a plugin that does not load."""
+    """An unknown name, a name already in use, or a plugin that fails to load."""
 
 
 def register(kind: str, name: str) -> Callable[[Part], Part]:
@@ -52,7 +52,7 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
         else:
             _CONFLICTS[kind, name] = (
                 f"{kind} {name!r} is two classes: {_with_owner(owner)}, and {_with_owner(cls)}. Uninstall one, or give "
-                f"the class in place of the name: {import_path(owner)} or {import_path(cls)}."
+                f"the class path instead of the name: {import_path(owner)} or {import_path(cls)}."
             )
         return cls
 
@@ -142,7 +142,7 @@ def _load(entry: EntryPoint) -> str | None:
 
 
 def not_loaded() -> str:
-    """Further sentences for the error about an unknown name: installed plugins that may have it, but do not load."""
+    """A hint for the error about an unknown name: installed plugins that failed to load and may have it."""
     return "".join(f" It may be in a plugin that is missing: {failure}" for failure in _BROKEN.values())
 
 

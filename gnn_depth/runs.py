@@ -68,7 +68,7 @@ def new_run_folder(root: str | Path, name: str) -> Path:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all, whatever happens meanwhile."""
+    """Write a file atomically: after a crash it is either complete or absent."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("w", encoding="utf-8") as file:

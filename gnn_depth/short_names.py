@@ -88,7 +88,7 @@ def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False, 
 
 
 def check_keys(spec: dict[str, Any], where: Where) -> None:
-    """Refuse options beside ``class_path``: the parser would ignore them.
+    """Refuse options next to ``class_path``, because the parser would ignore them.
 
     Raises:
         PartError: There is one.
@@ -145,15 +145,15 @@ def class_path(kind: str, name: Any, where: Where = ()) -> str:
 
 
 def _name_of_a_graph(kind: str, name: str) -> str:
-    """A hint at the data set that has a graph of this name, or an empty string."""
+    """A hint naming the data set that has a graph of this name, or an empty string."""
     homes = {graph: cls for cls in registry.registered(kind).values() for graph in getattr(cls, "names", ())}
     graph = registry.nearest(name, homes)
     home = homes[graph].__name__ if graph else ""
-    return f" {graph} is a graph of {home}: take {home}, with the option name {graph}." if graph else ""
+    return f" {graph} is a graph of {home}: use {home}, with the option name {graph}." if graph else ""
 
 
 def defaults(accepted: dict[str, inspect.Parameter]) -> dict[str, Any]:
-    """The defaults that a config can write."""
+    """The default values that can be written in a config."""
     found = {key: p.default for key, p in accepted.items() if p.default is not p.empty}
     found = {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
     return {key: value for key, value in found.items() if value is None or isinstance(value, PLAIN)}
@@ -184,7 +184,7 @@ def load_class(path: str) -> Any:
 
 
 def argument_kind(cls: type, argument: str) -> str | None:
-    """The kind of part that an argument of a part takes, as ``base`` in ``Balanced(base: Init)``; mostly None."""
+    """The kind of part that an argument expects, such as ``base`` in ``Balanced(base: Init)``; usually None."""
     try:
         annotation = get_type_hints(cls.__init__).get(argument)
     except (NameError, TypeError):

@@ -44,7 +44,7 @@ def exit_code(stop: BaseException) -> int:
 
 
 class Kept:
-    """Signals that are held back until a point where stopping does no harm.
+    """Signals that are held back until stopping is safe.
 
     Attributes:
         holding: True while signals are held back; otherwise they are handled at once.
@@ -80,7 +80,7 @@ _kept: list[Kept] = []  # global, as signals are
 
 @contextlib.contextmanager
 def heard() -> Iterator[None]:
-    """Raise :class:`Stopped` on a signal while this lasts; signals that are ignored, as SIGHUP under nohup, stay so."""
+    """Raise :class:`Stopped` on a signal inside the context; ignored signals stay ignored, as SIGHUP under nohup."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -116,7 +116,7 @@ def take(number: int) -> bool:
 
 @contextlib.contextmanager
 def keeping() -> Iterator[Kept]:
-    """Let the code within hold signals back; until it does, they are handled at once."""
+    """Let the code inside the context hold signals back; until it does, they are handled at once."""
     kept = Kept()
     with heard():
         _kept.append(kept)
@@ -127,7 +127,7 @@ def keeping() -> Iterator[Kept]:
 
 
 def _leave(terminals: list[TextIO]) -> None:
-    """Redirect output to nowhere: writing to a terminal that is gone would fail."""
+    """Discard output, because writing to a closed terminal would fail."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         for stream in terminals:
             os.dup2(nowhere.fileno(), stream.fileno())

@@ -1,4 +1,4 @@
-"""Sheets for the terminal, in Markdown, LaTeX and HTML."""
+"""Format sheets for the terminal, and as Markdown, LaTeX and HTML."""
 
 import html
 import io
@@ -159,7 +159,7 @@ def _latex(sheet: Sheet) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Text in which LaTeX prints every character as it is, and a minus before a number as a minus."""
+    """Escape text for LaTeX, with a proper minus sign before numbers."""
     escaped = "".join(LATEX.get(letter, letter) for letter in text)
     return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
 
@@ -182,7 +182,7 @@ def html_page(sheets: Sequence[Sheet], title: str) -> str:
 
 
 def web_page(title: str, body: str) -> str:
-    """A page that needs no other file and no network.
+    """A self-contained HTML page that needs no network.
 
     Args:
         title: Its heading, as text.

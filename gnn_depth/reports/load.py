@@ -1,4 +1,4 @@
-"""What runs left in their folders, as tables: results, curves over the epochs, and measures over steps and layers."""
+"""Load run folders as tables: results, curves over the epochs, and measures over steps and layers."""
 
 import csv
 import json
@@ -52,10 +52,10 @@ def load(*folders: str | Path) -> pd.DataFrame:
         _warn(f"skipped {'; '.join(bad[:SHOWN])}{more}.")
     if not found:
         where = ", ".join(repr(str(folder)) for folder in folders)
-        raise ReportError(f"no result of a run below {where}: there is no readable file result.json.")
+        raise ReportError(f"no run results below {where}: there is no readable file result.json.")
     kept = _newest(found)
     if repeated := len(found) - len(kept):
-        _warn(f"{repeated} of {len(found)} runs repeat others: of each only the newest with a result counts.")
+        _warn(f"{repeated} of {len(found)} runs repeat others: only the newest with a result counts.")
     frame = _frame(kept)
     versions = frame["version"].value_counts()
     if len(versions) > 1:
@@ -98,7 +98,7 @@ def _reason(error: Exception) -> str:
 
 
 def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """One run for each identity: runs with a result before others, then the newest."""
+    """One run for each identity: preferably one with a result, and of these the newest."""
 
     def rank(result: dict[str, Any]) -> tuple[bool, str]:
         return result["status"] in RESULTS, str(result.get("started", ""))

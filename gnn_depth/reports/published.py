@@ -1,4 +1,4 @@
-"""Numbers of papers, read from YAML files, and how our means agree with them."""
+"""Published numbers from YAML files, and their agreement with our means."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Axes and hyperparameters of runs: their names, their values as text, and choosing runs by them."""
+"""Axes and hyperparameters of runs: find their names, show their values as text, and choose runs by them."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ def full_name(frame: pd.DataFrame, name: str) -> str:
 
 
 def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
-    """The full name among some that equals a name, or ends with it after a dot.
+    """The full name that equals a name, or ends with a dot and the name.
 
     Args:
         name: As the user wrote it.

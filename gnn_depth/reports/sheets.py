@@ -97,7 +97,7 @@ def _head(table: Table) -> Labels:
 
 
 def _best(cells: Sequence[Cell], metric: str) -> str | None:
-    """The best mean of a row as text, so that means that look equal are all marked; None without competitors."""
+    """The best mean of a row as text, so that all means that print equally are marked; None without competitors."""
     means = [cell.mean for cell in cells if cell.n]
     if len(means) < 2:
         return None
@@ -105,7 +105,7 @@ def _best(cells: Sequence[Cell], metric: str) -> str | None:
 
 
 def _note(cell: Cell, most: int) -> str:
-    """How many runs count, where not all do, and how many diverged."""
+    """A note on the number of runs that count, if not all do, and the number that diverged."""
     parts = []
     if cell.n < cell.results:
         parts.append(f"{cell.n} of {cell.results}")
@@ -179,7 +179,7 @@ def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
 
 
 def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()) -> Sheet:
-    """Our means next to published numbers, with the difference and how they agree.
+    """Our means next to published numbers, with the difference and the agreement.
 
     Args:
         table: Our means.

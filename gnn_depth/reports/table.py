@@ -105,7 +105,7 @@ class Cell:
 
     @property
     def results(self) -> int:
-        """Number of runs that finished or diverged, with a value or without."""
+        """Number of runs that finished or diverged, with or without a value."""
         return sum(run.status in RESULTS for run in self.runs)
 
     @property
@@ -221,7 +221,7 @@ def tabulate(
 def arrange(
     frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str] | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Complete the choice of rows and columns: the last varying axis for the columns, the others for the rows.
+    """Fill in missing rows and columns: the last varying axis for the columns, the others for the rows.
 
     Args:
         frame: Runs, as `load` returns them.

@@ -1,1 +1,1 @@
-"""Grids of runs: a file says which, the runs share the work, and nothing is run twice or lost."""
+"""Sweeps: run every combination of a grid file on a pool of workers, each once, without losing results."""

@@ -69,7 +69,7 @@ class DaskPool(Pool):
         if inner.cancelled():
             future.set_exception(CancelledError() if self._stopped else self._lost())
         elif isinstance(error := inner.exception(), KilledWorker):
-            future.set_exception(WorkerDied("several workers of the cluster died of it; their own logs say more"))
+            future.set_exception(WorkerDied("it killed several workers of the cluster; see their logs"))
         elif error is not None:
             future.set_exception(error)
         else:
@@ -123,7 +123,7 @@ _STARTING = threading.Lock()
 
 
 def _call_and_follow(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Make a call in this process, and end with the worker that asked for it: whoever kills that means this too."""
+    """Make a call in this process, and exit when the worker that asked for it dies."""
     threading.Thread(target=_follow, daemon=True).start()
     return function(*args)
 
@@ -136,14 +136,14 @@ def _follow() -> None:
 
 
 def _check_address(address: str) -> None:
-    """Ask who is there before connecting: a Client that cannot connect takes long and complains at its end."""
+    """Check that a Dask scheduler answers, because a Client that cannot connect takes long and warns at exit."""
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), PATIENCE + 1))
         reason = "" if kind == "Scheduler" else f"there is a {kind}"
     except FAILURES as error:
         reason = str(error)
     except Exception:  # a web server's answer read as if it were Dask's may raise anything, such as a MemoryError
-        reason = "the answer is of another protocol"
+        reason = "the answer uses another protocol"
     if reason:
         raise PoolError(
             f"no Dask scheduler answers at {address!r}: {reason}. `dask scheduler` starts one and prints its address, "

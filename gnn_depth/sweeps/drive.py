@@ -1,4 +1,4 @@
-"""The loop of a sweep: hand runs to workers, take their outcomes, lose nothing."""
+"""The main loop of a sweep: hand runs to workers and collect their outcomes."""
 
 import sys
 import time
@@ -35,7 +35,7 @@ class Tally:
 
 
 def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")) -> Tally:
-    """Run all runs of a plan that are not done, and show the progress.
+    """Run all unfinished runs of a plan, and show the progress.
 
     Args:
         plan: All runs; the folder of its store exists.
@@ -84,7 +84,7 @@ def _stop_file(store: Store) -> Iterator[Path]:
 
 
 class Sweep:
-    """A sweep under way.
+    """A running sweep.
 
     Args:
         pool: The workers.
@@ -170,7 +170,7 @@ class Sweep:
             self._end(task, outcome)
 
     def _retry(self, task: Task, reason: str) -> None:
-        """Start a run again whose worker died. Attempts are also counted on disk; this counts earlier deaths too."""
+        """Restart a run whose worker died; attempts are counted on disk, so deaths in earlier sweeps count too."""
         self._deaths[task.place.identity] += 1
         if self._deaths[task.place.identity] > task.retries + 1:
             self._end(task, Outcome("failed", reason=reason))
@@ -179,7 +179,7 @@ class Sweep:
         self._waiting.appendleft(task)
 
     def _leave(self, task: Task) -> None:
-        """Leave a run to the process that works on it, and look again later in case that dies."""
+        """Leave a run to the other process that works on it, and check later whether that process died."""
         self.progress.retry(task.place.label, "")
         if task.place.identity not in self._said_elsewhere:
             self._said_elsewhere.add(task.place.identity)
@@ -207,7 +207,7 @@ class Sweep:
     def _stop(self) -> None:
         """Let running runs save what they have, and mark those that were killed as interrupted."""
         self.progress.print(
-            f"stopping: runs save what they have, for up to {GRACE_SECONDS:.0f} s; again to stop at once."
+            f"stopping: runs have up to {GRACE_SECONDS:.0f} s to save; a second signal stops them at once."
         )
         for task in self._running.values():
             Path(task.stop).touch()

@@ -1,4 +1,4 @@
-"""A grid of runs, a base config with axes, rules and seeds, and how it is read from a file."""
+"""A grid of runs: a base config with axes, rules and seeds, read from a file."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were f
 
 
 class GridError(ValueError):
-    """A grid file is wrong.
+    """A grid file is invalid.
 
     Attributes:
         where: The keys that lead to the mistake.
@@ -34,7 +34,7 @@ class GridError(ValueError):
 
 @dataclass(frozen=True)
 class Axis:
-    """An option, or several, that are varied: each label stands for some settings."""
+    """One or more options that are varied; each label stands for some settings."""
 
     name: str
     values: dict[Label, Settings]
@@ -42,7 +42,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings for some combinations, or that they are skipped; ``when`` has the labels it applies to, by axis."""
+    """Settings for some combinations, or their exclusion; ``when`` gives the matching labels of each axis."""
 
     when: dict[str, tuple[Label, ...]]
     settings: Settings
@@ -118,7 +118,7 @@ class Grid:
         return replace(self, axes=tuple(axes.values()), seeds=kept_seeds)
 
     def labels_of(self, name: str) -> dict[str, Label]:
-        """The labels of an axis, by their text."""
+        """The labels of an axis by their text."""
         return {label_text(label): label for axis in self.axes if axis.name == name for label in axis.values}
 
     def axis_called(self, name: str) -> str:
@@ -135,14 +135,14 @@ class Grid:
 
 
 def label_text(label: Label) -> str:
-    """A label as in YAML."""
+    """A label as YAML text."""
     if label is None:
         return "null"
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> Grid:
-    """Make a grid from the content of a grid file.
+    """Build a grid from the content of a grid file.
 
     Args:
         content: The file, parsed.

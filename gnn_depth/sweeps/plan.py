@@ -1,4 +1,4 @@
-"""All runs of a grid, resolved before anything runs, and the state of each."""
+"""The plan of a sweep: all runs of a grid, resolved before anything runs, and the state of each."""
 
 import copy
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from gnn_depth.sweeps.store import Place, Record, Store, StoreError
 
 
 class PlanError(ValueError):
-    """The runs of a grid do not fit together, or not into a sweep."""
+    """The runs of a grid contradict each other, or cannot be part of a sweep."""
 
 
 class AbsentDataError(PlanError):
@@ -68,11 +68,11 @@ class Plan:
         return [records[run.place.identity] for run in self.runs if run.place.identity in records]
 
     def state(self, describe: Callable[[Record | None], str]) -> str:
-        """How many runs are in which state: ``3 finished, 1 failed``."""
+        """The number of runs in each state: ``3 finished, 1 failed``."""
         return _counted(self.runs, self.records(), describe)
 
     def listing(self) -> str:
-        """Every group of runs, and how many of its runs are done."""
+        """Every group of runs, and the number of its finished runs."""
         shape = [*(f"{len(axis.values)} {axis.name}" for axis in self.grid.axes), f"{len(self.grid.seeds)} seeds"]
         groups: dict[str, list[PlannedRun]] = defaultdict(list)
         for run in self.runs:
@@ -122,7 +122,7 @@ def make_plan(
 
 
 def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
-    """Refuse options that a run in one process of a sweep cannot have."""
+    """Refuse options that are impossible for a run in a single process of a sweep."""
     trainer = config["trainer"]
     if trainer.get("devices") not in ("auto", 1, "1") or trainer.get("num_nodes", 1) != 1:
         raise PlanError(
@@ -142,8 +142,8 @@ def _check_distinct(runs: list[PlannedRun]) -> None:
         other = seen.setdefault(run.place.identity, run)
         if other is not run:
             raise PlanError(
-                f"{other.place.label!r} and {run.place.label!r} are one and the same run: "
-                "the difference between them has no effect. Take one of them out, by a rule with skip: true."
+                f"{other.place.label!r} and {run.place.label!r} are the same run: "
+                "the difference between them has no effect. Exclude one of them by a rule with skip: true."
             )
 
 

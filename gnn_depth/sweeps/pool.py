@@ -87,7 +87,7 @@ class Pool(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Kill running calls and free everything; may be called again."""
+        """Kill running calls and free all resources; safe to call more than once."""
 
 
 class LocalPool(Pool):
@@ -246,7 +246,7 @@ def _cause(code: int | None) -> str:
 
 
 def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Start the server whose processes have this environment and hear no Ctrl-C, which a child inherits."""
+    """Start the server, whose child processes inherit this environment and ignore Ctrl-C."""
     resource_tracker.ensure_running()  # which would unblock the signal if it began within
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     mine = {name: os.environ.get(name) for name in environment}
@@ -269,7 +269,7 @@ def _kill_server() -> None:
 
 
 def _stop_server() -> None:
-    """End the server, for which multiprocessing has no public function; it would live as long as the driver."""
+    """Stop the server, which would otherwise live as long as the driver; multiprocessing has no public function."""
     _kill_server()
     server: Any = forkserver._forkserver
     with contextlib.suppress(ChildProcessError):
@@ -277,7 +277,7 @@ def _stop_server() -> None:
 
 
 def threads(share: int) -> dict[str, str]:
-    """The variables that give a process this many threads, or as many as the user asked for if that is fewer."""
+    """Environment variables that limit a process to this number of threads, or to the user's smaller limit."""
     asked = {name: os.environ.get(name, "") for name in THREADS}
     fewer = {name: value for name, value in asked.items() if value.isdigit() and 0 < int(value) < share}
     return dict.fromkeys(THREADS, str(share)) | fewer

@@ -34,7 +34,7 @@ def number(value: float) -> str:
 
 
 class _Screen(Console):
-    """A console that raises if its reader has gone; rich would end the process."""
+    """A console that raises an error if its output was closed; rich would end the process."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
@@ -111,14 +111,14 @@ class SweepProgress:
             self.print(f"[{self.over}/{self.total}] {label}: {shown}{best} in {seconds:.1f} s; {rest}")
 
     def retry(self, label: str, reason: str) -> None:
-        """A run is not running any more and will be started again; printed if there is a reason."""
+        """A run has stopped and will be restarted; printed if there is a reason."""
         self.running = [other for other in self.running if other != label]
         self._update()
         if reason:
             self.print(f"{label} will be started again: {reason}")
 
     def print(self, text: str) -> None:
-        """Print something that stays, above the view."""
+        """Print permanent text above the live view."""
         try:
             self._console.print(Text(text), soft_wrap=not self._draws)  # lines of a log are not broken at 80 columns
         except OSError:  # a closed pipe or terminal, or a full disk: the sweep goes on unseen

@@ -1,4 +1,4 @@
-"""The folder of a sweep: one folder per run, the state of each run, and who may work on it."""
+"""The folder of a sweep: one folder per run, the state of each run, and locks on the runs being worked on."""
 
 import contextlib
 import datetime as dt
@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Record:
-    """A run that has been begun.
+    """A run that has been started.
 
     Attributes:
         folder: Its folder.
@@ -119,7 +119,7 @@ class Store:
         return self.folder / group / f"seed_{place.seed}-{place.identity[:8]}"
 
     def records(self) -> dict[str, Record]:
-        """All runs that have been begun, by identity."""
+        """All runs that have been started, by identity."""
         found: dict[str, Record] = {}
         for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
             if record := _read(path):
@@ -129,7 +129,7 @@ class Store:
         return found
 
     def find(self, place: Place) -> Record | None:
-        """The record of a run if it has been begun, under whatever labels."""
+        """The record of a run if it has been started, under any labels."""
         own = self.place(place)  # looking there is much cheaper than in every group
         if (own / "result.json").exists() and (record := _of(own)).is_result and record.identity == place.identity:
             return record
@@ -139,7 +139,7 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
-        """Take the right to work on a run; yields False if another process has it."""
+        """Lock a run for work in this process; yields False if another process holds the lock."""
         (self.folder / CLAIMS).mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / CLAIMS / f"{identity}.lock")
         try:
@@ -162,7 +162,7 @@ class Store:
         return record.folder.rename(place)
 
     def begin(self, place: Place, facts: dict[str, Any]) -> Path:
-        """Make the folder of a run that starts now, with its facts in ``result.json``."""
+        """Make the folder of a run that starts now, and describe the run in ``result.json``."""
         folder = self.place(place)
         folder.mkdir(parents=True)
         write_result(folder, {"format": FORMAT, "status": "running", "seed": place.seed, **facts})

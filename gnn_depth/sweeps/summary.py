@@ -99,7 +99,7 @@ def average(curves: "Sequence[pd.Series]") -> "pd.DataFrame":
 
 
 def summarise(tables: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
-    """All curves of a summary, a column each, by step: means, bands and the number of runs still training."""
+    """All curves of a summary, one column each, by step: means, bands and the number of runs still training."""
     import pandas as pd
 
     columns: dict[str, pd.Series] = {}
@@ -135,7 +135,7 @@ def _write_events(folder: Path, wide: "pd.DataFrame", when: float) -> Path:
 
 
 def _replace(folder: Path, written: Path) -> Path:
-    """Make an event file the only one of a folder with content; those that it replaces are left empty for a while."""
+    """Make an event file the only non-empty one of a folder; the files it replaces stay empty for a while."""
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{os.getpid()}.part"
     shutil.copyfile(written, part)
@@ -149,7 +149,7 @@ def _replace(folder: Path, written: Path) -> Path:
 
 
 def _retire(path: Path) -> None:
-    """Empty a file that is out of date; remove it once every running TensorBoard has gone on to the next.
+    """Empty an outdated file; remove it once every running TensorBoard has moved on to the next.
 
     Without its data server TensorBoard stays forever at a file that vanishes while it is the newest.
     """

@@ -1,4 +1,4 @@
-"""One run of a sweep: claimed, begun in its folder, trained, and its outcome recorded."""
+"""One run of a sweep: claim it, train it in its folder, and record its outcome."""
 
 import contextlib
 import json
@@ -51,7 +51,7 @@ class Task:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Where the run comes from, for its ``result.json``."""
+        """The sweep and labels that the run comes from, for its ``result.json``."""
         return {
             "sweep": self.sweep,
             "group": self.place.group,
@@ -99,7 +99,7 @@ class Outcome:
 
 
 def work(task: Task) -> Outcome:
-    """Do a task, unless it is done already or another process works on it."""
+    """Do a task, unless it is already done or another process works on it."""
     store = Store(task.root, task.sweep)
     with warnings.catch_warnings(), store.claim(task.place.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it

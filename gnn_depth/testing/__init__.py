@@ -1,4 +1,4 @@
-"""Conformance suites for authors of parts: the properties that every part of a kind has, checked in one call.
+"""Conformance suites for authors of parts: check in one call the properties that every part of a kind must have.
 
 ::
 

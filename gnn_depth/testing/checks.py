@@ -19,7 +19,7 @@ COMMON: list[Property[Subject]] = [
         "Guard each division and root: sqrt(x + eps) or x.clamp_min(eps), before the root, not after it.",
     ),
     Property(
-        "gradient", properties.gradient, "Take out detach(), .data and torch.no_grad(), or correct the backward pass."
+        "gradient", properties.gradient, "Remove detach(), .data and torch.no_grad(), or correct the backward pass."
     ),
     Property("dtype", properties.dtype, "Make constants like the input: x.new_tensor(2.0), or plain Python numbers."),
     Property(
@@ -31,9 +31,11 @@ COMMON: list[Property[Subject]] = [
     Property(
         "compile",
         properties.compiles,
-        "Take out .item(), float(tensor), print and branches on values; torch.where helps.",
+        "Remove .item(), float(tensor), print and branches on values; torch.where helps.",
     ),
-    Property("inputs", properties.inputs_stay, "Write x = x + y in place of x += y; use no functions that end in _."),
+    Property(
+        "inputs", properties.inputs_stay, "Write x = x + y instead of x += y; use no in-place functions (x.add_())."
+    ),
     Property("repeat", properties.repeat, "Check self.training before drawing random numbers or updating buffers."),
 ]
 OF_NODES: list[Property[Subject]] = [

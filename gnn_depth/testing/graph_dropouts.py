@@ -58,7 +58,7 @@ def seed(thinning: Thinning) -> None:
 
 
 def inputs_stay(thinning: Thinning) -> None:
-    """The graph itself does not change: evaluation sees it whole."""
+    """The input graph does not change: evaluation uses all of its edges."""
     graph = thinning.build()
     before = graph.edge_index.clone()
     thinning.thinned(graph)

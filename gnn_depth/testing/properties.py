@@ -1,4 +1,4 @@
-"""The properties of norms, layers and skip connections. Each function tries one on a subject."""
+"""The properties of norms, layers and skip connections; each function checks one property of a subject."""
 
 import io
 import logging
@@ -55,7 +55,7 @@ def permutation(subject: Subject) -> None:
 
 
 def batch(subject: Subject) -> None:
-    """Two graphs side by side get the outputs that each gets alone.
+    """Two graphs in one batch get the same outputs as each alone.
 
     Otherwise a prediction depends on the other graphs of its batch; ``graph.node_to_graph`` tells them apart.
     """
@@ -169,7 +169,7 @@ def gradient(subject: Subject) -> None:
 
 
 class Called:
-    """A part that is called through a function, and asked for everything else itself."""
+    """A part that is called through a function; all other attributes are the part's own."""
 
     def __init__(self, part: nn.Module, call: Any) -> None:
         self.part = part

@@ -49,7 +49,7 @@ class Subject:
         return self.label
 
     def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
-        """A new part, the same for the same seed, with parameters away from their first values."""
+        """A new part, the same for the same seed, with parameters moved away from their initial values."""
         with seeded(seed), torch.no_grad():
             part: nn.Module = self.build(self.make).to(dtype)
             for parameter in part.parameters():

@@ -1,4 +1,4 @@
-"""Properties, how they are tried on a part, and the report of those that do not hold."""
+"""Properties of parts, the check of a part, and the report of properties that do not hold."""
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +81,7 @@ def check(
     failures = {item.name: failure for item in properties if (failure := item.failure(subjects))}
     found = [item.report(failures[item.name]) for item in properties if item.name in failures.keys() - excepted]
     found += [
-        f"  {name}: It is excepted, and it holds.\n    Take it out of except_for."
+        f"  {name}: It is excepted, but it holds.\n    Remove it from except_for."
         for name in excepted
         if name not in failures
     ]
@@ -148,7 +148,7 @@ def assert_finite(values: dict[str, Any], where: str) -> None:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch for a while; the author's random numbers stay what they were."""
+    """Seed torch inside the context; the author's random numbers are unaffected."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

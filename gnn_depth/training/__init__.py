@@ -1,4 +1,4 @@
-"""Training: the module, its metrics, and what a run leaves behind."""
+"""Training: the module, its metrics, and the files of a run."""
 
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.module import NodeClassifier

@@ -1,4 +1,4 @@
-"""Checkpoint files: written whole, verified by a checksum, read without running code, with the previous one kept."""
+"""Checkpoint files: written atomically, verified by checksum, read without running code; the previous one is kept."""
 
 import contextlib
 import hashlib
@@ -25,7 +25,7 @@ class CheckpointError(OSError):
 
 
 class DamagedError(CheckpointError):
-    """A file is not, or no longer, a valid checkpoint."""
+    """A file is damaged or not a checkpoint."""
 
 
 class VerifiedCheckpoints(TorchCheckpointIO):
@@ -100,7 +100,7 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
 
 
 def verify_checkpoint(path: Path) -> None:
-    """Compare a file with its SHA-256; where it has none, with the CRC-32 checksums inside it.
+    """Compare a file with its SHA-256 or, without one, with the CRC-32 checksums inside it.
 
     Raises:
         DamagedError: They differ.
@@ -195,7 +195,7 @@ def _replace(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         _drop_from_page_cache(new)  # so that it is read back from the disk
         if _sha256(new) != digest:
-            raise CheckpointError("was read back other than it was written")
+            raise CheckpointError("did not read back as it was written")
         new_checksum.write_bytes(_checksum_line(digest, path))  # not synced: the file has checksums inside, too
         if path.is_file():
             _keep_as_previous(path)

@@ -1,4 +1,4 @@
-"""Decide whether compiling the layers of a training saves time."""
+"""Decide whether compiling the layers saves training time."""
 
 import math
 import os
@@ -36,7 +36,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
 
 
 def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
-    """Refuse ``compile: on`` where every step has a different graph.
+    """Refuse ``compile: on`` if every step has a different graph.
 
     Raises:
         ValueError: Compiling was requested.

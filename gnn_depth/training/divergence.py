@@ -1,4 +1,4 @@
-"""Find the part of a stack in which a training diverged."""
+"""Find the part of a stack where training diverged."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Every use of Lightning's private parts, with its reason; tests/training/test_lightning_internals.py watches each.
+"""Every use of Lightning's private API, with its reason; tests/training/test_lightning_internals.py tests each.
 
 Lightning has no public way to skip its evaluation loop for one batch, to handle signals otherwise, to see exactly how
 far its loops are, or to keep objects out of a checkpoint's hyperparameters.
@@ -165,7 +165,7 @@ def is_within_step(trainer: L.Trainer) -> bool:
 
 
 def start_whole_epoch(trainer: L.Trainer) -> None:
-    """Have a training that resumes between two epochs start like one that begins.
+    """Start a training that resumes between two epochs as if the next epoch were its first.
 
     With ``max_steps`` Lightning takes it for one that was stopped within an epoch: it counts a step that it does not
     make, and passes over a schedule that watches a metric.
@@ -195,7 +195,7 @@ def save_whole_epoch(loops: dict[str, Any]) -> None:
 
 
 class _Signals:
-    """Stands in for the object that a trainer asks whether a signal has come."""
+    """Replaces the object that a trainer asks whether a signal has arrived."""
 
     def __init__(self, begin: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
         self._begin = begin
@@ -227,7 +227,7 @@ def replace_signal_handling(trainer: L.Trainer, begin: Callable[[], None], is_st
 
 
 class PlainModule(L.LightningModule):
-    """A LightningModule whose checkpoints hold plain data only, and which knows what they lack."""
+    """A LightningModule whose checkpoints hold only plain data, and which knows what is missing from them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Lightning sets this for every hook that it calls, and nn.Module would check whether it is a parameter.

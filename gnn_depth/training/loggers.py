@@ -1,4 +1,4 @@
-"""The values of a training on their way to the loggers of its folder, and to the terminal."""
+"""Loggers: write the values of each epoch to the run's folder and to the terminal."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ SHOWN = ("train/loss", "val/loss", "val/acc", "test/acc")
 
 @dataclass
 class Row:
-    """The values of an epoch.
+    """The logged values of an epoch.
 
     Attributes:
         epoch: The epoch, counted from 0.
@@ -58,7 +58,7 @@ class EpochLog(L.Callback):
         trainer.callback_metrics.update(values)
 
     def hand_over(self, trainer: L.Trainer) -> None:
-        """Give all rows to the loggers."""
+        """Pass all rows to the loggers."""
         self._rows = [row for row in self._rows if row.values]
         try:
             for values in _numbers(self._rows):
@@ -102,7 +102,7 @@ def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 class EventLogger(TensorBoardLogger):
-    """TensorBoard's logger, which writes all values of a step as one record: one for each is much slower."""
+    """TensorBoard logger that writes all values of a step as one record; one record per value is much slower."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

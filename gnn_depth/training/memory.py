@@ -25,7 +25,7 @@ PASSING = 3
 
 
 def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int, size: int) -> None:
-    """Refuse a training on the full graph that would not fit, before it begins.
+    """Refuse training on the full graph if it would not fit into memory, before it begins.
 
     Args:
         stack: The stack to train.
@@ -111,7 +111,7 @@ def available(device: torch.device) -> float:
 
 
 def _free() -> Iterator[float]:
-    """Free bytes of this machine and of the control groups of the process, where the system tells them."""
+    """Free bytes of this machine and of the process's control groups, if the system reports them."""
     lines = _lines(Path("/proc/meminfo"))
     if "MemAvailable:" in lines:
         yield lines["MemAvailable:"] * 1024

@@ -1,4 +1,4 @@
-"""The only LightningModule: trains a stack of parts to classify nodes."""
+"""The LightningModule that trains a stack of parts to classify nodes."""
 
 import math
 from collections.abc import Sequence
@@ -172,12 +172,12 @@ class NodeClassifier(PlainModule):
 
 
 def check_precision(trainer: L.Trainer) -> None:
-    """Refuse parameters of 16 bits with only 5 for the exponent: gradients of deep stacks leave their range.
+    """Refuse 16-bit parameters with a 5-bit exponent: gradients of deep stacks leave their range.
 
     Raises:
         MisconfigurationException: The trainer's precision is 16-true.
     """
     if trainer.precision == "16-true":
         raise MisconfigurationException(
-            "precision 16-true has too small a range for deep stacks: take 16-mixed, bf16-mixed or bf16-true."
+            "precision 16-true has too small a range for deep stacks: use 16-mixed, bf16-mixed or bf16-true."
         )

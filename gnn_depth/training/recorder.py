@@ -83,7 +83,7 @@ class BestEpoch:
         self._saved = path, self.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """State for a resumed run to go on comparing."""
+        """The state with which a resumed run continues the comparison."""
         return {"epoch": self.epoch, "metrics": self.metrics, "weights": self.weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ class Autosave:
         return due
 
     def _look(self, epoch: int) -> tuple[bool, int]:
-        """Whether it is time, and the number of epochs until the next look: at most twice as many as before."""
+        """Decide whether it is time, and after how many epochs to look again: at most twice as many as before."""
         assert self.minutes is not None
         now = time.monotonic()
         pace = (epoch - self._looked_epoch) / max(now - self._looked, 1e-9)
@@ -361,7 +361,7 @@ def _findings(trainer: L.Trainer) -> dict[str, Any]:
 
 
 def report(recorder: RunRecorder) -> str:
-    """Summary of a finished run for the terminal: metrics, folder, how to look at the curves."""
+    """Summary of a finished run for the terminal: metrics, folder, and the command that shows the curves."""
     result = recorder.result
     metrics = result.get("metrics", {})
     rows = [f"  {name:<24}{value:>9.4f}" for name, value in sorted(metrics.items()) if name != "train/lr"]

@@ -1,4 +1,4 @@
-"""Stopping a training where it can be continued, and continuing it with the same random numbers."""
+"""Stop a training at a point where it can be resumed, and resume it with the same random numbers."""
 
 import hashlib
 import random
@@ -69,7 +69,7 @@ class SeededSteps(L.Callback):
 
 
 class SafeStop(L.Callback):
-    r"""End a training that received a signal where it can be resumed, in all processes at the same step.
+    r"""After a signal, stop training where it can be resumed, in all processes at the same step.
 
     Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
     agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So none
@@ -84,7 +84,7 @@ class SafeStop(L.Callback):
         self.received_sigterm = False
 
     def replace(self, trainer: L.Trainer) -> None:
-        """Take the place of Lightning's own handlers, which talk to the other processes in the middle of a step."""
+        """Replace Lightning's own handlers, which communicate with the other processes in the middle of a step."""
         replace_signal_handling(trainer, self._hold_signals, lambda: self.received_sigterm)
         trainer.callbacks.insert(0, self)  # type: ignore[attr-defined]
 

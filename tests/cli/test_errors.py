@@ -62,7 +62,7 @@ from tests.cli.conftest import SMALL
         ("--model.in_channels 3", ["in_channels", "taken from the data"]),
         (
             "--data cora",
-            ["unknown data 'cora'.", "Cora is a graph of Planetoid: take Planetoid, with the option name Cora."],
+            ["unknown data 'cora'.", "Cora is a graph of Planetoid: use Planetoid, with the option name Cora."],
         ),
         ("--seed 3", ["unknown option '--seed'. Did you mean '--seed_everything'?"]),
         ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Use cpu, or auto"]),

@@ -102,7 +102,7 @@ def test_a_folder_without_results_is_an_error_that_names_it(runs: Path, run: Cal
     with pytest.raises(ReportError, match=r"there is no folder '.*runs'"):
         load(runs)
     (runs / "empty").mkdir(parents=True)
-    with pytest.raises(ReportError, match=r"no result of a run below '.*runs'"):
+    with pytest.raises(ReportError, match=r"no run results below '.*runs'"):
         load(runs)
     (run() / "result.json").write_text("{")
     with pytest.raises(ReportError, match=r"no .*result.json"):

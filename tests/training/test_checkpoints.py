@@ -212,7 +212,7 @@ def test_what_reads_otherwise_than_it_was_written_takes_nobody_s_place(path, mon
     save(path, 1.0)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "_sha256", lambda _: "0" * 64)
-        with pytest.raises(CheckpointError, match="read back other than it was written"):
+        with pytest.raises(CheckpointError, match="did not read back as it was written"):
             save(path, 2.0)
     assert number(path) == 1.0
 

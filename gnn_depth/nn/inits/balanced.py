@@ -156,7 +156,7 @@ def _check_lengths(link: Link, into: Tensor, flow: Tensor | int, out: Tensor) ->
         if not (total > 0).all():
             neuron = int((total <= 0).nonzero()[0])
             raise ValueError(
-                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale balances it: take "
+                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale balances it: use "
                 "another base."
             )
 

@@ -37,8 +37,8 @@ class GGNN(Layer):
         super().__init__(in_channels, out_channels)
         if out_channels < in_channels:
             raise ValueError(
-                f"layer 'ggnn' keeps the features in its state, and {out_channels} channels do not hold {in_channels}: "
-                f"take {in_channels} or more, or a linear encoder before it and a linear decoder after it."
+                f"layer 'ggnn' keeps the features in its state, and {out_channels} channels cannot hold {in_channels}: "
+                f"use {in_channels} or more, or a linear encoder before it and a linear decoder after it."
             )
         self.lin = Linear(out_channels, out_channels, bias=False)
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)

@@ -1,4 +1,4 @@
-"""Figures of runs: from a frame of `load` to a chart, and from a chart to a PNG, a PDF or an interactive HTML page."""
+"""Figures of runs: turn a frame from `load` into a chart, and a chart into a PNG, PDF or interactive HTML page."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ FORMATS = (".png", ".pdf", ".html")
 
 
 def chart(kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), **options: Any) -> Chart:
-    """The chart of some kind for some runs.
+    """Make a chart of a given kind from runs.
 
     Args:
         kind: ``depth``, ``heatmap``, ``layers``, ``history``, ``convergence`` or ``scatter``.
@@ -54,7 +54,7 @@ def chart(kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), *
 
 
 def check_options(kind: str, options: dict[str, Any]) -> None:
-    """Refuse a kind that does not exist, and options that it does not have.
+    """Refuse an unknown kind of figure, and unknown options.
 
     Raises:
         ReportError: There is no such kind, or it has no such option.
@@ -86,7 +86,7 @@ def save(chart: Chart, path: str | Path, title: str = "") -> None:
 
 
 def writer(suffix: str) -> Callable[[Chart, Path, str], None]:
-    """The function that writes files of a suffix.
+    """The function that writes files with a given suffix.
 
     Raises:
         ReportError: There is no such format, or Plotly is needed and not installed.

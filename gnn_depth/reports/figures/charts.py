@@ -85,7 +85,7 @@ class Line:
 
     @property
     def dashes(self) -> tuple[float, ...]:
-        """Those of its style, but solid for an end and dotted for a start."""
+        """The dashes of its style, but solid for an end and dotted for a start."""
         return {"start": START_DASH, "end": ()}.get(self.part, stroke(self.style).dashes)
 
 
@@ -125,7 +125,7 @@ class HeatMap:
 
     @property
     def uncoloured(self) -> dict[str, np.ndarray]:
-        """Name -> which values have no place on a colour scale, for the names that occur."""
+        """Name -> mask of the values that have no place on a colour scale, for the names that occur."""
         zero = np.isneginf(self.values) & self.log10
         found = {"not finite": ~np.isfinite(self.values) & ~zero, "exactly zero": zero}
         return {name: where for name, where in found.items() if where.any()}
@@ -170,7 +170,7 @@ class Chart:
 
     @property
     def colour_range(self) -> tuple[float, float]:
-        """The smallest and largest finite value with a colour; room around a single one, 0 to 1 without any."""
+        """The smallest and largest finite value; a margin around a single value, 0 to 1 without values."""
         values = [points.colour for panel in self.panels for points in panel.points]
         values += [panel.map.values.ravel() for panel in self.panels if panel.map]
         finite = np.concatenate([part[np.isfinite(part)] for part in values]) if values else np.array([])
@@ -182,7 +182,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Stroke:
-    """What tells one line from the others, on paper and on a page."""
+    """The colour, dashes and marker that distinguish a line, on paper and on a page."""
 
     colour: str
     marker: str
@@ -191,14 +191,14 @@ class Stroke:
 
 
 def stroke(style: int) -> Stroke:
-    """The stroke of a style: the first eight differ in everything, all below 64 in something."""
+    """The stroke of a style number: the first eight differ in everything, the first 64 in something."""
     turn, place = divmod(style, len(COLOURS))
     other = (place + turn) % len(COLOURS)
     return Stroke(COLOURS[place], MARKERS[other], SYMBOLS[other], DASHES[other])
 
 
 def stretches(there: np.ndarray, apart: bool = False) -> list[slice]:
-    """The stretches of neighbouring places that are there.
+    """The stretches of consecutive places that are present.
 
     Args:
         there: Booleans, shape (places,).
@@ -220,7 +220,7 @@ def cell_edges(centres: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let statistics of NaN alone be NaN, and those of infinities whatever they are, without warnings."""
+    """Compute statistics of NaN and infinities without warnings."""
     with warnings.catch_warnings(), np.errstate(invalid="ignore", over="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         yield

@@ -1,4 +1,4 @@
-"""Runs by panel and line of a figure, and the text of labels and captions."""
+"""Group runs by panel and line of a figure, and write labels and captions."""
 
 import itertools
 import math
@@ -51,7 +51,7 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ in their seed alone, and where they are drawn."""
+    """Runs that differ only in their seed, with their panel and line."""
 
     panel: str
     line: str
@@ -108,7 +108,7 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
 
 
 def into_panels(drawn: Iterable[tuple[str, Line]]) -> tuple[Panel, ...]:
-    """Lines by the titles of their panels, in the order of their first appearance."""
+    """Lines by the title of their panel, in order of first appearance."""
     lines: dict[str, list[Line]] = {}
     for title, line in drawn:
         lines.setdefault(title, []).append(line)
@@ -129,7 +129,7 @@ def with_result(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_size(panels: int, lines: int) -> None:
-    """Refuse figures that nobody can read.
+    """Refuse figures with too many panels or lines to read.
 
     Raises:
         ReportError: There are too many panels or lines.
@@ -140,7 +140,7 @@ def check_size(panels: int, lines: int) -> None:
 
 
 def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
-    """An axis for the values of a setting, and their positions: numbers at their values, others side by side.
+    """An axis for a setting, and the positions on it: numbers at their values, other values side by side.
 
     Numbers too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic axis.
     """
@@ -168,7 +168,7 @@ def metric_label(name: str) -> str:
 
 
 def metric_axis(name: str, log: bool = False) -> Axis:
-    """The axis of a metric; that of a fraction goes from 0 to 100% and a little further for the markers."""
+    """The axis of a metric; for fractions from 0 to 100%, with a margin for the markers."""
     return Axis(metric_label(name), log=log, within=(-2.0, 102.0) if is_percent(name) else None)
 
 
@@ -199,7 +199,7 @@ def counted(counts: Mapping[str, int]) -> str:
 
 
 def tally(frame: pd.DataFrame) -> str:
-    """Sentences with the number of runs that diverged and that are left out for want of a result, if there are any."""
+    """Sentences with the numbers of diverged runs and of runs left out because they have no result, if any."""
     counts = Counter(frame["status"])
     results = sum(counts[status] for status in RESULTS)
     diverged = f"{counts['diverged']} of {plural(results)} diverged." if counts["diverged"] else ""
@@ -208,7 +208,7 @@ def tally(frame: pd.DataFrame) -> str:
 
 
 def folder_list(folders: Iterable[str]) -> str:
-    """Folders, one a line, and how many more there are."""
+    """Folders, one per line, and the number of further ones."""
     known = list(folders)
     more = [f"and {len(known) - LISTED} more"] if len(known) > LISTED else []
     return "\n".join([*known[:LISTED], *more])

@@ -34,7 +34,7 @@ MAX_LAYERS = 6  # panels of a history, unless layers are chosen
 
 
 def heatmap(frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[str] | None = None) -> Chart:
-    """A measure at every layer and step: of one run, or the median over runs that differ in their seed alone.
+    """A measure at every layer and step: of one run, or the median over runs that differ only in their seed.
 
     Args:
         frame: Runs, as `load` returns them.
@@ -54,7 +54,7 @@ def heatmap(frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[st
         for group, one in made
     )
     runs = {len(one.folders) for _, one in made}
-    what = "One run a panel." if runs == {1} else f"Median over seeds, {count_of(runs)}."
+    what = "One run per panel." if runs == {1} else f"Median over seeds, {count_of(runs)}."
     caption = sentences(what, missing, tally(frame))
     colour = Axis(made[0][1].label)
     return Chart(Axis("step", whole=True), Axis("layer", whole=True), panels, colour=colour, caption=caption)
@@ -170,7 +170,7 @@ def history(
 
 
 def _values(made: Sequence[Measured]) -> str:
-    """The values that a line and its bands summarise; nothing for a single one."""
+    """A note on the values that a line and its bands summarise; empty for a single value."""
     counts = [one.values.shape[0] * one.values.shape[3] for one in made]
     if max(counts) == 1:
         return ""

@@ -1,4 +1,4 @@
-"""Measures of several runs that differ in their seed alone, brought together."""
+"""Combine the measures of several runs that differ only in their seed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -59,12 +59,12 @@ class Measured:
 
 
 def measure_names(folders: Iterable[str]) -> list[str]:
-    """The measures that any of some runs has."""
+    """The names of all measures that at least one run has."""
     return sorted({name for folder in folders for name in measurements.names(Path(folder))})
 
 
 def choose(frame: pd.DataFrame, wanted: Sequence[str], count: int = 1) -> list[str]:
-    """The measures a figure shows: those that are wanted, or all there are if their number fits.
+    """The measures a figure shows: the requested ones, or all if their number fits.
 
     Args:
         frame: Runs, as `load` returns them.
@@ -90,7 +90,7 @@ def choose(frame: pd.DataFrame, wanted: Sequence[str], count: int = 1) -> list[s
 def read(
     found: Sequence[Group], name: str, when: Literal["both", "start", "end"] = "both"
 ) -> tuple[list[tuple[Group, Measured]], str]:
-    """One measure of every group of runs that has it, and sentences for the caption about missing values.
+    """Read one measure for every group of runs that has it, and caption sentences about missing values.
 
     Args:
         found: Groups of runs.
@@ -122,7 +122,7 @@ def read(
 
 
 def measured(folders: Iterable[str], name: str) -> Measured | None:
-    """One measure of runs that differ in their seed alone; None where none of them has it.
+    """One measure of runs that differ only in their seed; None if no run has it.
 
     Raises:
         ReportError: A file is damaged, or units, layers or neurons differ.
@@ -143,7 +143,7 @@ def _together(found: dict[str, Measurement]) -> Measured:
         if _with_neurons(one).shape[1:] != shape or not np.array_equal(one.layers, first.layers):
             raise ReportError(
                 f"{one.name!r} of {folder!r} has other layers or neurons than that of {first_folder!r}: "
-                "runs of one panel may differ in the seed alone."
+                "runs of one panel may differ only in the seed."
             )
         if (one.unit, one.log10) != (first.unit, first.log10):
             raise ReportError(f"{one.name!r} of {folder!r} has another unit than that of {first_folder!r}.")
@@ -155,6 +155,6 @@ def _together(found: dict[str, Measurement]) -> Measured:
 
 
 def _with_neurons(measurement: Measurement) -> np.ndarray:
-    """The values with an axis of neurons, of length one where there was none."""
+    """The values with an axis of neurons, of length one if they had none."""
     values = np.asarray(measurement.values, dtype=float)
     return values if values.ndim == 3 else values[:, :, None]

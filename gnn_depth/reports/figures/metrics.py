@@ -130,7 +130,7 @@ def _note(by: Names, column: Labels, axis: Axis, place: float, cell: Cell, metri
 
 
 def _without_value(cells: Mapping[Labels, list[Cell]], axis: Axis, rows: list[str]) -> str:
-    """The points that cannot be drawn, because none of their runs has a value."""
+    """A note on points that cannot be drawn because none of their runs has a value."""
     empty = [
         ", ".join([*column, f"{axis.label} {row}"]) + f" ({counted(Counter(run.status for run in cell.runs))})"
         for column, inside in cells.items()
@@ -209,7 +209,7 @@ def convergence(
     if not drawn:
         raise ReportError(f"no run has a value of {tag!r}.")
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
-    what = f"Mean{around} over seeds, {count_of(counts)}." if max(counts) > 1 else "One run a line."
+    what = f"Mean{around} over seeds, {count_of(counts)}." if max(counts) > 1 else "One run per line."
     end = "A line ends where the first of its runs finished." if cut else ""
     caption = sentences(what, end, tally(frame))
     return Chart(Axis("epoch", whole=True), metric_axis(tag, log), into_panels(drawn), by.legend, caption=caption)

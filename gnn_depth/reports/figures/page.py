@@ -1,4 +1,4 @@
-"""Charts on a page: one HTML file with Plotly inside, which opens without a network."""
+"""Write charts as an HTML page with Plotly included, which opens without a network."""
 
 import html
 from collections.abc import Iterator
@@ -149,7 +149,7 @@ def _line_traces(line: Line, x: Axis) -> Iterator[Scatter]:
 
 
 def _point_traces(points: Points, plain: bool) -> Iterator[Scatter]:
-    """The points with a value, and open ones without."""
+    """Points with a value, and open markers for points without."""
     there = np.isfinite(points.colour) | plain
     pen = stroke(points.style)
     notes = np.array([_html(note) for note in points.notes] or [""] * len(points.x))
@@ -171,7 +171,7 @@ def _point_traces(points: Points, plain: bool) -> Iterator[Scatter]:
 
 
 def _map_traces(map_: HeatMap, chart: Chart) -> Iterator[Heatmap | Scatter]:
-    """The values, and grey or black where a value has no colour, with an entry in the legend."""
+    """A heat map of the values, with grey or black for values without a colour, explained in the legend."""
     note = _html(map_.note)
     # Plotly itself would name the middle between the edges of a cell.
     x, y = html.escape(chart.x.label), html.escape(chart.y.label)

@@ -1,4 +1,4 @@
-"""Charts on paper, drawn with Matplotlib's Figure without pyplot: no display and no global state is needed."""
+"""Draw charts for print with Matplotlib's Figure, without pyplot, so that no display or global state is needed."""
 
 import math
 import textwrap
@@ -61,7 +61,7 @@ def write_paper(chart: Chart, path: Path, title: str = "") -> None:
 
 
 def draw(chart: Chart, title: str = "") -> Figure:
-    """Draw a chart: panels with shared axes. Legend and caption hang below the figure, so that they hide nothing.
+    """Draw a chart: panels with shared axes, and the legend and caption below the figure so that they hide nothing.
 
     Args:
         chart: The content.
@@ -189,7 +189,7 @@ def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
 
 
 def marked(line: Line) -> list[int]:
-    """The points that get a marker: all of few, some of many, and always those without neighbours."""
+    """The points that get a marker: all if there are few, otherwise some, and always isolated points."""
     there = np.isfinite(line.y)
     if len(line.y) <= ALL_MARKED:
         return np.flatnonzero(there).tolist()
@@ -221,7 +221,7 @@ def _key(marker: str, colour: str) -> Line2D:
 
 
 def _draw_map(ax: Axes, map_: HeatMap, shade: dict[str, Any], legend: dict[str, Artist]) -> Any:
-    """Draw the values, and hatch what has no colour."""
+    """Draw the values, and hatch those without a colour."""
     x, y = cell_edges(map_.x), cell_edges(map_.y)
     for name, where in map_.uncoloured.items():
         for row in np.flatnonzero(where.any(axis=1)):

@@ -105,7 +105,7 @@ def _places(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
 
 
 def _found(runs: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Measured]]:
-    """The measures of every run that has all of them, by its folder."""
+    """The measures of every run that has all of them, by run folder."""
     each = {folder: [measured([folder], name) for name in measures] for folder in runs["folder"]}
     found = {folder: [one for one in ones if one is not None] for folder, ones in each.items()}
     found = {folder: ones for folder, ones in found.items() if len(ones) == len(measures)}
