@@ -71,7 +71,7 @@ def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False, 
     if isinstance(value, str):
         return _spec(kind, value, {}, where)
     if not isinstance(value, dict):
-        raise PartError(f"{kind} is given by name, not as {value!r}.", where)
+        raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
     if "class_path" in value:
         check_keys(value, where)
         rest = {"dict_kwargs": value["dict_kwargs"]} if "dict_kwargs" in value else {}
@@ -130,7 +130,7 @@ def class_path(kind: str, name: Any, where: Where = ()) -> str:
         PartError: The part does not exist.
     """
     if not isinstance(name, str):
-        raise PartError(f"the name of a {kind} is text, not {name!r}.", where)
+        raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
     if "." in name:
         if load_class(name) is None:
             raise PartError(

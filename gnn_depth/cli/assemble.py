@@ -40,7 +40,7 @@ TRAINER_DEFAULTS = {
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
 NAMED = "a file, a run folder (its best checkpoint), or `last` (the newest run of this name)"
 CKPT_HELP = {
-    "fit": "What to go on from, in a new folder: a checkpoint, a run's folder, `last` for the newest run of this name, "
+    "fit": "Checkpoint to resume from, in a new folder: a file, a run folder, `last` for the newest run of this name, "
     "or `auto` for the newest one with the same model, data and seed, if there is one.",
     "validate": f"Checkpoint to validate: {NAMED}; without one the untrained model is validated.",
     "test": f"Checkpoint to test: {NAMED}.",

@@ -91,7 +91,7 @@ class Checkpoint:
         warn(f"{said} {data_sha256}: its files were changed, or this machine rounds otherwise.")
 
     def config(self, with_seed: bool) -> dict[str, Any]:
-        """Its model and data, and its seed if asked for, as a config."""
+        """The checkpoint's model and data, and on request its seed, as a config."""
         kept = {name: value for name, value in self.hparams.items() if name not in GIVEN_BY_DATA}
         seed = {"seed_everything": self.seed} if with_seed and self._has_seed else {}
         return {"model": kept, **({"data": self.data} if self.data else {}), **seed}

@@ -150,7 +150,7 @@ def plugins_of(source: Source) -> list[str]:
 def _names(value: Any, where: str) -> list[str]:
     names = [] if value is None else value if isinstance(value, list) else [value]
     if not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{where}: plugins are names of files or modules, not {value!r}.")
+        raise UsageError(f"{where}: plugins must be names of files or modules, not {value!r}.")
     return names
 
 
@@ -288,7 +288,7 @@ class _Merged:
         top = (*above, last.removesuffix("+"))
         name = ".".join(top)
         if name.partition(".")[2] in GIVEN_BY_DATA:
-            raise PartError(f"{top[-1]!r} is taken from the data, and cannot be chosen.", where)
+            raise PartError(f"{top[-1]!r} is taken from the data and cannot be set.", where)
         if name not in self.keys:
             raise PartError(_unknown_key(top, self.keys), where)
         current = self._current(name)
@@ -396,7 +396,7 @@ def _takes_class(name: str) -> bool:
 
 
 def _is_below_class(key: str, actions: dict[str, Any]) -> bool:
-    """Whether a key is an option of the class at another key: ``trainer.logger.save_dir``."""
+    """True if a key is an option of the class at another key: ``trainer.logger.save_dir``."""
     steps = key.split(".")
     depth = 2 if steps[0] in GROUPS else 1
     return len(steps) > depth and f"--{'.'.join(steps[:depth])}.help" in actions

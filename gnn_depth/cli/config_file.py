@@ -149,10 +149,10 @@ def _entries(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator
         for key, value in node.value:
             line = key.start_mark.line + 1
             if key.tag not in KEY_TAGS and not (labels and isinstance(key, yaml.ScalarNode)):
-                raise UsageError(f"{name}:{line}: a key is text; put it in quotes if it looks like something else.")
+                raise UsageError(f"{name}:{line}: a key must be text; quote it if it looks like something else.")
             if key.value in seen:
                 dotted = ".".join(map(str, (*where, key.value)))
-                raise UsageError(f"{name}:{line}: the key {dotted!r} is on line {seen[key.value]} already.")
+                raise UsageError(f"{name}:{line}: the key {dotted!r} is already on line {seen[key.value]}.")
             seen[key.value] = line
             yield Entry((*where, key.value), line, value.value if isinstance(value, yaml.ScalarNode) else None)
             yield from _entries(value, (*where, key.value), name, labels)

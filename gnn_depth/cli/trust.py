@@ -66,7 +66,7 @@ def refuse_unknown(sources: Sequence[Source]) -> None:
         for where, names in _plugins(source.data):
             raise UsageError(
                 f"{_place(source, where)} names code to run, {names!r}, and {FLAG} refuses that in a config."
-                f"\nTo run it, name it yourself with --plugins, or say {FLAG} false."
+                f"\nTo run it, name it yourself with --plugins, or use {FLAG} false."
             )
         for where, text in _strings(source.data):
             _check_text(source, where, text, ())
@@ -94,14 +94,14 @@ def check_checkpoint(path: Path, content: Any, own: Any, trusted: bool | None) -
 
 
 def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
-    """Refuse text that could be an import path: whatever stands before a dot is imported, if it can be."""
+    """Refuse text that could be an import path, because the parser would try to import the part before a dot."""
     if "." not in text or text in also or _is_known(text):
         return
     if where[-1:] != ("class_path",) and not _is_importable(text.partition(".")[0]):
         return
     raise UsageError(
         f"{_place(source, where)}: {text!r} is neither a registered name nor a known class, and {FLAG} does not import "
-        f"it.\nIf you trust where it comes from, say {FLAG} false. Known are the classes of {', '.join(KNOWN)}."
+        f"it.\nIf you trust its source, use {FLAG} false. Known are the classes of {', '.join(KNOWN)}."
     )
 
 

@@ -138,7 +138,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
     @property
     @abstractmethod
     def checksum(self) -> str:
-        """SHA-256, in hex, of the data that training sees: equal for equal data, whatever its name."""
+        """SHA-256, in hex, of the data that training sees: equal for equal data under any name."""
 
     def state_dict(self) -> dict[str, Any]:
         """The class names, because a model knows its classes only by position."""

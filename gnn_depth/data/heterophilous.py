@@ -83,7 +83,7 @@ class HeterophilousGraphs(NodeDataModule):
 
     @property
     def path(self) -> Path:
-        """Where the file is stored, or will be."""
+        """The path of the stored file, which may not exist yet."""
         nested, plain = self.root / "heterophilous" / f"{self.name}.npz", self.root / f"{self.name}.npz"
         return plain if plain.is_file() and not nested.is_file() else nested
 

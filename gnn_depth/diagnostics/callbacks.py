@@ -28,7 +28,7 @@ from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_square
 
 
 class Due(Enum):
-    """Whether a step is measured; ``PERHAPS`` keeps its values only if it turns out to be the last."""
+    """The decision to measure a step; ``PERHAPS`` keeps its values only if it turns out to be the last."""
 
     NO = 0
     YES = 1
@@ -403,7 +403,7 @@ class GradientSimilarity(LayerMoments):
 
 
 class GradientExpansion(LayerMoments):
-    r"""The factor by which each layer multiplies the gradients' similarity mu, and the product up to the last layer.
+    r"""The growth factor of the gradients' similarity mu through each layer, and from each layer to the last.
 
     .. math:: \frac{\mu(G^l)}{\mu(G^{l+1})}, \quad \frac{\mu(G^l)}{\mu(G^L)} = \prod_{k=l}^{L-1}
         \frac{\mu(G^k)}{\mu(G^{k+1})}, \qquad \mu(G) = \Big\| G - \tfrac1N 1 1^T G \Big\|_F

@@ -187,7 +187,7 @@ class InputStates(InputHooks):
 
 @dataclass(frozen=True)
 class Call:
-    """A module and the arguments that it was called with.
+    """A recorded call: a module and its arguments.
 
     Attributes:
         module: The module.

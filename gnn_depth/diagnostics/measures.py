@@ -54,7 +54,7 @@ def log10_relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
 
 
 def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:
-    r"""The logarithm of the factor by which each layer multiplies the gradients' similarity in the backward pass.
+    r"""The logarithm of the gradients' growth in similarity through each layer of the backward pass.
 
     .. math:: \log_{10} \frac{\mu(G^l)}{\mu(G^{l+1})}
 

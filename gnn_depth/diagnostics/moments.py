@@ -167,7 +167,7 @@ class RowMoments:
 
     @classmethod
     def unpack(cls, packed: Float[Tensor, "*processes size"], layers: int) -> "RowMoments":
-        """The inverse of :meth:`pack` for stacked moments of so many layers, of one process or gathered from several.
+        """The inverse of :meth:`pack`, for the stacked moments of several layers, from one process or several.
 
         ``RowMoments.unpack(gathered, layers).merged()`` has the moments of each layer over all processes.
         """

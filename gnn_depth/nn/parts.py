@@ -277,7 +277,7 @@ class AttentionLayer(Layer):
         if self.score not in norm.serves:
             served = ", ".join(score.__name__ for score in norm.serves)
             raise ValueError(
-                f"{type(norm).__name__} serves {served}, and {type(self).__name__} has {self.score.__name__}."
+                f"{type(norm).__name__} supports {served}, and {type(self).__name__} has {self.score.__name__}."
             )
         self.score_norms.append(norm)
 
@@ -295,7 +295,7 @@ def _number_of_maps(layer: nn.Module) -> int:
 
 
 class Norm(Part, nn.Module, ABC):
-    """A norm keeps magnitudes within bounds. Its base class says where it acts, and the stack places it there.
+    """A norm keeps magnitudes within bounds; its base class determines where the stack applies it.
 
     Attributes:
         nodewise: True if each node's output depends only on that node, or, for score norms, on the edges into it. The
@@ -462,7 +462,7 @@ class Init(Part, ABC):
 
 
 class GraphDropout(Part, ABC):
-    """A graph dropout: all layers see one thinned graph in a training pass, and the whole graph in evaluation.
+    """A graph dropout: all layers use the same thinned graph in a training pass, and the whole graph in evaluation.
 
     Degrees, GCN weights and self-loops are those of the thinned graph, so self-loops that layers add are never dropped.
     Random numbers come from torch's generator.

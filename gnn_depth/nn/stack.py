@@ -295,7 +295,7 @@ class DeepGNN(nn.Module):
 
 
 def _keeps(position: int, reads: Sequence[str | None]) -> Literal["nothing", "input", "all"]:
-    """How a block keeps its state, given what later skip connections and layers read."""
+    """The way a block keeps its state, given what later skip connections and layers read."""
     if reads[0] == "input":
         return "input"
     if reads[0] == "all":

@@ -60,7 +60,7 @@ def load(*folders: str | Path) -> pd.DataFrame:
     versions = frame["version"].value_counts()
     if len(versions) > 1:
         listed = ", ".join(f"{version} ({count} runs)" for version, count in sorted(versions.items()))
-        _warn(f"the runs come from several versions of gnn-depth, whose numbers may differ: {listed}.")
+        _warn(f"the runs come from several versions of gnn-depth, and their numbers may not be comparable: {listed}.")
     return frame
 
 
@@ -209,7 +209,7 @@ def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     kinds = {(one.unit, one.log10, one.values.ndim) for one in found.values()}
     if len(kinds) > 1:
         listed = ", ".join(f"{unit!r}{' as log10' if log10 else ''}" for unit, log10, _ in sorted(kinds))
-        raise ReportError(f"measure {name!r} is not the same thing in all runs: {listed}. Choose runs of one kind.")
+        raise ReportError(f"measure {name!r} is not the same quantity in all runs: {listed}. Choose runs of one kind.")
     long = pd.concat([_long(run, one) for run, one in found.items()], ignore_index=True)
     ((long.attrs["unit"], long.attrs["log10"], _),) = kinds
     return long

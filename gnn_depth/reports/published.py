@@ -153,7 +153,7 @@ def _number(value: Any, unit: float, interval: str, name: str) -> Number:
         raise ReportError(f"{name} must be a number, or a text such as '78.0 +- 1.2', not {value!r}.")
     mean, half = match[1], match[2]
     if half is not None and interval == "none":
-        raise ReportError(f"{name}: {value!r} has a +-, so say what it means: interval: std or interval: ci.")
+        raise ReportError(f"{name}: {value!r} has a +-, so give its meaning: interval: std or interval: ci.")
     return Number(float(mean) / unit, None if half is None else float(half) / unit)
 
 
@@ -187,7 +187,7 @@ def compare_published(table: Table, published: Sequence[Published]) -> list[Agre
 
 
 def agreement_of(cell: Cell, number: Number, interval: Spread | None) -> Level:
-    r"""Where our mean m lies relative to a published number a ± h.
+    r"""The position of our mean m relative to a published number a ± h.
 
     ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is our own interval of
     the same kind (the standard deviation, with h = 0, for a number without an interval); ``outside`` otherwise; ``no

@@ -78,7 +78,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs that differ in their seed alone.
+    """Runs that differ only in their seed.
 
     Attributes:
         runs: All of them, whatever their status.

@@ -248,7 +248,7 @@ def _settings(value: Any, where: Where) -> Settings:
         if not isinstance(key, str) or "=" in key:  # it would carry a value already
             raise GridError(f"an option is called by a word without '=', not {key!r}.", where)
     if "seed_everything" in settings:
-        raise GridError("the seeds of a grid stand under its key `seeds`, not `seed_everything`.", where)
+        raise GridError("the seeds of a grid belong under its key `seeds`, not `seed_everything`.", where)
     if not isinstance(settings.get("config", ""), str):
         raise GridError(f"config names a config file, not {settings['config']!r}.", where)
     return settings
@@ -281,7 +281,7 @@ def _seeds(seeds: Any) -> tuple[int, ...]:
     right = isinstance(seeds, list) and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
     if not right or not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
         raise GridError(
-            f"seeds is how many, up to {MOST_SEEDS}, or a list of different ones from 0 to {LARGEST_SEED}, "
+            f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to {LARGEST_SEED}, "
             f"not {seeds!r}.",
             ("seeds",),
         )
@@ -291,17 +291,17 @@ def _seeds(seeds: Any) -> tuple[int, ...]:
 def _mapping(value: Any, where: Where) -> dict[str, Any]:
     if not isinstance(value, dict | None):
         what = where[-1] if isinstance(where[-1], str) else f"each of {where[-2]}"
-        raise GridError(f"{what} is made of keys with values, not of {value!r}.", where)
+        raise GridError(f"{what} must be a mapping, not {value!r}.", where)
     return value or {}
 
 
 def _list(value: Any, where: Where) -> list[Any]:
     if not isinstance(value, list | None):
-        raise GridError(f"{where[-1]} is a list, not {value!r}.", where)
+        raise GridError(f"{where[-1]} must be a list, not {value!r}.", where)
     return value or []
 
 
 def _text(value: Any, where: Where) -> str:
     if not isinstance(value, str) or not value:
-        raise GridError(f"{where[-1]} is a word, not {value!r}.", where)
+        raise GridError(f"{where[-1]} must be a word, not {value!r}.", where)
     return value

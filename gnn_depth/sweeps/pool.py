@@ -28,7 +28,7 @@ EXIT_SECONDS = 10.0  # for a process to exit by itself once its call has returne
 
 
 class PoolError(ValueError):
-    """The workers cannot be reached or have been lost."""
+    """The workers cannot be reached, or have died."""
 
 
 class WorkerDied(Exception):
@@ -209,7 +209,7 @@ class FreshProcess:
             code = self._process.exitcode
             self._process.close()
         if answer is None:
-            raise WorkerDied(f"the worker process died of {_cause(code)}: killed, crashed or out of memory")
+            raise WorkerDied(f"the worker process died ({_cause(code)}): killed, crashed or out of memory")
         value, error = answer
         if error is not None:
             raise error

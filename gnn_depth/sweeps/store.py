@@ -193,7 +193,7 @@ def _read(path: Path) -> Record | None:
             raise ValueError(f"format {result.get('format')}" if isinstance(result, dict) else "no result")
     except (OSError, ValueError, TypeError) as error:
         warnings.warn(
-            f"{path} is damaged or of another version, and is run anew ({error}).", ResultWarning, stacklevel=3
+            f"{path} is damaged or of another version, and the run is repeated ({error}).", ResultWarning, stacklevel=3
         )
         return None
     return Record(path.parent, result)

@@ -67,7 +67,7 @@ Train: TypeAlias = Callable[[Task, Origin], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes:
         status: As in its ``result.json``, or ``elsewhere`` if another process works on it.

@@ -120,7 +120,7 @@ def in_place(drawing: Drawing) -> None:
 
 
 def final_call(drawing: Drawing) -> None:
-    """``__call__`` is that of the base class, which lets weight norms begin anew from the matrices drawn."""
+    """``__call__`` is the base class's, which lets weight norms restart from the drawn matrices."""
     if type(drawing.init).__call__ is not Init.__call__:
         raise Violation(f"{type(drawing.init).__name__} overrides __call__.")
 

@@ -57,7 +57,7 @@ class VerifiedCheckpoints(TorchCheckpointIO):
             ) from error
 
     def load_checkpoint(self, path: _PATH, map_location: Any = "cpu", weights_only: bool | None = None) -> Any:
-        """Read a checkpoint as data only, whatever ``weights_only`` says.
+        """Read a checkpoint as data only, for any value of ``weights_only``.
 
         Raises:
             CheckpointError: It is damaged, or contains more than data.
@@ -156,7 +156,7 @@ def _serialise(checkpoint: dict[str, Any]) -> bytes:
         for name in [name for name, state in states.items() if _why_unreadable(_to_bytes(state))]:
             rank_zero_warn(
                 f"the state of the callback {name} is not saved in the checkpoint: it holds more than tensors, "
-                "numbers, text, lists and dicts, and reading it could run code. A resumed training starts it afresh."
+                "numbers, text, lists and dicts, and reading it could run code. A resumed training starts without it."
             )
             checkpoint = checkpoint | {"callbacks": {k: v for k, v in checkpoint["callbacks"].items() if k != name}}
         content = _to_bytes(checkpoint)

@@ -60,7 +60,7 @@ def _sizes(stack: DeepGNN, repeated: Repeated) -> list[Size]:
 
 
 class Decision(NamedTuple):
-    """Whether to compile the layers, and why."""
+    """The decision to compile the layers or not, with its reason."""
 
     compiled: bool
     reason: str

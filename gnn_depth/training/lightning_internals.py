@@ -119,7 +119,7 @@ def is_one_batch_an_epoch(trainer: L.Trainer) -> bool:
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Call ``model.eval()``, and undo it afterwards; modules that were in evaluation mode before stay so.
+    """Call ``model.eval()``, and afterwards restore each module's previous mode.
 
     Sets the flags of all modules directly, which is far cheaper than ``eval`` and ``train`` for deep stacks.
     """
@@ -238,7 +238,7 @@ class PlainModule(L.LightningModule):
 
     @property
     def attached_trainer(self) -> L.Trainer | None:
-        """The trainer, or None: ``trainer`` raises where there is none."""
+        """The trainer, or None if there is none, where ``trainer`` would raise an error."""
         return self._trainer
 
     def _save_plain_hyperparameters(self, options_of: type) -> None:

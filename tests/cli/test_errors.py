@@ -97,8 +97,8 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("model:\n  num_layers: 2\n  num_layers: 3\n", 3, "'model.num_layers' is on line 2"),
-        ("model:\n  norm:\n  - {name: pair, scale: 1, scale: 2}\n", 3, "'model.norm.0.scale' is on line 3"),
+        ("model:\n  num_layers: 2\n  num_layers: 3\n", 3, "'model.num_layers' is already on line 2"),
+        ("model:\n  norm:\n  - {name: pair, scale: 1, scale: 2}\n", 3, "'model.norm.0.scale' is already on line 3"),
         ("model:\n  num_layer: 3\n", 2, "unknown key 'num_layer' in 'model'. Did you mean 'num_layers'?"),
         ("\nmodle:\n  num_layers: 3\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
         ("trainer:\n  max_epoch: 3\n", 2, "unknown key 'max_epoch' in 'trainer'. Did you mean 'max_epochs'?"),
@@ -138,15 +138,15 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model: [\n", 2, "YAML"),
         ("model:\n\tlayer: gcn\n", 2, "YAML"),
         ("- model\n", 1, "keys with values"),
-        ("model: {layer: [gat]}\n", 1, "layer is given by name, not as ['gat']."),
+        ("model: {layer: [gat]}\n", 1, "layer must be given by name, not as ['gat']."),
         ("model: 3\n", 1, "keys with values, not of 3"),
         ("model:\n  optimizer:\n    class_path: Adam\n    lr: 3\n", 4, "'lr' stands beside class_path"),
         ("model:\n  optimizer: {lr: big}\n", 2, "model.optimizer.lr must be a number, not 'big'."),
         ("\nconfig: other.yaml\n", 2, "a config file cannot include another; repeat --config instead."),
-        ("model: {}\n1: 2\n", 2, "a key is text"),
-        ("model: {}\n? [a]\n: 3\n", 2, "a key is text"),
+        ("model: {}\n1: 2\n", 2, "a key must be text"),
+        ("model: {}\n? [a]\n: 3\n", 2, "a key must be text"),
         ("model: &x [*x]\n", 1, "an alias (*name) stands inside"),
-        ("plugins: 3\n", 1, "plugins are names of files or modules"),
+        ("plugins: 3\n", 1, "plugins must be names of files or modules"),
     ],
 )
 def test_an_error_in_a_file_is_answered_with_file_and_line(refused: Callable, text: str, line: int, message: str):

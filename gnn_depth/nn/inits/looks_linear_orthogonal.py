@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 
 @register("init", "looks_linear_orthogonal")
 class LooksLinearOrthogonal(MatrixInit):
-    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention begins equal.
+    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention starts uniform.
 
     .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
 

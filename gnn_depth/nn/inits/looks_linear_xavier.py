@@ -11,7 +11,7 @@ from gnn_depth.registry import register
 
 @register("init", "looks_linear_xavier")
 class LooksLinearXavier(MatrixInit):
-    """Looks-linear Xavier: mirror Xavier's matrices of half the size; attention begins equal.
+    """Looks-linear Xavier: mirror Xavier's matrices of half the size; attention starts uniform.
 
     Glorot & Bengio 2010 mirrored as Shang et al. 2016 do: the combination is ours.
 

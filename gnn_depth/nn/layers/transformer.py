@@ -65,7 +65,7 @@ class Transformer(AttentionLayer):
         super().__init__(in_channels, out_channels, heads, split_heads)
         check_probability("dropout", dropout)
         if beta and not root_weight:
-            raise ValueError("beta true mixes in the node itself, which root_weight false leaves out: change one.")
+            raise ValueError("beta true needs the node's own features, which root_weight false omits: change one.")
         self.dropout = dropout
         self.self_loops = self_loops
         self.lin_query, self.lin_key, self.lin_value = (Linear(in_channels, self.width, bias=bias) for _ in range(3))

@@ -10,7 +10,7 @@ from gnn_depth.registry import register
 
 @register("norm", "none")
 class NoNorm(FeatureNorm):
-    """No norm: leave the features as they are.
+    """No norm: leave the features unchanged.
 
     Args:
         channels: Width of the node features.

@@ -100,7 +100,7 @@ def _places(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
         raise ReportError(unknown("layer", wrong[0], PLACES))
     if len(at) != len(measures):
         both = f"{plural(len(at), 'layer')} for {plural(len(measures), 'measure')}"
-        raise ReportError(f"each measure is taken at one layer: --at gives {both}.")
+        raise ReportError(f"each measure needs one layer: --at gives {both}.")
     return at
 
 
