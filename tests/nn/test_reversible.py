@@ -171,7 +171,7 @@ def test_states_that_grow_too_much_to_be_undone_are_told_of(graph, caplog):
     scores = stack(X.float(), graph)
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         (scores / scores.detach().norm()).sum().backward()
-    assert "the first state computed again" in caplog.text
+    assert "the recomputed first state" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def layers(
 ) -> Chart:
     """A measure in every layer at a run's first and last measured step, and a band from its least to largest value.
 
-    With several runs, which differ in their seed alone, the lines are medians and the band covers all runs. For one
+    With several runs, which differ only in their seed, the lines are medians and the band covers all runs. For one
     step alone the band is that of the runs at this step, and the lines have dashes of their own.
 
     Args:
@@ -138,7 +138,7 @@ def history(
 ) -> Chart:
     """Mean, quartiles and extremes of a measure over the neurons of a layer at every step; a panel for each layer.
 
-    The neurons of several runs, which differ in their seed alone, are pooled.
+    The neurons of several runs, which differ only in their seed, are pooled.
 
     Args:
         frame: Runs, as `load` returns them.
