@@ -108,7 +108,9 @@ def _spec(kind: str, name: Any, given: Any, where: Where, current: dict[str, Any
     if inspect.isabstract(cls):
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
         raise PartError(f"{kind} {name!r} has no {', '.join(missing)}.", place)
-    accepted, arguments = options(kind, cls), dict(current or {})
+    accepted = options(kind, cls)
+    # Naming a part starts from its own defaults: the parser alone would pass on options of the part that stood there.
+    arguments = defaults(accepted) | (current or {})
     takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
     for key, value in given.items():
         if key not in accepted and not takes_any:

@@ -14,7 +14,7 @@ from gnn_depth.nn.inits import Xavier
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Init
-from gnn_depth.short_names import PartError, argument_kind, contract, expand, options
+from gnn_depth.short_names import PLAIN, PartError, argument_kind, contract, expand, options
 
 
 def one(kind: str, value: Any) -> Any:
@@ -47,7 +47,10 @@ def test_every_part_expands_to_its_class_and_contracts_to_its_name(kind: str):
     for name, cls in registry.registered(kind).items():
         given = {key: p.default for key, p in options(kind, cls).items() if isinstance(p.default, int | float | str)}
         expanded = one(kind, {"class_path": name, "init_args": given})
-        assert expanded == {"class_path": registry.import_path(cls), "init_args": given}
+        assert expanded["class_path"] == registry.import_path(cls)
+        assert expanded["init_args"] == {**expanded["init_args"], **given}
+        defaulted = {key for key, p in options(kind, cls).items() if p.default is None or isinstance(p.default, PLAIN)}
+        assert set(expanded["init_args"]) >= defaulted, "options of another part could show through"
         short = contract(kind, expanded)
         assert one(kind, short) == expanded
         if kind != "data":
@@ -62,7 +65,7 @@ def test_every_part_expands_to_its_class_and_contracts_to_its_name(kind: str):
 def test_lists_of_norms_round_trip(scale: float, form: str, others: list[str]):
     expanded = expand("norm", [{"name": "lipschitz", "scale": scale, "form": form}, *others])
     assert expand("norm", contract("norm", expanded)) == expanded
-    assert expanded[0]["init_args"] == {"scale": scale, "form": form}
+    assert expanded[0]["init_args"] == {"scale": scale, "form": form, "per_head": True}
     assert len(expanded) == 1 + len(others)
 
 
@@ -80,8 +83,8 @@ def test_all_ways_to_write_a_norm_mean_the_same(written: Any):
 
 
 @pytest.mark.parametrize("written", ["pair", "PairNorm", ["pair"], {"class_path": "pair", "init_args": None}])
-def test_a_part_without_options_has_no_arguments(written: Any):
-    assert expand("norm", written) == [{"class_path": registry.import_path(PairNorm), "init_args": {}}]
+def test_a_part_without_options_has_its_defaults(written: Any):
+    assert expand("norm", written) == [{"class_path": registry.import_path(PairNorm), "init_args": {"scale": 1.0}}]
 
 
 def test_what_the_stack_gives_is_no_option():
@@ -126,8 +129,8 @@ def test_what_does_not_exist_is_answered_with_place_near_miss_and_choices(
 
 def test_options_without_a_name_change_the_part_that_is_there_and_no_other():
     gat = expand("layer", {"name": "gat", "heads": 8, "bias": False})
-    assert expand("layer", {"heads": 2}, current=gat)["init_args"] == {"heads": 2, "bias": False}
-    assert expand("layer", "gat", current=gat)["init_args"] == {}
+    assert expand("layer", {"heads": 2}, current=gat)["init_args"] == gat["init_args"] | {"heads": 2}
+    assert expand("layer", "gat", current=gat)["init_args"] == expand("layer", "gat")["init_args"]
     assert expand("layer", {"heads": 8}) == {"heads": 8}
     assert expand("data", {"name": "Cora"}) == {"name": "Cora"}
     with pytest.raises(PartError, match="has no option 'hads'"):
@@ -147,7 +150,7 @@ def test_parts_inside_parts_have_short_names_too():
     expanded = expand("init", written)
     inner = expanded["init_args"]
     assert inner["base"]["class_path"] == registry.import_path(Xavier)
-    assert inner["base"]["init_args"] == {"gain": 2.0}
+    assert inner["base"]["init_args"] == {"distribution": "normal", "gain": 2.0}
     assert [spec["class_path"].rpartition(".")[2] for spec in inner["more"]] == ["Xavier", "DefaultInit"]
     assert expand("init", contract("init", expanded)) == expanded
     with pytest.raises(PartError, match="Did you mean 'xavier'") as caught:

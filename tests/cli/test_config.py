@@ -139,6 +139,11 @@ def test_data_is_generated_where_none_is_named(config: Callable):
     assert config()["data"]["class_path"] == "SyntheticCitation"
 
 
+def test_a_data_set_that_is_named_does_not_inherit_options_of_the_default_one(config: Callable):
+    arguments = config("--data", "HeterophilousGraphs", "--data.name", "chameleon")["data"]["init_args"]
+    assert arguments["normalize_features"] is False  # the generated graph's default is true
+
+
 def test_defaults_make_runs_reproducible_and_every_epoch_logged(config: Callable):
     resolved = config()
     assert resolved["seed_everything"] == 0

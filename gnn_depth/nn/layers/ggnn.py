@@ -40,7 +40,7 @@ class GGNN(Layer):
                 f"layer 'ggnn' keeps the features in its state, and {out_channels} channels cannot hold {in_channels}: "
                 f"use {in_channels} or more, or a linear encoder before it and a linear decoder after it."
             )
-        self.lin = Linear(out_channels, out_channels, bias=False)
+        self.lin = _Map(out_channels, out_channels, bias=False)
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
         self.reset_parameters()
 
@@ -60,3 +60,10 @@ class GGNN(Layer):
         received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
         state = targets(x, graph)
         return self.gru(received, F.pad(state, (0, missing)) if missing else state)
+
+
+class _Map(Linear):
+    """A linear map that the layer draws itself, so that building it draws no random numbers."""
+
+    def reset_parameters(self) -> None:
+        pass
