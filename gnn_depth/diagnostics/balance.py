@@ -9,7 +9,7 @@ backward pass, divided by the factor of a scaled loss, before clipping. Then :ma
 gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import lightning as L
@@ -264,6 +264,8 @@ class Stack(Protocol):
 
     def why_no_law(self) -> str | None: ...
 
+    def modules(self) -> Iterator[nn.Module]: ...
+
 
 class Balancedness(L.Callback):
     r"""The imbalance c and defect delta of every neuron, relative gradient norms, and the share of changed parameters.
@@ -402,7 +404,8 @@ class Balancedness(L.Callback):
         shares = [share for link in self._links for share in (*link.incoming, *link.attention, *link.outgoing)]
         parameters = [*(share.parameter for share in shares), *(p for one in self._sets for p in one)]
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
-        if not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
+        normed = any(getattr(module, "weight_norm", None) is not None for module in stack.modules())
+        if normed or not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
             raise MisconfigurationException(
                 f"Balancedness: no conservation law holds for {self.stack!r}: {reason}. Use it without a weight norm."
             )

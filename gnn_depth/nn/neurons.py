@@ -148,10 +148,10 @@ def _chain_of_skip(skip: Skip) -> WeightChain:
     Raises:
         ValueError: It is unknown which neurons it joins.
     """
-    if skip.adds is None and skip.reads != "nothing":
+    if skip.adds is None and (skip.carries or skip.reads != "nothing"):
         found = name_of(type(skip))
         skips: dict[str, Any] = registered("skip")
-        known = [name for name, cls in skips.items() if cls.adds or cls.reads == "nothing"]
+        known = [name for name, cls in skips.items() if cls.adds or (cls.reads == "nothing" and not cls.carries)]
         raise ValueError(
             f"it is unknown which neurons skip {found[1] if found else type(skip).__name__!r} joins, and joined "
             f"neurons can only be rescaled together: use one of {', '.join(sorted(known))}, or set Skip.adds."

@@ -407,12 +407,15 @@ class Skip(Part, nn.Module, ABC):
             a matrix of :meth:`weight_chain` leads from the one to the other. None (default) if it does something else.
         invertible: True if the joined state is exactly the layer's input plus a function of the update. Reversible
             stacks need this, and matrices that change the width are not allowed there.
+        takes_blocks: True if nodes are joined one by one, so that only the rows of nodes that are read may be there;
+            False if it passes messages along the graph.
     """
 
     reads: ClassVar[Literal["nothing", "input", "first", "all"]] = "input"
     carries: ClassVar[bool] = False
     adds: ClassVar[Literal["input", "first"] | None] = None
     invertible: ClassVar[bool] = False
+    takes_blocks: ClassVar[bool] = True
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__()
@@ -422,7 +425,6 @@ class Skip(Part, nn.Module, ABC):
     def forward(self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph) -> Any:
         """Join the update with earlier states.
 
-        Only the rows of the nodes that are read may be there, so nodes are joined one by one, or along ``graph``.
         A skip that ``carries`` takes a fourth argument, the second state, shape (nodes, channels) or None after the
         first layer, and returns both: the joined state and the second state.
 
@@ -438,7 +440,15 @@ class Skip(Part, nn.Module, ABC):
 
 
 class Init(Part, ABC):
-    """An initialisation: draws the parameters of an assembled stack."""
+    """An initialisation: draws the parameters of an assembled stack.
+
+    Raises:
+        TypeError: A subclass overrides ``__call__``, after which weight norms are settled.
+    """
+
+    def __init_subclass__(cls) -> None:
+        if "__call__" in vars(cls):
+            raise TypeError(f"{cls.__name__} overrides __call__: override draw(stack), which it calls.")
 
     @final
     def __call__(self, stack: Any) -> None:

@@ -145,6 +145,11 @@ def normed_maps(layer: Layer) -> list[Linear]:
         linears = [linear for linear in linears if id(linear.weight) in matrices]
         if matrices - {id(linear.weight) for linear in linears}:
             linears = []
+    else:  # without a chain every matrix that is called weight counts
+        held = {id(linear.weight) for linear in linears}
+        named = [weight for name, weight in layer.named_parameters() if name.rpartition(".")[2] == "weight"]
+        if any(weight.dim() == 2 and id(weight) not in held for weight in named):
+            linears = []
     if not linears:
         raise ValueError(
             f"layer {_name(type(layer))!r} has no place for a norm of weights: keep its matrices in "

@@ -70,11 +70,21 @@ class DeepGNN(nn.Module):
     Attributes:
         blocks: The L blocks. Each begins with the activation and skip connection of the layer before.
         join: The activation and skip connection of the last layer; None without a decoder.
+        layers: The layer of each block.
+        joins, skips, norms: The join, skip connection and feature norms after each layer; without a decoder the last
+            layer has none.
+        states: Identities that the state of each block passes before dropout: places for hooks.
 
     Raises:
         ValueError: A norm has no place in the layer, the encoder does not take such features, or a number is out of
             its range.
     """
+
+    joins: list[Join]
+    layers: nn.ModuleList
+    skips: nn.ModuleList
+    norms: nn.ModuleList
+    states: nn.ModuleList
 
     def __init__(
         self,
@@ -160,6 +170,7 @@ class DeepGNN(nn.Module):
             self.blocks.append(Block(join, dropout, each, after, keeps, is_output, is_first))
         self.join = joins[-1]
         self.decoder = make_decoder(decoder, jump, [max(reversible, 1) * width for width in widths[1:]], out_channels)
+        self._keep_lists()
         check_reversible(self, checkpointed=self.segment_length > 0)
         self._compiled: CompiledBlocks | None = None
 
@@ -213,7 +224,8 @@ class DeepGNN(nn.Module):
             return graphs
         norms = [norm for layer in self.layers for norm in getattr(layer, "score_norms", ())]
         norms += [norm for of_layer in self.norms for norm in of_layer]  # type: ignore[attr-defined]
-        if not (all(layer.takes_blocks for layer in self.layers) and all(norm.nodewise for norm in norms)):
+        takes_blocks = [part.takes_blocks for part in (*self.layers, *self.skips)]
+        if not (all(takes_blocks) and all(norm.nodewise for norm in norms)):
             return graphs
         needed = num_outputs
         for position in reversed(range(len(graphs))):
@@ -232,32 +244,17 @@ class DeepGNN(nn.Module):
         """
         self._compiled = CompiledBlocks(Block.message if self.reversible else Block.compute, only)
 
-    @property
-    def layers(self) -> nn.ModuleList:
-        """The layer of each block."""
-        return nn.ModuleList(block.layer for block in self.blocks)
-
-    @property
-    def joins(self) -> list[Join]:
-        """The join after each layer; without a decoder the last layer has none."""
-        joins = [*(block.join for block in self.blocks), self.join]
-        return [join for join in joins if join is not None]
-
-    @property
-    def skips(self) -> nn.ModuleList:
-        """The skip connection after each layer; without a decoder the last layer has none."""
-        return nn.ModuleList(join.skip for join in self.joins)
-
-    @property
-    def norms(self) -> nn.ModuleList:
-        """The feature norms of each layer; without a decoder the last layer has none."""
-        holders = self.joins if self.norm_after_skip else self.blocks
-        return nn.ModuleList(holder.norms for holder in holders if holder.norms is not None)
-
-    @property
-    def states(self) -> nn.ModuleList:
-        """Identity modules that each block's state passes through before dropout, as places for hooks."""
-        return nn.ModuleList(block.state for block in self.blocks)
+    def _keep_lists(self) -> None:
+        """List the parts of all blocks once; they are modules of the blocks, not of these lists."""
+        joins = [join for join in (*(block.join for block in self.blocks), self.join) if join is not None]
+        holders = joins if self.norm_after_skip else self.blocks
+        self.__dict__.update(
+            joins=joins,
+            layers=nn.ModuleList(block.layer for block in self.blocks),
+            skips=nn.ModuleList(join.skip for join in joins),
+            norms=nn.ModuleList(holder.norms for holder in holders if holder.norms is not None),
+            states=nn.ModuleList(block.state for block in self.blocks),
+        )
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""

@@ -208,7 +208,7 @@ def _of_skip(cls: type[Skip], options: dict[str, Any], widths: list[int]) -> Sub
         draw=_rows(OUT, *widths),
         apply=lambda part, inputs, graph: _joined(part, inputs[0], _read_by(part, inputs[1:]), graph),
         width=lambda part: part.width,
-        by_rows=lambda part: True,
+        by_rows=lambda part: part.takes_blocks,
     )
 
 

@@ -1,5 +1,7 @@
 """Find the part of a stack where training diverged."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +22,7 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     """
     bad: list[str] = []
 
-    def look(name: str, part: nn.Module, output: Tensor | SparseFeatures) -> None:
+    def look(name: str, part: nn.Module, output: Any) -> None:
         broken = [key for key, value in part.named_parameters() if not _finite(value)]
         if broken:
             bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the previous step")
@@ -53,5 +55,7 @@ def _named_parts(stack: DeepGNN) -> list[tuple[str, nn.Module]]:
     return [*parts, ("the decoder", stack.decoder)]
 
 
-def _finite(numbers: Tensor | SparseFeatures) -> bool:
+def _finite(numbers: Tensor | SparseFeatures | tuple[Tensor | None, ...]) -> bool:
+    if isinstance(numbers, tuple):  # of a skip connection that carries a second state
+        return all(number is None or _finite(number) for number in numbers)
     return bool((numbers if isinstance(numbers, Tensor) else numbers.values).isfinite().all())

@@ -11,6 +11,7 @@ from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.nn.neurons import hidden_states, links, why_no_law
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, NoNorm
+from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips import Dense, Residual
 from tests.nn.stacks import STACKS, inputs, stack_of
 
@@ -169,3 +170,16 @@ def test_what_leaves_to_a_part_of_the_decoder_is_not_rescaled():
 def test_a_skip_of_which_nothing_is_known_is_named():
     with pytest.raises(ValueError, match=r"'dense'.*gated, .*none, residual, rezero"):
         links(DeepGNN(4, 2, GCN, skip=Dense))
+
+
+def test_a_second_state_joins_neurons_even_if_no_earlier_state_is_read():
+    class Sum(Skip):
+        reads = "nothing"
+        carries = True
+
+        def forward(self, update, states, graph, total):
+            total = update if total is None else total + update
+            return total, total
+
+    with pytest.raises(ValueError, match="'?Sum'?.*Skip.adds"):
+        links(DeepGNN(6, 3, GCN, 3, 4, skip=Sum))

@@ -1,3 +1,4 @@
+import copy
 from functools import partial
 
 import pytest
@@ -5,6 +6,7 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Skip
@@ -236,6 +238,26 @@ class JoinsAll(Skip):
 
 PRUNED["second state"] = partial(DeepGNN, layer=GCN, skip=Oscillator)
 PRUNED["all states"] = partial(DeepGNN, layer=GCN, skip=JoinsAll)
+
+
+class Messages(Skip):
+    """Adds the sum of the neighbours' states."""
+
+    takes_blocks = False
+
+    def forward(self, update, states, graph):
+        return update + aggregate(states[-1].new_ones(graph.num_edges), states[-1], graph)
+
+
+def test_a_skip_that_passes_messages_gets_the_whole_graph(graph):
+    stack = DeepGNN(6, 3, GCN, 3, 4, skip=Messages)
+    torch.testing.assert_close(stack(X, graph, 2), stack(X, graph)[:2])
+
+
+def test_copies_have_lists_of_their_own_blocks():
+    twin = copy.deepcopy(DeepGNN(6, 3, GCN, 3, 4, skip=Residual))
+    assert all(layer is block.layer for layer, block in zip(twin.layers, twin.blocks, strict=True))
+    assert len(list(twin.parameters())) == len(twin.state_dict())
 
 
 @pytest.fixture

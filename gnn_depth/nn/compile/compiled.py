@@ -107,7 +107,8 @@ def _derive(stack: Any, graphs: Sequence[Graph]) -> None:
     for layer, graph in zip(stack.layers, graphs, strict=True):
         training = layer.training
         weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
-        layer.eval()(weight.new_zeros((graph.num_sources, layer.in_channels)), graph)
+        x = weight.new_zeros((graph.num_sources, layer.in_channels))
+        layer.eval()(*((x, graph, x) if layer.reads_first else (x, graph)))
         layer.train(training)
     for graph in dict.fromkeys(graphs):
         graph.derive()

@@ -85,7 +85,8 @@ def run_reversible(
 ) -> Float[Tensor, "nodes _"]:
     """Run all blocks on the encoded features; for gradients only the last state and ``x`` are kept.
 
-    While modules have hooks, which want to see states and their gradients, it is a checkpointed pass.
+    While modules have hooks, which want to see states and their gradients, it is a checkpointed pass. The blocks
+    themselves are not called, only what is in them.
 
     Args:
         stack: The stack.
@@ -94,7 +95,8 @@ def run_reversible(
         run: :meth:`Block.message` in compiled form, if it is compiled.
     """
     steps = Steps(stack, graphs, run)
-    modules = [module for step in range(len(steps)) for module in (*steps.modules(step), steps.blocks[step].state)]
+    watched = [(*steps.modules(step), steps.joins[step], steps.blocks[step].state) for step in range(len(steps))]
+    modules = [module for of_step in watched for module in of_step]
     if torch.is_grad_enabled() and not any(map(has_hooks, modules)):
         parameters = list(dict.fromkeys(p for step in range(len(steps)) for p in steps.trained(step)))
         found: Tensor = _Reversible.apply(steps, parameters, x, *parameters)  # type: ignore[no-untyped-call]

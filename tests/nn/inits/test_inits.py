@@ -95,3 +95,10 @@ def test_a_layer_without_a_weight_chain_is_named():
     stack = DeepGNN(4, 2, Plain, num_layers=1, hidden_channels=4)
     with pytest.raises(ValueError, match=r"needs the weight chain of layer 1, and Plain has none"):
         Xavier()(stack)
+
+
+def test_an_init_that_overrides_the_call_is_refused():
+    with pytest.raises(TypeError, match="Late.*draw"):
+
+        class Late(Xavier):
+            def __call__(self, stack): ...
