@@ -119,12 +119,6 @@ def in_place(drawing: Drawing) -> None:
         )
 
 
-def final_call(drawing: Drawing) -> None:
-    """``__call__`` is the base class's, which lets weight norms restart from the drawn matrices."""
-    if type(drawing.init).__call__ is not Init.__call__:
-        raise Violation(f"{type(drawing.init).__name__} overrides __call__.")
-
-
 def _identities(stack: DeepGNN) -> Iterator[tuple[str, tuple[Any, ...]]]:
     for name, p in stack.named_parameters():
         yield name, (id(p), p.shape, p.dtype, p.requires_grad, p.is_leaf)
@@ -141,14 +135,13 @@ PROPERTIES: list[Property[Drawing]] = [
     Property("touched", touched, "Draw all weights and biases; for layers call reset_parameters() first."),
     Property("finite", finite, "Look for divisions by a width minus one, or by a sum that may be zero."),
     Property("in_place", in_place, "Draw inside torch.no_grad(), with normal_(), copy_() and the like."),
-    Property("final_call", final_call, "Override draw(stack), not __call__.", once=True),
 ]
 
 
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that an initialisation has the properties of every one, on seven small stacks.
 
-    Properties: ``seed``, ``touched``, ``finite``, ``in_place``, ``final_call``.
+    Properties: ``seed``, ``touched``, ``finite``, ``in_place``.
 
     Args:
         init: The class, or its registered name.

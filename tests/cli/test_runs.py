@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import gnn_depth as package
-from gnn_depth.cli import main
 from tests.cli.conftest import QUIET, SHORT, SMALL, Answer
 
 TWO = ["--trainer.max_epochs", "2"]
@@ -262,7 +261,6 @@ def test_the_module_is_the_command():
 def test_everything_that_the_package_promises_can_be_imported():
     for name in package.__all__:
         assert getattr(package, name) is not None
-    assert package.main is main
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         package.nothing  # noqa: B018

@@ -30,7 +30,7 @@ STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 def model(layer=PLAIN, init=None, optimizer=None, **options):
     torch.manual_seed(0)
     optimizer = optimizer or partial(SGD, lr=0.1)
-    return NodeClassifier(4, 2, layer, init=init or Xavier(), optimizer=optimizer, **(BARE | options)).double()
+    return NodeClassifier(4, 2, layer=layer, init=init or Xavier(), optimizer=optimizer, **(BARE | options)).double()
 
 
 @pytest.fixture

@@ -31,7 +31,9 @@ def data():
 
 def classifier(norm=(LipschitzNorm,), num_layers=3, dropout=0.5, layer=GAT, **options):
     torch.manual_seed(0)
-    return NodeClassifier(8, 3, layer, list(norm), num_layers=num_layers, hidden_channels=4, dropout=dropout, **options)
+    return NodeClassifier(
+        8, 3, layer=layer, norm=list(norm), num_layers=num_layers, hidden_channels=4, dropout=dropout, **options
+    )
 
 
 def curves(folder):
@@ -119,7 +121,7 @@ def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, 
 
 def test_batches_of_different_sizes_are_measured(make_trainer):
     trees = TreeNeighborsMatch(depth=2, batch_size=50)
-    model = NodeClassifier(trees.num_features, 4, GAT, num_layers=2, hidden_channels=4, encoder="embedding")
+    model = NodeClassifier(trees.num_features, 4, layer=GAT, num_layers=2, hidden_channels=4, encoder="embedding")
     assert sorted(len(batch.y) for batch in trees.train_dataloader()) == [26, 50]
     callback = LipschitzConstants(every_n_epochs=1)
     make_trainer([callback]).fit(model, trees)

@@ -9,7 +9,6 @@ from torch import nn
 
 from gnn_depth import FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
 from gnn_depth.nn.functional.segments import graph_mean
-from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import WeightChain
 from gnn_depth.testing import (
     NotConforming,
@@ -246,15 +245,9 @@ class Halving(Init):
                 parameter.mul_(0.5)
 
 
-class Bypassing(DefaultInit):
-    def __call__(self, stack):
-        self.draw(stack)
-
-
 @pytest.mark.parametrize(
     ("part", "lacking"),
     [
-        (Bypassing, "final_call"),
         (init(lambda parameter: nn.init.constant_(parameter, random.random())), "seed"),
         (Halving, "touched"),
         (init(lambda parameter: nn.init.constant_(parameter, 1e30)), "finite"),

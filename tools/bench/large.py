@@ -37,7 +37,9 @@ def measure(nodes: int, layer: str, method: str) -> Row:
     row: Row = {"nodes": nodes, "edges": 2 * EDGES_OF_A_NODE * nodes, "before": memory.resident()}
     row |= _timed("build", lambda: source.batch)
     row |= _timed("parts", lambda: data.sampler)
-    model = NodeClassifier(FEATURES, CLASSES, registry.get("layer", layer), num_layers=LAYERS, hidden_channels=HIDDEN)
+    model = NodeClassifier(
+        FEATURES, CLASSES, layer=registry.get("layer", layer), num_layers=LAYERS, hidden_channels=HIDDEN
+    )
     optimizer = torch.optim.Adam(model.parameters(), 0.005, fused=True)
 
     def epoch() -> None:
