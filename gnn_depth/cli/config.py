@@ -309,6 +309,8 @@ class _Merged:
 
     def _put(self, where: tuple[str, ...], value: Any) -> None:
         content = self.content[where[0]] if len(where) == 2 else self.content
+        if where == ("trainer", "callbacks") and isinstance(value, dict | str):
+            value = [value]  # of a callback outside a list the parser would only say that it is not a list
         content[where[-1]] = value
 
 

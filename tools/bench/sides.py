@@ -132,8 +132,15 @@ def share_weights(source: nn.Module, target: nn.Module) -> None:
 
 
 def _parameters(model: nn.Module) -> dict[str, Tensor]:
-    """By name; an embedding's one for every column."""
-    given: dict[str, Tensor] = dict(model.named_parameters())
+    """By the names that the peers use: layers and norms by number, and an embedding's tables by column."""
+    stack: Any = model
+    lists = {"layers": stack.layers, "norms": stack.norms}
+    given: dict[str, Tensor] = {
+        f"{kind}.{name}": parameter for kind, parts in lists.items() for name, parameter in parts.named_parameters()
+    }
+    given |= {
+        name: parameter for name, parameter in model.named_parameters() if name.startswith(("encoder", "decoder"))
+    }
     if isinstance(encoder := getattr(model, "encoder", None), Embedding):
         tables = given.pop("encoder.weight").split(encoder.sizes)
         given |= {f"encoder.{column}.weight": table for column, table in enumerate(tables)}
