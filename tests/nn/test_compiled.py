@@ -9,9 +9,16 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("tests", ["functional/compiled.py", "compiled_stack.py"])
-def test_compiled_code_does_what_it_does_uncompiled(tests):
-    without_shape_checks = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist"]
+@pytest.mark.parametrize(
+    ("tests", "speed"),
+    [
+        ("functional/compiled.py", "not slow"),
+        ("compiled_stack.py", "not slow"),
+        pytest.param("compiled_stack.py", "slow", marks=pytest.mark.slow),
+    ],
+)
+def test_compiled_code_does_what_it_does_uncompiled(tests, speed):
+    without_shape_checks = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", speed]
     command = [sys.executable, "-m", "pytest", "-q", *without_shape_checks, "--durations=5", str(HERE / tests)]
     child = subprocess.run(command, cwd=HERE.parent.parent, capture_output=True, text=True, check=False)
     print(child.stdout, child.stderr, sep="\n")
