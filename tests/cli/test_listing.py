@@ -208,7 +208,7 @@ print(json.dumps({"codes": codes, "heavy": heavy, "seconds": used.ru_utime + use
 
 
 def test_commands_that_need_no_torch_do_not_import_it_and_answer_at_once(tmp_path: Path):
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-m", "gnn_depth", "list"], env=environment, check=True, capture_output=True)
     lines = [
         "--version",
