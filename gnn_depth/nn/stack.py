@@ -246,14 +246,15 @@ class DeepGNN(nn.Module):
 
     def _keep_lists(self) -> None:
         """List the parts of all blocks once; they are modules of the blocks, not of these lists."""
-        joins = [join for join in (*(block.join for block in self.blocks), self.join) if join is not None]
-        holders = joins if self.norm_after_skip else self.blocks
+        blocks: list[Any] = list(self.blocks)
+        joins: list[Any] = [join for join in (*(block.join for block in blocks), self.join) if join is not None]
+        holders = joins if self.norm_after_skip else blocks
         self.__dict__.update(
             joins=joins,
-            layers=nn.ModuleList(block.layer for block in self.blocks),
+            layers=nn.ModuleList(block.layer for block in blocks),
             skips=nn.ModuleList(join.skip for join in joins),
             norms=nn.ModuleList(holder.norms for holder in holders if holder.norms is not None),
-            states=nn.ModuleList(block.state for block in self.blocks),
+            states=nn.ModuleList(block.state for block in blocks),
         )
 
     def linear_maps(self) -> list[nn.Linear]:
