@@ -1,4 +1,4 @@
-"""What is rescaled around a neuron changes nothing, so that its weights obey a conservation law: nn/links.py."""
+"""Rescaling a neuron changes nothing, so the weights around it obey a conservation law: nn/neurons.py."""
 
 from functools import partial
 

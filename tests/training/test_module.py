@@ -23,6 +23,7 @@ from gnn_depth.nn.skips import Residual
 from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.divergence import first_non_finite
 from gnn_depth.training.recorder import RunRecorder
+from tests.nn.stacks import Oscillator
 from tests.training.conftest import Tiny
 
 
@@ -157,6 +158,13 @@ def test_a_bad_layer_behind_sparse_features_and_no_encoder_is_named(tiny):
     assert isinstance(sparse_features(bags), SparseFeatures)
     found = first_non_finite(stack, replace(tiny.batch, x=bags))
     assert found == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the previous step"
+
+
+def test_a_bad_layer_before_a_skip_with_a_second_state_is_named(tiny):
+    stack = DeepGNN(4, 2, GCN, 3, 4, skip=Oscillator)
+    with torch.no_grad():
+        stack.layers[1].lin.weight.fill_(torch.inf)
+    assert "layer 2 (GCN)" in first_non_finite(stack, tiny.batch)
 
 
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
