@@ -1,14 +1,16 @@
 """The structure of a graph: edges sorted by target, and everything derived from them, computed once."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
 
 T = TypeVar("T")
+_KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()  # edge_index -> its version and its graph
 
 
 class Graph:
@@ -53,6 +55,41 @@ class Graph:
         self.num_graphs = 1 if node_to_graph is None else int(node_to_graph.max()) + 1
         self._whole: Graph | None = None
         self._derived: dict[object, object] = {}
+
+    @classmethod
+    def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
+        """A graph itself, or that of an ``edge_index``: made once, and kept while the tensor lives and is unchanged.
+
+        Args:
+            graph: A graph, or sources and targets, shape (2, edges).
+            num_nodes: Number of nodes of an ``edge_index``.
+
+        Raises:
+            ValueError: An edge names a node out of range.
+        """
+        if isinstance(graph, Graph):
+            return graph
+        if graph.is_inference():  # it counts no versions
+            return cls(graph, num_nodes)
+        version, known = _KNOWN.get(graph, (None, None))  # type: ignore[no-untyped-call]
+        if known is None or version != graph._version or known.num_nodes != num_nodes:
+            known = cls(graph, num_nodes)
+            _KNOWN[graph] = graph._version, known
+        return known
+
+    @classmethod
+    def from_data(cls, data: Any) -> "Graph":
+        """The graph of a ``Data`` or ``Batch`` of PyTorch Geometric; the graphs of a batch lie side by side.
+
+        Args:
+            data: Has ``edge_index`` and ``num_nodes``, and ``batch`` if it holds several graphs.
+
+        Raises:
+            ValueError: It has no ``edge_index``, or an edge names a node out of range.
+        """
+        if getattr(data, "edge_index", None) is None:
+            raise ValueError(f"{data!r} has no edge_index: a graph needs one, of shape (2, edges).")
+        return cls(data.edge_index, data.num_nodes, getattr(data, "batch", None))
 
     @property
     def num_edges(self) -> int:

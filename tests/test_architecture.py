@@ -11,7 +11,7 @@ MAY_IMPORT = {
     "csr": set(),
     "graph": {"csr"},
     "short_names": {"registry"},
-    "nn": {"nn", "registry", "graph", "csr"},
+    "nn": {"nn", "registry", "short_names", "graph", "csr"},
     "data": {"data", "registry", "graph", "csr"},
     "training": {"training", "registry", "nn", "data.base", "runs", "signals"},
     "measurements": set(),

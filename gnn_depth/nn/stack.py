@@ -18,9 +18,11 @@ from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, segment_length
 from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
+from gnn_depth.nn.named import Named, takes_names
 from gnn_depth.nn.neurons import links, why_no_law
 from gnn_depth.nn.parts import (
     GraphDropout,
+    Init,
     Layer,
     LayerFactory,
     Link,
@@ -44,13 +46,16 @@ class DeepGNN(nn.Module):
     With a decoder, the last layer has its norms and skip connection but, unless ``last_activation``, no activation.
     Without one the last layer gives the outputs themselves: nothing follows it, and its heads are averaged.
 
+    Each part is a class or a factory, or as in a config its name (``"gat"``) or a dict of its name and options
+    (``{"name": "gat", "heads": 8}``).
+
     Args:
         in_channels: Width of the input features; for integer features, the number of values of each column.
         out_channels: Number of outputs of a node.
         layer: Message-passing layer, made from (in_channels, out_channels).
         num_layers: Number of message-passing layers, L.
         hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
-        norm: Norms of node features, attention scores or weight matrices, applied in order.
+        norm: Norms of node features, attention scores or weight matrices, applied in order; or a single one.
         skip: Skip connection: joins a layer's output with earlier states.
         activation: Function between the layers.
         last_activation: Apply the activation after the last layer too; needs a decoder.
@@ -66,6 +71,7 @@ class DeepGNN(nn.Module):
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
         graph_dropout: Drops edges or nodes of the graph, anew in every training step; blocks then run uncompiled.
+        init: Draws the parameters of the finished stack; None leaves them as the parts have drawn them.
 
     Attributes:
         blocks: The L blocks. Each begins with the activation and skip connection of the layer before.
@@ -76,8 +82,8 @@ class DeepGNN(nn.Module):
         states: Identities that the state of each block passes before dropout: places for hooks.
 
     Raises:
-        ValueError: A norm has no place in the layer, the encoder does not take such features, or a number is out of
-            its range.
+        ValueError: A norm has no place in the layer, the encoder does not take such features, a number is out of its
+            range, or no part has this name.
     """
 
     joins: list[Join]
@@ -86,15 +92,16 @@ class DeepGNN(nn.Module):
     norms: nn.ModuleList
     states: nn.ModuleList
 
+    @takes_names
     def __init__(
         self,
         in_channels: int | Sequence[int],
         out_channels: int,
-        layer: LayerFactory = GCN,
+        layer: Named[LayerFactory] = GCN,
         num_layers: int = 2,
         hidden_channels: int = 64,
-        norm: list[NormFactory] = [],  # noqa: B006  (read only; None would be one more case in every config)
-        skip: SkipFactory = NoSkip,
+        norm: Named[list[NormFactory]] = [],  # noqa: B006  (read only; None would be one more case in every config)
+        skip: Named[SkipFactory] = NoSkip,
         activation: Activation = "relu",
         last_activation: bool = False,
         dropout: float = 0.0,
@@ -107,7 +114,8 @@ class DeepGNN(nn.Module):
         reversible: int = 0,
         first_activation: bool = False,
         outer_dropout: float = 0.0,
-        graph_dropout: GraphDropout = NoGraphDropout(),  # noqa: B008  (holds no state)
+        graph_dropout: Named[GraphDropout] = NoGraphDropout(),  # noqa: B008  (holds no state)
+        init: Named[Init] | None = None,
     ) -> None:
         super().__init__()
         for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
@@ -173,21 +181,27 @@ class DeepGNN(nn.Module):
         self._keep_lists()
         check_reversible(self, checkpointed=self.segment_length > 0)
         self._compiled: CompiledBlocks | None = None
+        if init is not None:
+            init(self)
 
     def forward(
-        self, x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"], graph: Graph, num_outputs: int | None = None
+        self,
+        x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"],
+        graph: Graph | Int[Tensor, "2 edges"],
+        num_outputs: int | None = None,
     ) -> Float[Tensor, "read outputs"]:
         """Class scores (logits) of the nodes.
 
         Args:
             x: Features of the nodes.
-            graph: The edges.
+            graph: The edges: a graph, or an ``edge_index``, which is sorted once and kept as long as it is unchanged.
             num_outputs: Number of first nodes whose outputs are read; all by default. Where every part allows it, the
                 stack leaves out nodes that do not reach them.
 
         Raises:
             ValueError: x and the graph have different numbers of nodes.
         """
+        graph = Graph.of(graph, len(x))
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
         if self.training:

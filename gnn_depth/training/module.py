@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, Task
 from gnn_depth.nn.inits import DefaultInit
+from gnn_depth.nn.named import Named
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
@@ -51,7 +52,7 @@ class NodeClassifier(PlainModule):
         self,
         in_channels: int | Sequence[int],
         num_classes: int,
-        init: Init = DefaultInit(),  # noqa: B008  (holds no state)
+        init: Named[Init] = DefaultInit(),  # noqa: B008  (holds no state)
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
         layer_weight_decay: float | None = None,
         scheduler: LRSchedulerCallable | None = None,
@@ -61,9 +62,8 @@ class NodeClassifier(PlainModule):
     ) -> None:
         super().__init__()
         self._save_plain_hyperparameters(options_of=DeepGNN)
-        self.stack = DeepGNN(in_channels, num_classes, **stack_options)
+        self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
         check_choice(compile, self.stack.graph_dropout)
-        init(self.stack)
         self.optimizer = optimizer
         self.layer_weight_decay = layer_weight_decay
         self.scheduler = scheduler

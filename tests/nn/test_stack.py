@@ -296,3 +296,8 @@ def test_a_norm_that_looks_at_other_nodes_keeps_all_of_them(chain):
 def test_features_of_more_or_fewer_nodes_than_the_graph_has_are_refused(graph, rows):
     with pytest.raises(ValueError, match=f"{rows} nodes.*9"):
         DeepGNN(6, 3, GCN)(torch.randn(rows, 6), graph)
+
+
+def test_an_edge_index_does_where_a_graph_does(graph):
+    stack = DeepGNN(6, 3, num_layers=3, hidden_channels=4)
+    assert torch.equal(stack(X, graph.edge_index.flip(1)), stack(X, graph))
