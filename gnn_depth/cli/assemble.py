@@ -1,5 +1,6 @@
 """Build data, model and trainer from a command line."""
 
+import re
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +14,14 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
 from gnn_depth import registry
 from gnn_depth.cli import checkpoints, predictions, trust
-from gnn_depth.cli.config import Arguments, full_paths, merge, parse, resolved, to_yaml, value_of
+from gnn_depth.cli.config import PATHS, Arguments, flags, full_paths, merge, parse, resolved, to_yaml, value_of
 from gnn_depth.cli.errors import UsageError, explain_build
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.outputs import check_output
 from gnn_depth.cli.probe import PAGES, add_probe_options
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.runs import Origin
+from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import SECTIONS
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import VerifiedCheckpoints
@@ -28,6 +29,7 @@ from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.module import check_precision
 from gnn_depth.training.recorder import RunRecorder
 
+MAX_NAME = 100  # characters of a run's name, which is a folder's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
 LINKS = {"num_features": "in_channels", "num_classes": "num_classes", "task": "task"}
 TRAINER_DEFAULTS = {
@@ -262,10 +264,19 @@ class CommandLineInterface(LightningCLI):
         return self.config_init["run"]
 
     def _run_name(self, model: dict[str, Any]) -> str:
-        """The last config file's name; without one, the parts: ``gat_lipschitz_30``."""
+        """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change: ``-norm_none``."""
         files = [source.name for source in self.arguments.sources if source.is_file]
         if files:
-            return Path(files[-1]).stem
-        parts = [model["layer"], *model["norm"]]
-        names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
-        return "_".join([*names, str(model["num_layers"])])
+            name, named = Path(files[-1]).stem, ()
+        else:
+            parts = [model["layer"], *model["norm"]]
+            names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
+            name, named = "_".join([*names, str(model["num_layers"])]), ("layer", "norm", "num_layers")
+        changed = {}
+        for flag, key, value in flags(self.arguments.argv, self.parser):
+            section, _, option = key.partition(".")
+            if section in ("model", "data") and option not in named and key.rpartition(".")[2] not in PATHS:
+                text = re.sub(r"[^\w.]+", "_", f"{key.rpartition('.')[2]} {value}").strip("_")
+                changed[f"{key} {value}" if flag.endswith("+") else key] = text
+        name = "-".join([name, *changed.values()])
+        return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}-{digest(name)[:8]}"

@@ -18,7 +18,7 @@ from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.memory import check_memory, number_size
-from gnn_depth.training.recorder import report
+from gnn_depth.training.report import report
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30

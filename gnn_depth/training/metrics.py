@@ -123,12 +123,16 @@ class EpochMetrics:
         names: Names of the sets; the first one has a loss.
         num_classes: Number of classes.
         task: ``binary`` adds ROC AUC.
+
+    Attributes:
+        counts: The confusion matrices of the last :meth:`compute`.
     """
 
     def __init__(self, names: Sequence[str], num_classes: int, task: Task = "multiclass") -> None:
         self.names = names
         self.num_classes = num_classes
         self.task = task
+        self.counts: Tensor | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -166,6 +170,7 @@ class EpochMetrics:
         counts, loss = self._counts, self._mean_loss()
         if trainer.world_size > 1:
             counts, sizes, loss = self._merged(trainer)
+        self.counts = counts
         accuracies, f1s = accuracy(counts).unbind(), macro_f1(counts).unbind()
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
         for place, name in enumerate(self.names):

@@ -80,6 +80,15 @@ class NodeClassifier(PlainModule):
         """Class scores (logits) of every node that is read, shape (read, classes)."""
         return self.stack(batch.x, batch.graph, len(batch.y))
 
+    @property
+    def chance(self) -> float | None:
+        """The selection metric of a constant answer: the share of the largest class, or a ROC AUC of one half."""
+        if self.task == "binary" or self.eval_metrics.counts is None:
+            return 0.5 if self.task == "binary" else None
+        of_class = self.eval_metrics.counts.sum(-1)  # sets x classes, the test nodes last
+        nodes = of_class[-1] if of_class[-1].any() else of_class[0]
+        return float(nodes.max() / nodes.sum())
+
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)
         self._sets = None

@@ -163,9 +163,16 @@ class RunRecorder(L.Callback):
 
     Args:
         root: Folder of all runs.
-        name: Name of the run, a folder below root; by default the name of the config file.
+        name: Name of the run, a folder below root; by default the name of the config file and what flags of the model
+            and data change, as in gat_lip_30-norm_none.
         save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth of them; null: never.
         save_every_epochs: Number of epochs after which to save a checkpoint as well; null: never.
+
+    Attributes:
+        folder: The run's folder; None before it is made.
+        best: The best epoch so far.
+        result: What ``result.json`` says.
+        chance: The metric of a model that has learned nothing, if the module knows it.
 
     Raises:
         ValueError: One of the intervals is not positive.
@@ -184,6 +191,7 @@ class RunRecorder(L.Callback):
         self.best = BestEpoch()
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
+        self.chance: float | None = None
         self._last: dict[str, Tensor] = {}
         self._hparams: dict[str, Any] = {}
 
@@ -227,6 +235,17 @@ class RunRecorder(L.Callback):
         self._write_config(config_text)
         self._write()
         return loggers
+
+    @property
+    def last_checkpoint(self) -> Path:
+        """The file that a training resumes from."""
+        assert self.folder is not None
+        return self.folder / "checkpoints" / "last.ckpt"
+
+    @property
+    def last_metrics(self) -> dict[str, float]:
+        """The metrics of the last epoch."""
+        return numbers(self._last)
 
     @rank_zero_only
     def _write_config(self, text: str) -> None:
@@ -275,6 +294,7 @@ class RunRecorder(L.Callback):
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
             self._last = dict(trainer.callback_metrics)  # an epoch cut short by max_steps is measured after our hook
+            self.chance = getattr(pl_module, "chance", None)
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
 
@@ -313,15 +333,14 @@ class RunRecorder(L.Callback):
     def _metrics(self) -> dict[str, float]:
         """Metrics of the last epoch, and as ``X_at_best_val`` those of the best validation epoch."""
         best = {f"{name}_at_best_val".replace("/", "_"): value for name, value in self.best.metrics.items()}
-        return numbers(self._last) | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
+        return self.last_metrics | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
-        assert self.folder is not None
-        began = time.monotonic()
-        trainer.save_checkpoint(self.folder / "checkpoints" / "last.ckpt", weights_only=False)
-        self.best.save(trainer, self.folder / "checkpoints" / "best.ckpt")
+        began, last = time.monotonic(), self.last_checkpoint
+        trainer.save_checkpoint(last, weights_only=False)
+        self.best.save(trainer, last.with_name("best.ckpt"))
         if trainer.is_global_zero:
-            sync_folder(self.folder / "checkpoints")
+            sync_folder(last.parent)
         self.autosave.saved(began)
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -358,19 +377,3 @@ def _findings(trainer: L.Trainer) -> dict[str, Any]:
             except Exception as error:  # the device may be gone, and the rest of the result must still be written
                 rank_zero_warn(f"the findings of {type(callback).__name__} are not in the result: {error}")
     return found
-
-
-def report(recorder: RunRecorder) -> str:
-    """Summary of a finished run for the terminal: metrics, folder, and the command that shows the curves."""
-    result = recorder.result
-    metrics = result.get("metrics", {})
-    rows = [f"  {name:<24}{value:>9.4f}" for name, value in sorted(metrics.items()) if name != "train/lr"]
-    head = f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s"
-    known = result["best_epoch"] is not None
-    best = f"best validation in epoch {result['best_epoch'] + 1}" if known else "no validation, so no best epoch"
-    last = [
-        f"parameters: {result['num_parameters']:,}",
-        f"run folder: {recorder.folder}",
-        f"curves:     tensorboard --logdir {recorder.root}",
-    ]
-    return "\n".join([f"{head}, {best}", *rows, *last])

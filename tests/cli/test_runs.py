@@ -54,20 +54,46 @@ def callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "plug_callbacks", raising=False)
 
 
-def test_a_fit_ends_with_its_metrics_its_folder_and_the_tensorboard_command(fit: Callable):
+def test_a_fit_ends_with_its_answer_its_metrics_its_folder_and_the_tensorboard_command(fit: Callable):
     answer, folder = fit(*DEEP)
     assert answer.code == 0, answer.err
-    assert re.search(r"val/acc +0\.\d{4}", answer.out)
+    assert re.match(r"test accuracy \d+\.\d% at the best validation epoch, [12] of 2\n", answer.out)
+    assert re.search(r"validation accuracy +0\.\d{4}", answer.out)
     assert f"run folder: {folder}" in answer.out
     assert "tensorboard --logdir runs" in answer.out
     assert json.loads((folder / "result.json").read_text())["status"] == "finished"
 
 
-def test_a_run_is_named_after_its_last_config_or_its_parts(fit: Callable):
-    Path("deep.yaml").write_text("model: {num_layers: 3}\n")
-    assert fit("--config", "deep.yaml")[1].parent.name == "deep"
-    assert fit(*DEEP)[1].parent.name == "gat_lipschitz_pair_2"
-    assert fit("--run.name", "mine")[1].parent.name == "mine"
+@pytest.fixture
+def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """The name of the run of a command line, before anything is trained."""
+
+    def of(*words: str) -> str:
+        asked = []
+        monkeypatch.setattr("gnn_depth.cli.assemble.checkpoints.find", lambda *found: asked.append(found[-1]()))
+        gnn_depth("fit", *words, "--ckpt_path", "auto", "--trainer.fast_dev_run", "true", *QUIET)
+        return asked[0].folder.name
+
+    return of
+
+
+def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_change(named: Callable):
+    Path("deep.yaml").write_text("model: {num_layers: 3, layer: gat}\n")
+    deep = ("--config", "deep.yaml")
+    assert named(*deep) == named(*deep, "--trainer.max_epochs", "3", "--seed_everything", "1") == "deep"
+    assert named(*deep, "--model.norm", "none") == "deep-norm_none"
+    assert named(*deep, "--model.norm", "[lipschitz, pair]") == "deep-norm_lipschitz_pair"
+    assert named(*deep, "--model.layer.heads", "2", "--data.num_nodes=90") == "deep-heads_2-num_nodes_90"
+    assert named(*DEEP) == "gat_lipschitz_pair_2-heads_2"
+    assert named("--model.num_layers", "4", "--model.skip", "residual") == "gcn_4-skip_residual"
+    assert named(*deep, "--model.norm", "none", "--run.name", "mine") == "mine"
+
+
+def test_a_long_name_of_a_run_is_cut_and_still_its_own(named: Callable):
+    words = [*SHORT, "--model.dropout", "0.1", "--model.outer_dropout"]
+    one, other = named(*words, "0.25"), named(*words, "0.26")
+    assert one != other
+    assert len(one) == len(other) < 120
 
 
 def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_run(fit: Callable, gnn_depth: Callable):

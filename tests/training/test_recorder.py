@@ -14,7 +14,8 @@ from torch import nn
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
 from gnn_depth.training.divergence import Diverged
-from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder, report
+from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
+from gnn_depth.training.report import report
 from tests.training.conftest import BreakWeights, Tiny
 
 
@@ -178,13 +179,57 @@ def test_a_run_is_marked_running_before_it_trains(recorder):
     assert result_of(recorder)["status"] == "running"
 
 
-def test_the_report_names_metrics_folder_and_tensorboard(fit, recorder):
+def test_the_report_begins_with_the_answer_and_ends_with_folder_and_tensorboard(fit, recorder):
     fit()
-    text = report(recorder)
-    assert f"best validation in epoch {recorder.best.epoch + 1}" in text
-    assert "test_acc_at_best_val" in text
-    assert str(recorder.folder) in text
-    assert f"tensorboard --logdir {recorder.root}" in text
+    first, *rest = report(recorder).splitlines()
+    value = recorder.best.metrics["test/acc"]
+    assert first == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
+    assert any(line.split()[:2] == ["training", "loss"] for line in rest)
+    assert str(recorder.folder) in rest[-2]
+    assert rest[-1].endswith(f"tensorboard --logdir {recorder.root}")
+
+
+@pytest.fixture
+def ended(recorder, tmp_path):
+    """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch and its last."""
+
+    def of(best, last=None, chance=None):
+        recorder.folder, recorder.chance = tmp_path, chance
+        recorder.result = {"status": "finished", "epochs": 20, "seconds": 1.0, "num_parameters": 5}
+        recorder.best.epoch, recorder.best.metrics = 3, best
+        recorder._last = last or best
+        return report(recorder)
+
+    return of
+
+
+def test_chance_level_and_a_fall_after_the_best_epoch_are_warned_of_with_the_probe_to_run(ended):
+    good = {"val/acc": 0.8, "test/acc": 0.74}
+    assert "warning" not in ended(good, {"val/acc": 0.8, "test/acc": 0.65}, chance=0.3)
+    low = ended(good, {"val/acc": 0.8, "test/acc": 0.63}, chance=0.3)
+    assert "63.0%" in low
+    assert "11.0 points" in low
+    assert "30.0%" in ended({"val/acc": 0.3, "test/acc": 0.31}, chance=0.3)
+    for text in (low, ended(good, chance=0.73)):
+        assert text.count("warning: ") == 1
+        assert "gnn-depth probe --ckpt_path" in text
+
+
+def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_training(ended, recorder):
+    assert ended({"val/acc": 0.8, "val/f1": 0.7}).startswith("validation accuracy 80.0% at the best validation epoch, 4 ")
+    recorder.best.monitor = "val/auroc"
+    assert ended({"val/auroc": 0.51, "test/auroc": 0.512}, chance=0.5).startswith("test ROC AUC 0.512 at")
+    recorder.best.monitor = "val/acc"
+    ended({})
+    recorder.best.epoch, recorder._last = None, {"train/acc": 0.5, "train/loss": 1.0, "own/score": 2.0}
+    assert report(recorder).startswith("training accuracy 50.0% at the last epoch, 20")
+    assert "own/score" in report(recorder)
+
+
+def test_chance_is_the_share_of_the_most_frequent_class_among_the_test_nodes(fit, recorder, tiny):
+    fit()
+    classes = tiny.batch.y[tiny.batch.test_mask]
+    assert recorder.chance == pytest.approx(classes.bincount().max().item() / len(classes))
 
 
 def seen(values, losses=None):
