@@ -7,9 +7,7 @@ from gnn_depth.training.recorder import RunRecorder
 SETS = {"test": "test", "val": "validation", "train": "training"}
 MEASURES = {"auroc": "ROC AUC", "acc": "accuracy", "f1": "macro F1", "loss": "loss"}
 #: Metrics in the order in which they are shown, and in words.
-WORDS = {
-    f"{which}/{measure}": f"{set_} {word}" for which, set_ in SETS.items() for measure, word in MEASURES.items()
-}
+WORDS = {f"{which}/{measure}": f"{set_} {word}" for which, set_ in SETS.items() for measure, word in MEASURES.items()}
 NEAR_CHANCE = 0.02  # this little above chance is no result
 FALLS = 0.1  # a last epoch this much worse than the best one is worth a warning
 
@@ -22,11 +20,16 @@ def report(recorder: RunRecorder) -> str:
     answer = next((f"{which}/{measure}" for which in SETS if f"{which}/{measure}" in shown), None)
     lines = []
     if answer:
-        where = f"the best validation epoch, {(best.epoch or 0) + 1} of" if best.epoch is not None else "the last epoch,"
+        where = (
+            f"the best validation epoch, {(best.epoch or 0) + 1} of" if best.epoch is not None else "the last epoch,"
+        )
         lines.append(f"{WORDS[answer]} {_text(answer, shown[answer])} at {where} {result['epochs']}")
     warnings = _warnings(answer, shown, last, recorder.chance) if answer else []
     if warnings:
-        lines += [*warnings, f"  see what fails, layer by layer: gnn-depth probe --ckpt_path {recorder.last_checkpoint}"]
+        lines += [
+            *warnings,
+            f"  see what fails, layer by layer: gnn-depth probe --ckpt_path {recorder.last_checkpoint}",
+        ]
     columns = {f"epoch {result['epochs']}": last}
     if best.epoch is not None and best.epoch + 1 != result["epochs"]:
         columns = {f"epoch {best.epoch + 1}": shown, **columns}

@@ -216,7 +216,9 @@ def test_chance_level_and_a_fall_after_the_best_epoch_are_warned_of_with_the_pro
 
 
 def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_training(ended, recorder):
-    assert ended({"val/acc": 0.8, "val/f1": 0.7}).startswith("validation accuracy 80.0% at the best validation epoch, 4 ")
+    assert ended({"val/acc": 0.8, "val/f1": 0.7}).startswith(
+        "validation accuracy 80.0% at the best validation epoch, 4 "
+    )
     recorder.best.monitor = "val/auroc"
     assert ended({"val/auroc": 0.51, "test/auroc": 0.512}, chance=0.5).startswith("test ROC AUC 0.512 at")
     recorder.best.monitor = "val/acc"
