@@ -266,12 +266,10 @@ class CommandLineInterface(LightningCLI):
     def _run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change: ``-norm_none``."""
         files = [source.name for source in self.arguments.sources if source.is_file]
-        if files:
-            name, named = Path(files[-1]).stem, ()
-        else:
-            parts = [model["layer"], *model["norm"]]
-            names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
-            name, named = "_".join([*names, str(model["num_layers"])]), ("layer", "norm", "num_layers")
+        parts = [model["layer"], *model["norm"]]
+        names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
+        name = Path(files[-1]).stem if files else "_".join([*names, str(model["num_layers"])])
+        named: tuple[str, ...] = () if files else ("layer", "norm", "num_layers")
         changed = {}
         for flag, key, value in flags(self.arguments.argv, self.parser):
             section, _, option = key.partition(".")
