@@ -17,7 +17,7 @@ class Measurement:
         name: Name of the measure and of its file: ``gradient_similarity``.
         steps: Optimizer steps, increasing, shape (T,).
         values: Shape (T, layers), or (T, layers, neurons); NaN where there is no value.
-        unit: Label of its axis, such as ``mu(G)``.
+        unit: Label of its axis, such as ``µ(G)``.
         log10: True if the values are logarithms to base 10.
         layers: Number of each layer, shape (layers,); 1, 2, ... by default.
     """

@@ -391,8 +391,8 @@ class GradientSimilarity(LayerMoments):
     """
 
     quantities = (
-        Quantity("gradient_similarity", "gradient_similarity/mu_log10", "mu(G)"),
-        Quantity("gradient_similarity_relative", "gradient_similarity/relative_log10", "mu(G) / ||G||"),
+        Quantity("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)"),
+        Quantity("gradient_similarity_relative", "gradient_similarity/relative_log10", "µ(G) / ||G||"),
     )
 
     def _measure(
@@ -421,8 +421,8 @@ class GradientExpansion(LayerMoments):
     """
 
     quantities = (
-        Quantity("gradient_growth", "gradient_expansion/growth_log10", "mu(G^l) / mu(G^(l+1))", product=True),
-        Quantity("gradient_expansion", "gradient_expansion/total_log10", "mu(G^l) / mu(G^L)"),
+        Quantity("gradient_growth", "gradient_expansion/growth_log10", "µ(G^l) / µ(G^(l+1))", product=True),
+        Quantity("gradient_expansion", "gradient_expansion/total_log10", "µ(G^l) / µ(G^L)"),
     )
 
     def _numbered(self, layers: Sequence[int]) -> Sequence[int]:
@@ -463,8 +463,8 @@ class RepresentationSimilarity(LayerMoments):
     """
 
     quantities = (
-        Quantity("representation_similarity", "representation_similarity/mu_log10", "mu(X)"),
-        Quantity("representation_similarity_relative", "representation_similarity/relative_log10", "mu(X) / ||X||"),
+        Quantity("representation_similarity", "representation_similarity/mu_log10", "µ(X)"),
+        Quantity("representation_similarity_relative", "representation_similarity/relative_log10", "µ(X) / ||X||"),
     )
 
     def _hooks(self, modules: Sequence[nn.Module]) -> InputHooks:

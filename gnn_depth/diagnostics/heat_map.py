@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 WIDTH = 384  # columns of colours: steps that share one are averaged, so that a long training is drawn as fast as any
 FONT = 13  # TensorBoard shows the picture at two thirds of its size
 LAYERS_NAMED = 8
-TINY = 1e-300
-MAP, MAP_OF_SIGNS = "viridis", "RdBu_r"
-ZERO, LOST = "black", "0.6"
+MAP, ZERO, LOST = "RdBu_r", "black", "0.6"
+# The same for all runs, so that pictures can be compared: width of the linear part, largest value, ticks above zero.
+SCALE_OF_LOGARITHMS = (0.3, 20.0, (0.3, 1, 3, 10, 20))
+SCALE = (1e-3, 1e3, (0.1, 10, 1000))
 
 
 def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
     """Draw a measure over steps and layers, with axes and a colour bar.
 
-    Logarithms and values that are never negative go from dark to bright. Values of both signs go from blue over white,
-    which is zero, to red. The logarithm of an exact zero is black and a value that is not finite is grey. Where several
-    steps share a column, its colour is that of their mean, and grey if any of them is not finite.
+    Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly linear near zero and
+    logarithmic beyond. The logarithm of an exact zero is black and a value that is not finite is grey. Where
+    several steps share a column, its colour is that of their mean, and grey if any of them is not finite.
 
     Args:
         measurement: At least one step; values of neurons are averaged in each layer.
@@ -47,9 +48,8 @@ def draw(measurement: Measurement) -> "Figure":
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.13, 0.22, 0.65, 0.69))
     bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
-    _paint(axes, bar, cells, values, measurement.log10, extent=(edges[0], edges[-1], -0.5, count - 0.5))
-    log10 = "log10 " if measurement.log10 else ""
-    axes.set_title(f"{measurement.name}: {log10}{measurement.unit}", fontsize=FONT, loc="left", parse_math=False)
+    _paint(axes, bar, cells, measurement.log10, extent=(edges[0], edges[-1], -0.5, count - 0.5))
+    axes.set_title(f"{'log₁₀ ' * measurement.log10}{measurement.unit}", fontsize=FONT, loc="left", parse_math=False)
     axes.set_xlabel("step", fontsize=FONT, labelpad=2)
     axes.set_ylabel("layer", fontsize=FONT, labelpad=2)
     axes.tick_params(labelsize=FONT)
@@ -60,13 +60,14 @@ def draw(measurement: Measurement) -> "Figure":
     return figure
 
 
-def _paint(axes: Any, bar: Any, cells: np.ndarray, values: np.ndarray, log10: bool, extent: tuple[float, ...]) -> None:
+def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, extent: tuple[float, ...]) -> None:
     """Colour the cells; a legend below names the colours that are not on the colour bar."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize, to_rgba
+    from matplotlib.colors import AsinhNorm, to_rgba
     from matplotlib.patches import Patch
 
-    scale = ScalarMappable(Normalize(*_limits(values, log10)), MAP_OF_SIGNS if _signed(values, log10) else MAP)
+    linear, largest, ticks = SCALE_OF_LOGARITHMS if log10 else SCALE
+    scale = ScalarMappable(AsinhNorm(linear, -largest, largest), MAP)
     colours = scale.to_rgba(np.ma.masked_invalid(cells))
     zero = np.isneginf(cells) & log10
     lost = ~np.isfinite(cells) & ~zero
@@ -76,7 +77,8 @@ def _paint(axes: Any, bar: Any, cells: np.ndarray, values: np.ndarray, log10: bo
         if where.any():
             keys.append(Patch(color=colour, label=name))
     axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
-    axes.figure.colorbar(scale, cax=bar, format="%.4g")
+    axes.figure.colorbar(scale, cax=bar, format="%g", ticks=[*(-tick for tick in ticks[::-1]), 0, *ticks])
+    bar.minorticks_off()
     if keys:
         where = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
         axes.figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **where)
@@ -102,21 +104,3 @@ def _columns(
         for place in np.flatnonzero(first < last):
             columns[place] = values[first[place] : last[place] + 1].mean(axis=0)
     return columns
-
-
-def _signed(values: np.ndarray, log10: bool) -> bool:
-    finite = values[np.isfinite(values)]
-    return not log10 and len(finite) > 0 and bool(finite.min() < 0)
-
-
-def _limits(values: np.ndarray, log10: bool) -> tuple[float, float]:
-    """The values of the first and the last colour: symmetric around zero for values of both signs."""
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    largest = max(abs(low), abs(high), TINY)
-    if _signed(values, log10):
-        return -largest, largest
-    if high - low > 1e-9 * largest:
-        return low, high
-    half = largest / 2 if low or high else 0.5
-    return low - half, high + half  # a single value has the middle of the scale

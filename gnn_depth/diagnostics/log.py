@@ -47,10 +47,11 @@ class Quantity:
 class MeasureLog:
     """Keeps measured values on their device and passes them on in blocks, so that the host waits once a block.
 
-    Loggers get the values or their logarithms as ``TAG/layer_007``; of more than 32 layers, 16 are shown. A
-    :class:`CSVLogger` gets nothing, as each curve would be a column of its table. A curve has no point where a value is
-    not finite. TensorBoard also gets a heat map of each measure, and a page with all curves in order. The full arrays
-    are files in the run's folder. Files and heat maps are written twice a minute at most, and at the end; without a
+    Loggers get the values or their logarithms as ``TAG/layer_007``; of more than 32 layers, 16 are shown. To sum them
+    up they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max`` (over the layers). A :class:`CSVLogger` gets nothing, as each
+    curve would be a column of its table. A curve has no point where a value is not finite. TensorBoard also gets a heat
+    map of each measure, and a page with these five curves of every measure. The full arrays are files in the run's
+    folder. Files and heat maps are written twice a minute at most, and at the end; without a
     folder, and without a logger that has one, there are no files.
 
     Args:
@@ -147,14 +148,17 @@ class MeasureLog:
     def _curves(self, row: np.ndarray) -> dict[str, float]:
         count = len(self.layers)
         shown = range(count) if count <= MAX_CURVES else np.linspace(0, count - 1, THINNED).round().astype(int)
-        curves = {
-            f"{quantity.tag}/layer_{self.layers[place]:03d}": float(row[number, place])
-            for number, quantity in enumerate(self.quantities)
-            for place in shown
-        }
-        with np.errstate(invalid="ignore"):  # the product of zero and infinity
-            products = {f"{q.tag}/product": float(row[n].sum()) for n, q in enumerate(self.quantities) if q.product}
-        return {tag: value for tag, value in (curves | products).items() if np.isfinite(value)}
+        curves: dict[str, float] = {}
+        for quantity, values in zip(self.quantities, row, strict=True):
+            finite = values[np.isfinite(values)]
+            some = {f"layer_{self.layers[place]:03d}": values[place] for place in shown}
+            some |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
+            some |= {"min": finite.min(), "max": finite.max()} if len(finite) else {}
+            if quantity.product:
+                with np.errstate(invalid="ignore"):  # the product of zero and infinity
+                    some["product"] = values.sum()
+            curves |= {f"{quantity.tag}/{name}": float(value) for name, value in some.items() if np.isfinite(value)}
+        return curves
 
     def _lay_out(self, trainer: L.Trainer) -> None:
         """Order the curves of all callbacks on one page; done by the first log of a training, once all are set up."""

@@ -9,11 +9,11 @@ import lightning as L
 from gnn_depth.diagnostics.heat_map import heat_map
 from gnn_depth.measurements import Measurement
 
-# A chart shows every curve whose tag matches from its start, also those of other LightningModules. Final values belong
-# to the page of hyperparameters: a single point at step 0 is no curve.
+# A chart shows every curve whose tag matches from its start, also those of other LightningModules. Tags
+# that begin with a tilde are no curves of a training: final results, counters, bands of a sweep.
 TRAINING = {
-    "accuracy": ["Multiline", [r"(?!final/)(.*[/_])?acc(uracy)?(_step|_epoch)?$"]],
-    "loss": ["Multiline", [r"(?!final/)(.*[/_])?loss(_step|_epoch)?$"]],
+    "accuracy": ["Multiline", [r"(?!~)(.*[/_])?acc(uracy)?(_step|_epoch)?$"]],
+    "loss": ["Multiline", [r"(?!~)(.*[/_])?loss(_step|_epoch)?$"]],
 }
 
 
@@ -32,7 +32,7 @@ def add_heat_maps(trainer: L.Trainer, measured: Iterable[tuple[str, Measurement]
 
 
 def add_layout(trainer: L.Trainer, curves: Sequence[tuple[str, bool]]) -> None:
-    """Order the page of custom scalars: accuracy and loss, then a chart with all layers of each measure.
+    """Order the page of custom scalars: accuracy and loss, then one chart for each measure.
 
     A layout replaces the one before it, so that a run needs one for all its measures.
 
@@ -47,13 +47,14 @@ def add_layout(trainer: L.Trainer, curves: Sequence[tuple[str, bool]]) -> None:
 def layout(curves: Sequence[tuple[str, bool]]) -> dict[str, dict[str, list[Any]]]:
     """Sections of charts, each with a regular expression for the tags of its curves.
 
-    Layers are not listed: TensorBoard merges the equal charts of several runs, also of runs of different depth.
+    A measure's chart has its first, middle and last layer, and the smallest and largest value of all layers. Layers are
+    not numbered: TensorBoard merges the equal charts of several runs, also of runs of different depth.
     """
     sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING)}
     for tag, product in curves:
         section, _, name = tag.rpartition("/")
         charts = sections.setdefault(section or tag, {})
-        charts[name] = ["Multiline", [re.escape(tag) + r"/layer_\d+$"]]
+        charts[name] = ["Multiline", [re.escape(tag) + "/(first|middle|last|min|max)$"]]
         if product:
             charts[f"{name}, product of all layers"] = ["Multiline", [re.escape(tag) + "/product$"]]
     return sections

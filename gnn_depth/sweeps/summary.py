@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = "summary"
-# Sorts after every metric, so that TensorBoard shows these charts last, in a section that is closed at first.
+# Sort after every metric, so that TensorBoard shows these charts last, in sections that are closed at first.
 BAND = "~band"
-TRAINING = "runs/still_training"
+TRAINING = "~runs/still_training"
 EVENTS = "events.out.tfevents.*"
 PATIENCE = 60.0  # seconds; TensorBoard looks every five
 TITLE = "mean and standard deviation over seeds"
@@ -33,7 +33,7 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 
     The run ``summary/GROUP`` has the mean under the metric's own tag, so that it lies in one chart with the seeds,
     and ``mean - s`` and ``mean + s`` under ``~band/``; TensorBoard's page Custom Scalars draws these as a band.
-    ``runs/still_training`` counts the seeds that had not stopped yet; a seed that has stopped counts with its last
+    ``~runs/still_training`` counts the seeds that had not stopped yet; a seed that has stopped counts with its last
     value (see `average`). One seed has a mean and no band.
 
     An existing summary is replaced, whole or not at all.

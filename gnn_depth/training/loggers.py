@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,8 +108,38 @@ class EventLogger(TensorBoardLogger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+        # TensorBoard shows tags that begin with a tilde after all curves.
+        values = [
+            Summary.Value(tag="~epoch" if name == "epoch" else name, simple_value=value)
+            for name, value in metrics.items()
+        ]
         self.experiment.file_writer.add_summary(Summary(value=values), step)
+
+    @rank_zero_only
+    def log_result(self, hparams: Mapping[str, Any], metrics: Mapping[str, float], varied: Collection[str]) -> None:
+        """Add the run to the page HParams.
+
+        Args:
+            hparams: All options, as plain values.
+            metrics: The metrics to compare runs by, which become points of the curves ``~final/NAME``.
+            varied: Options that usually differ between runs; the page shows these first.
+        """
+        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+        from torch.utils.tensorboard.summary import hparams as summaries
+
+        self.log_hyperparams(dict(hparams))  # hparams.yaml
+        final = {f"~final/{name.replace('/', '_')}": value for name, value in metrics.items()}
+        self.log_metrics(final, 0)
+        experiment, *session = summaries(dict(hparams), final)  # type: ignore[no-untyped-call]
+        plugin = experiment.value[0].metadata.plugin_data
+        data = HParamsPluginData.FromString(plugin.content)
+        for option in data.experiment.hparam_infos:
+            option.differs = option.name in varied
+        for shown, name in zip(data.experiment.metric_infos, metrics, strict=True):
+            shown.display_name = name
+        plugin.content = data.SerializeToString()
+        for summary in (experiment, *session):
+            self.experiment.file_writer.add_summary(summary)
 
 
 def folder_loggers(folder: Path) -> list[Logger]:

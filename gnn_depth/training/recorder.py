@@ -9,7 +9,7 @@ from typing import Any
 
 import lightning as L
 import numpy as np
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor
@@ -24,11 +24,13 @@ from gnn_depth.training.lightning_internals import (
     save_whole_epoch,
     start_whole_epoch,
 )
-from gnn_depth.training.loggers import folder_loggers
+from gnn_depth.training.loggers import EventLogger, folder_loggers
 from gnn_depth.training.metrics import selection_metric
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
 LOOK_SECONDS = 1.0  # between two looks at the clock
+# What differs between single runs as a rule, for TensorBoard's page HParams; between those of a sweep its axes do.
+USUALLY_VARIED = ("model.layer", "model.norm", "model.init", "model.num_layers", "model.skip")
 
 
 class BestEpoch:
@@ -350,8 +352,10 @@ class RunRecorder(L.Callback):
     @rank_zero_only
     def _log_hparams(self, trainer: L.Trainer) -> None:
         for logger in trainer.loggers:
-            if isinstance(logger, TensorBoardLogger):
-                logger.log_hyperparams(self._hparams, final_metrics(self.result["metrics"]))
+            if isinstance(logger, EventLogger):
+                axes = {name: "null" if label is None else label for name, label in self.result.get("axes", {}).items()}
+                varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
+                logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"]), varied)
 
     def state_dict(self) -> dict[str, Any]:
         return self.best.state_dict()
@@ -364,7 +368,7 @@ def final_metrics(metrics: dict[str, float]) -> dict[str, float]:
     """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for each."""
     compared = [name for name in metrics if name.endswith(("acc_at_best_val", "auroc_at_best_val"))]
     compared += [name for name in ("train/loss", "val/loss") if name in metrics]
-    return {f"final/{name.replace('/', '_')}": metrics[name] for name in compared}
+    return {name: metrics[name] for name in compared}
 
 
 def _findings(trainer: L.Trainer) -> dict[str, Any]:

@@ -3,17 +3,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib import colormaps
-from matplotlib.colors import to_rgba
+from matplotlib.colors import AsinhNorm, to_rgba
 
 from gnn_depth.diagnostics import heat_map as module
-from gnn_depth.diagnostics.heat_map import LOST, MAP, MAP_OF_SIGNS, WIDTH, ZERO, draw, heat_map
+from gnn_depth.diagnostics.heat_map import LOST, MAP, SCALE, SCALE_OF_LOGARITHMS, WIDTH, ZERO, draw, heat_map
 from gnn_depth.measurements import Measurement
 
 
 def measured(values, steps=None, log10=True, layers=()):
     values = np.array(values, dtype=float)
     steps = np.arange(len(values)) if steps is None else np.array(steps)
-    return Measurement("mu", steps, values, "mu(G)", log10, np.array(layers, dtype=int))
+    return Measurement("mu", steps, values, "µ(G)", log10, np.array(layers, dtype=int))
 
 
 def cells(measurement):
@@ -29,26 +29,33 @@ def colour(part):
     return found
 
 
+def shade(value, log10=True):
+    """The colour of a value in any map."""
+    linear, largest, _ = SCALE_OF_LOGARITHMS if log10 else SCALE
+    return colormaps[MAP](float(AsinhNorm(linear, -largest, largest)(value)))
+
+
 def test_steps_lie_to_the_right_and_layers_upwards():
     map_ = cells(measured([[0.0, 1.0], [2.0, 4.0]]))
     halves = [colour(map_[layer, part]) for layer in (0, 1) for part in (slice(WIDTH // 2), slice(WIDTH // 2, None))]
-    assert halves == [colormaps[MAP](value) for value in (0.0, 0.5, 0.25, 1.0)]
+    assert halves == [shade(value) for value in (0.0, 2.0, 1.0, 4.0)]
 
 
 def test_a_step_is_as_wide_as_the_time_until_it_is_measured_again():
     (row,) = cells(measured([[0.0], [1.0], [2.0]], steps=[0, 10, 40]))  # from -5 to 5, 25 and 55
     at = [round(WIDTH * place / 60) for place in (0, 10, 30, 60)]
     found = [colour(row[a + 1 : b - 1]) for a, b in pairwise(at)]
-    assert found == [colormaps[MAP](value) for value in (0.0, 0.5, 1.0)]
+    assert found == [shade(value) for value in (0.0, 1.0, 2.0)]
 
 
 def test_axes_name_steps_layers_and_values():
     figure = draw(measured([[0.0, 1.0], [2.0, 4.0]], steps=[100, 200], layers=[3, 7]))
     axes, bar = figure.axes
-    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == ("mu: log10 mu(G)", "step", "layer")
+    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == ("log₁₀ µ(G)", "step", "layer")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["3", "7"]
     assert axes.images[0].get_extent() == [50, 250, -0.5, 1.5]
-    assert bar.get_ylim() == (0, 4)
+    assert bar.get_ylim() == pytest.approx((-20, 20))
+    assert bar.get_yticks().tolist() == [-20, -10, -3, -1, -0.3, 0, 0.3, 1, 3, 10, 20]
     assert not figure.legends
 
 
@@ -64,16 +71,18 @@ def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_sa
     assert "zero" in names[-np.inf][0]
 
 
-def test_values_of_both_signs_have_white_at_zero():
-    low, zero, high, lost = cells(measured([[-3.0, 0.0, 3.0, -np.inf]], log10=False))
-    assert [colour(part) for part in (low, high)] == [colormaps[MAP_OF_SIGNS](end) for end in (0.0, 1.0)]
+@pytest.mark.parametrize("log10", [True, False])
+def test_a_value_has_the_same_colour_in_every_run_white_at_zero(log10):
+    alone = colour(cells(measured([[0.5]], log10=log10)))
+    low, zero, high, same = cells(measured([[-1e9, 0.0, 1e9, 0.5]], log10=log10))
+    assert colour(same) == alone == shade(0.5, log10)
+    assert [colour(low), colour(high)] == [colormaps[MAP](end) for end in (0.0, 1.0)], "beyond the scale: its ends"
     assert min(colour(zero)) > 0.95
-    assert colour(lost) == to_rgba(LOST), "no zero: the value is not a logarithm"
 
 
-def test_one_sign_alone_takes_the_whole_scale():
-    low, high = cells(measured([[1.0, 3.0]], log10=False))
-    assert [colour(low), colour(high)] == [colormaps[MAP](0.0), colormaps[MAP](1.0)]
+def test_minus_infinity_is_no_zero_where_the_value_is_no_logarithm():
+    (lost,) = cells(measured([[-np.inf]], log10=False))
+    assert colour(lost) == to_rgba(LOST)
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])

@@ -39,7 +39,7 @@ def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp
 def test_curves_are_logarithms_at_their_steps(measure, board, tmp_path):
     steps, hidden, parameters = values(measure(logger=board, max_epochs=3))
     found = scalars(tmp_path / "run")
-    assert len(found) == 8
+    assert len(found) == 2 * (4 + 5)
     for kind, expected in (("hidden", hidden), ("parameters", parameters)):
         curve = found[f"gradient_norm/{kind}_log10/layer_002"]
         assert [event.step for event in curve] == steps.tolist()
@@ -56,7 +56,7 @@ def test_a_table_of_metrics_gets_no_columns(measure, board, tmp_path):
 @pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16), (200, 16)])
 def test_of_many_layers_some_have_curves_the_first_and_the_last_too(measure, board, tmp_path, depth, curves):
     measure(chain(depth=depth), logger=board)
-    tags = sorted(tag for tag in scalars(tmp_path / "run") if "hidden" in tag)
+    tags = sorted(tag for tag in scalars(tmp_path / "run") if "hidden" in tag and "layer_" in tag)
     assert len(tags) == curves
     assert tags[0].endswith("layer_001")
     assert tags[-1].endswith(f"layer_{depth:03d}")
@@ -164,11 +164,18 @@ def test_a_resumed_training_keeps_signs_and_logarithms(fit, make_trainer, tmp_pa
 
 def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
     fit(Made(MIXED, SIGNED, POSITIVE), logger=board, max_epochs=2)
-    points = {tag: [event.step for event in curve] for tag, curve in scalars(tmp_path / "run", "made/").items()}
+    curves = scalars(tmp_path / "run", "made/")
+    points = {tag: [event.step for event in curve] for tag, curve in curves.items()}
     assert points == {
         **{"made/signed/layer_001": [0, 1], "made/signed/layer_002": [0, 1], "made/signed/layer_003": [1]},
+        **{"made/signed/first": [0, 1], "made/signed/middle": [0, 1], "made/signed/last": [1]},
+        **{"made/signed/min": [0, 1], "made/signed/max": [0, 1]},
         **{"made/size_log10/layer_001": [1], "made/size_log10/layer_002": [0], "made/size_log10/layer_003": [0, 1]},
+        **{"made/size_log10/first": [1], "made/size_log10/middle": [0], "made/size_log10/last": [0, 1]},
+        **{"made/size_log10/min": [0, 1], "made/size_log10/max": [0, 1]},
     }
+    edges = [[event.value for event in curves[f"made/signed/{edge}"]] for edge in ("min", "max")]
+    assert edges == [[-2.0, pytest.approx(-1e-30)], [0.0, 5.0]], "of the layers with a finite value"
 
 
 def test_a_product_is_one_of_logarithms():

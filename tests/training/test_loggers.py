@@ -11,6 +11,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import metadata
 
 from gnn_depth.training import Diverged, NodeClassifier, loggers
 from gnn_depth.training.loggers import EpochProgress, EventLogger
@@ -185,11 +186,35 @@ def test_one_record_a_step_reads_as_one_for_each_value(tmp_path):
     for cls in (EventLogger, TensorBoardLogger):
         logger = cls(tmp_path / cls.__name__, name="", version="", default_hp_metric=False)
         for step in range(3):
-            logger.log_metrics({"train/loss": step / 3, "epoch": step, "val/acc": float("nan")}, step)
-        logger.log_hyperparams({"a": 1}, {"final/x": 0.5})
+            logger.log_metrics({"train/loss": step / 3, "val/acc": float("nan")}, step)
         read.append(points(logger))
     assert str(read[0]) == str(read[1])  # as text NaN is equal to itself
     assert [step for step, _ in read[0]["val/acc"]] == [0, 1, 2]
+
+
+def test_tensorboard_shows_curves_before_counters_and_results(tmp_path):
+    logger = EventLogger(tmp_path, name="", version="", default_hp_metric=False)
+    logger.log_metrics({"epoch": 7, "val/acc": 0.5}, 7)
+    logger.log_result({}, {"val/loss": 2.0}, ())
+    found = points(logger)
+    assert sorted(found) == ["val/acc", "~epoch", "~final/val_loss"]
+    assert found["~epoch"] == [(7, 7.0)]
+
+
+def test_the_hparams_page_has_every_option_with_those_that_vary_marked(tmp_path):
+    logger = EventLogger(tmp_path, name="", version="", default_hp_metric=False)
+    options = {"model.norm": "pair", "depth": 4, "lr": 0.1, "verbose": True}
+    logger.log_result(options, {"val/loss": 2.0}, ["depth", "model.norm"])
+    logger.finalize("success")
+    parts = EventAccumulator(logger.log_dir).Reload().summary_metadata
+    read = metadata.parse_experiment_plugin_data, metadata.parse_session_start_info_plugin_data
+    tags = metadata.EXPERIMENT_TAG, metadata.SESSION_START_INFO_TAG
+    experiment, start = (parse(parts[tag].plugin_data.content) for parse, tag in zip(read, tags))
+    assert {one.name: one.differs for one in experiment.hparam_infos} == {
+        name: name in ("depth", "model.norm") for name in options
+    }
+    assert [(one.name.tag, one.display_name) for one in experiment.metric_infos] == [("~final/val_loss", "val/loss")]
+    assert {name: value.string_value or value.number_value for name, value in start.hparams.items()} == options
 
 
 class Terminal(io.StringIO):

@@ -73,13 +73,13 @@ def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
     points = scalars(recorder)
     assert "hp_metric" not in points
     result = result_of(recorder)
-    assert points["final/test_acc_at_best_val"][-1][1] == pytest.approx(result["metrics"]["test_acc_at_best_val"])
+    assert points["~final/test_acc_at_best_val"][-1][1] == pytest.approx(result["metrics"]["test_acc_at_best_val"])
     hparams = EventAccumulator(str(recorder.folder)).Reload().summary_metadata
     assert "_hparams_/session_start_info" in hparams
-    finals = {tag for tag in points if tag.startswith("final/")}
-    assert finals == {f"final/{name}_at_best_val" for name in ("val_acc", "test_acc")} | {
-        "final/train_loss",
-        "final/val_loss",
+    finals = {tag for tag in points if tag.startswith("~final/")}
+    assert finals == {f"~final/{name}_at_best_val" for name in ("val_acc", "test_acc")} | {
+        "~final/train_loss",
+        "~final/val_loss",
     }
 
 
