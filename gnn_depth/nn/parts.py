@@ -382,7 +382,7 @@ class WeightNorm(Norm):
 
     @classmethod
     def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
-        """Update the states of norms of this class before a pass in training.
+        """Update the states of norms of this class to their matrices, before every pass.
 
         Args:
             norms: The norms.

@@ -204,8 +204,7 @@ class DeepGNN(nn.Module):
         graph = Graph.of(graph, len(x))
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
-        if self.training:
-            self._weight_norms.follow()
+        self._weight_norms.follow()
         thinned = self.graph_dropout(graph) if self.training else graph
         graphs = self.receptive_fields(thinned, num_outputs)
         # A thinned graph is new in every step, and compiling for a graph pays only over many steps.

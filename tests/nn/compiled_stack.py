@@ -186,6 +186,8 @@ def test_layers_with_normed_weights_share_their_compiled_code_and_follow_the_wei
     optimizers = [torch.optim.SGD(model.parameters(), 0.5) for model in (stack, twin)]
     for _ in range(3):
         assert_same_step(stack, twin, X, graph, 1e-4)
+        sizes = [torch.linalg.matrix_norm(layer.lin.normed_weight, 2).item() for layer in twin.layers]
+        assert max(sizes) <= 2 / 5 * (1 + 1e-3)
         for optimizer in optimizers:
             optimizer.step()
     assert_ran_compiled(twin)
