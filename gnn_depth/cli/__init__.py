@@ -24,6 +24,7 @@ REPORTS = {
     "table": "Show runs as a table, beside published numbers if there are any: gnn-depth table FOLDER.",
     "plot": "Draw runs: gnn-depth plot KIND FOLDER --output FILE.",
     "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth reproduce ITEM.",
+    "demo": "Train four networks on a small generated graph: what fails with depth, why, and what helps; one minute.",
 }
 COMMANDS = {
     **RUNS,

@@ -11,6 +11,7 @@ from gnn_depth.cli.config import GIVEN_BY_DATA, expand_config
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import write_whole
 from gnn_depth.data.checks import DataError
+from gnn_depth.diagnostics.probe import Report
 from gnn_depth.diagnostics.probe import probe as probe_model
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
@@ -38,6 +39,24 @@ def probe(cli: Any) -> str:
 
     Raises:
         UsageError: The data is missing, an option does not fit, or the page cannot be written.
+    """
+    report = measure(cli)
+    text = report.text(every=cli.config.layers == "all")
+    if cli.config.html is None:
+        return text
+    path = Path(cli.config.html)
+    write_whole(path, report.html, "--html")
+    return f"{text}\n\n{path}"
+
+
+def measure(cli: Any) -> Report:
+    """Probe the model of a command line.
+
+    Args:
+        cli: The assembled command line, with data, model and options.
+
+    Raises:
+        UsageError: The data is missing, or an option does not fit.
     """
     for scale in cli.config.scales:
         if not scale > 0:
@@ -70,7 +89,7 @@ def probe(cli: Any) -> str:
             built: NodeClassifier = parser.instantiate_classes(parsed).model
         return built.to(device)
 
-    report = probe_model(
+    return probe_model(
         model.to(device),
         batch,
         scales=cli.config.scales,
@@ -79,9 +98,3 @@ def probe(cli: Any) -> str:
         build=build,
         try_remedies=cli.config["try"],
     )
-    text = report.text(every=cli.config.layers == "all")
-    if cli.config.html is None:
-        return text
-    path = Path(cli.config.html)
-    write_whole(path, report.html, "--html")
-    return f"{text}\n\n{path}"
