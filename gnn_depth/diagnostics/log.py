@@ -48,11 +48,11 @@ class MeasureLog:
     """Keeps measured values on their device and passes them on in blocks, so that the host waits once a block.
 
     Loggers get the values or their logarithms as ``TAG/layer_007``; of more than 32 layers, 16 are shown. To sum them
-    up they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max`` (over the layers). A :class:`CSVLogger` gets nothing, as each
-    curve would be a column of its table. A curve has no point where a value is not finite. TensorBoard also gets a heat
-    map of each measure, and a page with these five curves of every measure. The full arrays are files in the run's
-    folder. Files and heat maps are written twice a minute at most, and at the end; without a
-    folder, and without a logger that has one, there are no files.
+    up they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max`` (over the layers). A :class:`CSVLogger` gets
+    nothing, as each curve would be a column of its table. A curve has no point where a value is not finite. TensorBoard
+    also gets a heat map of each measure, and a page with these five curves of every measure. The full arrays are files
+    in the run's folder. Files and heat maps are written twice a minute at most, and at the end; without a folder, and
+    without a logger that has one, there are no files.
 
     Args:
         quantities: What is measured.
