@@ -4,7 +4,7 @@ from argparse import SUPPRESS
 from typing import Any
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, natural
+from gnn_depth.cli.options import Options, natural, positive_number
 from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
@@ -67,7 +67,9 @@ def main(argv: list[str]) -> int:
         frame = load_runs(options.folders, options.where)
         with plain_warnings(ReportWarning):
             chart = figures.chart(options.kind, frame, **chosen)
-        write_whole(output, lambda part: figures.save(chart, part, options.title or ""))
+        chart = figures.restyled(chart, options.log, options.xlabel, options.ylabel, options.caption)
+        size = tuple(options.size) if options.size else None
+        write_whole(output, lambda part: figures.save(chart, part, options.title or "", size))
     except ReportError as error:
         raise UsageError(str(error)) from error
     print(f"{output}\n{chart.caption}".rstrip())
@@ -91,6 +93,19 @@ def parser() -> Options:
         help="which runs",
     )
     options.add_argument("--title", help="heading of the figure")
+    options.add_argument("--caption", help="text below the figure, instead of what the lines and bands mean")
+    options.add_argument("--xlabel", help="label of the x axis")
+    options.add_argument("--ylabel", help="label of the y axis")
+    options.add_argument(
+        "--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y or both; none with nothing behind it"
+    )
+    options.add_argument(
+        "--size",
+        nargs=2,
+        type=positive_number,
+        metavar=("WIDTH", "HEIGHT"),
+        help="inches, without legend and caption; a journal's column or page by default",
+    )
     options.add_argument(
         "--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {', '.join(figures.FORMATS)}"
     )

@@ -12,7 +12,8 @@ from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports.formats import html_page, latex, markdown, terminal
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import compare_published, read
-from gnn_depth.reports.sheets import agreement_sheet, comparison_sheet, table_sheet
+from gnn_depth.reports.settings import metric_words
+from gnn_depth.reports.sheets import BEST, agreement_sheet, comparison_sheet, table_sheet
 from gnn_depth.reports.table import METRIC, SPREADS, TESTS, Table, arrange, compare, tabulate, to_csv, write_parquet
 
 FORMATS = {
@@ -80,6 +81,15 @@ def parser() -> Options:
         metavar="AXIS=VALUE,...",
         help="which runs",
     )
+    options.add_argument(
+        "--best",
+        choices=BEST,
+        default="auto",
+        help="what a bold number is the best of: its row, its column, the whole table, or none; by default cells with "
+        "the same baseline compete, without one those along the axis that is not a number such as a depth",
+    )
+    options.add_argument("--caption", default="", help="text that says what the numbers are")
+    options.add_argument("--label", default="", help="label for LaTeX's \\ref; tab: and the axes by default")
     options.add_argument("--published", metavar="FILE", help="YAML file of published numbers to compare with")
     options.add_argument(
         "--format", choices=tuple(FORMATS), help="by default chosen by the suffix of --output, otherwise terminal"
@@ -104,14 +114,14 @@ def _format(options: Namespace, output: Path | None) -> str:
 def _text(table: Table, options: Namespace, name: str, styled: bool) -> str:
     """The table and, if requested, the comparisons with a baseline and with published numbers."""
     comparison = compare(table, options.baseline, options.test) if options.baseline else None
-    sheets = [table_sheet(table, comparison)]
+    sheets = [table_sheet(table, comparison, options.best, options.caption, options.label)]
     if comparison:
         sheets.append(comparison_sheet(table, comparison))
     if options.published:
         published = read(options.published)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
     if name == "html":
-        return html_page(sheets, options.metric)
+        return html_page(sheets, metric_words(options.metric))
     if name == "terminal":
         return terminal(sheets, styled=styled)
     return markdown(sheets) if name == "markdown" else latex(sheets)

@@ -108,7 +108,7 @@ def _rich_table(sheet: Sheet, columns: Sequence[int]) -> Table:
 
 
 def markdown(sheets: Sequence[Sheet]) -> str:
-    """Sheets as tables of GitHub's Markdown: the best of a row in bold, notes as a list."""
+    """Sheets as tables of GitHub's Markdown: the best in bold, notes as a list."""
     return "\n\n".join(_markdown(sheet) for sheet in sheets) + "\n"
 
 
@@ -139,7 +139,7 @@ def _fields(sheet: Sheet, field: Callable[[str, bool], str]) -> list[list[str]]:
 
 
 def latex(sheets: Sequence[Sheet]) -> str:
-    """Sheets as ``table`` environments for the package booktabs, notes in the caption."""
+    """Sheets as ``table`` environments for the package booktabs, with notes in the caption and a label."""
     return "\n".join(_latex(sheet) for sheet in sheets)
 
 
@@ -155,6 +155,7 @@ def _latex(sheet: Sheet) -> str:
         position_float="centering",
         hrules=True,
         caption=latex_text(caption),
+        label=sheet.label or None,
     )
 
 

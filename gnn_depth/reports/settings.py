@@ -1,6 +1,7 @@
 """Axes and hyperparameters of runs: find their names, show their values as text, and choose runs by them."""
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from gnn_depth.runs import COLUMNS, RESULTS
 ABSENT = "-"
 MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
 SHOWN = 3  # settings named in a message, and values of each
+WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "lr": "learning rate"}
 
 
 def axes(frame: pd.DataFrame) -> list[str]:
@@ -87,6 +89,28 @@ def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
 def last_part(name: str) -> str:
     """``num_layers`` for ``model.num_layers``."""
     return name.rpartition(".")[2]
+
+
+def words(name: str) -> str:
+    """``layers`` for ``model.num_layers``, as a label for readers."""
+    return last_part(name).removeprefix("num_").replace("_", " ")
+
+
+def short_words(names: Sequence[str]) -> tuple[str, ...]:
+    """The words of each name, or its full name where others have the same words."""
+    found = [words(name) for name in names]
+    return tuple(word if found.count(word) == 1 else name for name, word in zip(names, found, strict=True))
+
+
+def is_percent(metric: str) -> bool:
+    """True for metrics that are fractions and shown in percent: acc, f1, auroc."""
+    return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
+
+
+def metric_words(metric: str) -> str:
+    """``test accuracy at best validation (%)`` for ``test_acc_at_best_val``."""
+    text = " ".join(WORDS.get(word, word) for word in re.split("[_/]", metric))
+    return text + (" (%)" if is_percent(metric) else "")
 
 
 def label(value: Any) -> str:

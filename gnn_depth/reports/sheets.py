@@ -1,14 +1,15 @@
 """Tables of text about runs: means, differences from a baseline, agreement with published numbers."""
 
 import math
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
+from gnn_depth.registry import unknown
+from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Agreement, Level, Published
-from gnn_depth.reports.settings import last_part
+from gnn_depth.reports.settings import ABSENT, is_percent, last_part, metric_words, number, short_words
 from gnn_depth.reports.table import (
     SEEDS_NEEDED,
     SIGNIFICANT,
@@ -22,6 +23,9 @@ from gnn_depth.reports.table import (
     Table,
 )
 
+Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
+BEST: tuple[Best, ...] = get_args(Best)
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -34,6 +38,7 @@ class Sheet:
         lines: The fields of each row. Text after a line break is a note on the number before it.
         notes: Sentences below the table.
         best: Row and column of the fields in bold.
+        label: What LaTeX refers to it by.
     """
 
     title: str
@@ -42,11 +47,7 @@ class Sheet:
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()
-
-
-def is_percent(metric: str) -> bool:
-    """True for metrics that are fractions and shown in percent: acc, f1, auroc."""
-    return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
+    label: str = ""
 
 
 def format_value(value: float, metric: str, sign: str = "") -> str:
@@ -62,46 +63,81 @@ def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
     return format_value(cell.mean, metric) + ("" if half is None else f" ± {format_value(half, metric)}")
 
 
-def table_sheet(table: Table, comparison: Comparison | None = None) -> Sheet:
-    """The table itself: the best of every row in bold, and a star where it differs significantly from the baseline."""
+def table_sheet(
+    table: Table, comparison: Comparison | None = None, best: Best = "auto", caption: str = "", label: str = ""
+) -> Sheet:
+    """The table itself, with a star where a cell differs significantly from the baseline.
+
+    Args:
+        table: Means over seeds.
+        comparison: Differences from a baseline.
+        best: The cells of which the best is bold: those of each ``row``, of each ``column``, of the whole ``table``, or
+            ``none``. By default those that are compared with one baseline; without one those of a row, or of a column
+            where the columns are numbers, such as depths, and the rows are not.
+        caption: Replaces the note that says what the numbers are.
+        label: Replaces LaTeX's label.
+
+    Raises:
+        ReportError: There is no such choice of ``best``.
+    """
+    if best not in BEST:
+        raise ReportError(unknown("choice of best", best, BEST))
     most = max(cell.n for _, _, cell in table.each())
     labels = len(table.row_names)
-    lines, best = [], set()
+    lines = []
     for at, (row, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
         pairs: Sequence[Pair | None] = comparison.pairs[at] if comparison else [None] * len(cells)
         fields = []
-        for place, (cell, pair) in enumerate(zip(cells, pairs, strict=True)):
+        for cell, pair in zip(cells, pairs, strict=True):
             star = "*" if pair and pair.significant else ""
             fields.append(_with_note(format_cell(cell, table.metric, table.spread) + star, _note(cell, most)))
-            if format_value(cell.mean, table.metric) == _best(cells, table.metric):
-                best.add((at, labels + place))
         lines.append((*row, *fields))
-    notes = (*_notes(table, most), *(_significance(comparison) if comparison else []))
-    return Sheet("", _head(table), labels, tuple(lines), notes, frozenset(best))
+    first, *others = _notes(table, most)
+    notes = (caption or first, *others, *(_significance(comparison) if comparison else []))
+    bold = frozenset((row, labels + column) for row, column in _best(table, _competing(table, comparison, best)))
+    label = label or "tab:" + "-".join(map(last_part, (*table.row_names, *table.column_names)))
+    return Sheet("", _head(table), labels, tuple(lines), notes, bold, label)
+
+
+def _competing(table: Table, comparison: Comparison | None, best: Best) -> Best:
+    """What the best is the best of, where it is not chosen."""
+    if best != "auto":
+        return best
+    if comparison:
+        return "row" if comparison.baseline in table.columns else "column"
+    rows, columns = (
+        all(number(text) is not None for value in labels for text in value if text != ABSENT)
+        for labels in (table.rows, table.columns)
+    )
+    return "column" if columns and not rows else "row"
+
+
+def _best(table: Table, best: Best) -> Iterator[tuple[int, int]]:
+    """The places of the best means among those that compete; all that print equally, and none without competitors."""
+    found: dict[int, list[tuple[tuple[int, int], float]]] = {}
+    for row, line in enumerate(table.cells):
+        for column, cell in enumerate(line):
+            if cell.n and best != "none":
+                found.setdefault({"row": row, "column": column}.get(best, 0), []).append(((row, column), cell.mean))
+    choose = min if "loss" in table.metric else max
+    for competing in found.values():
+        winner = format_value(choose(mean for _, mean in competing), table.metric)
+        if len(competing) > 1:
+            yield from (place for place, mean in competing if format_value(mean, table.metric) == winner)
 
 
 def _with_note(text: str, note: str) -> str:
     return f"{text}\n{note}" if note else text
 
 
-def _short_names(table: Table) -> Labels:
-    """Names of the axes of rows and columns, by their last parts where these differ."""
-    names = (*table.row_names, *table.column_names)
-    last = [last_part(name) for name in names]
-    return tuple(word if last.count(word) == 1 else name for name, word in zip(names, last, strict=True))
+def _names(table: Table) -> Labels:
+    """Names of the axes of rows and columns, for readers."""
+    return short_words((*table.row_names, *table.column_names))
 
 
 def _head(table: Table) -> Labels:
-    names = _short_names(table)[: len(table.row_names)]
-    return (*names, *(", ".join(column) or table.metric for column in table.columns))
-
-
-def _best(cells: Sequence[Cell], metric: str) -> str | None:
-    """The best mean of a row as text, so that all means that print equally are marked; None without competitors."""
-    means = [cell.mean for cell in cells if cell.n]
-    if len(means) < 2:
-        return None
-    return format_value(min(means) if "loss" in metric else max(means), metric)
+    names = _names(table)[: len(table.row_names)]
+    return (*names, *(", ".join(column) or metric_words(table.metric) for column in table.columns))
 
 
 def _note(cell: Cell, most: int) -> str:
@@ -122,10 +158,10 @@ def _notes(table: Table, most: int) -> list[str]:
     cells = [cell for _, _, cell in table.each()]
     least = min((cell.n for cell in cells if cell.n), default=0)
     seeds = _seeds(most) if least == most else f"{least} to {_seeds(most)}"
-    unit = f"{table.metric} in %" if is_percent(table.metric) else table.metric
+    what = metric_words(table.metric)
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
-    columns = ", ".join(_short_names(table)[len(table.row_names) :])
-    notes = [f"{unit}, {spread} {seeds}" + (f"; columns: {columns}." if columns else ".")]
+    columns = ", ".join(_names(table)[len(table.row_names) :])
+    notes = [f"{what[:1].upper()}{what[1:]}, {spread} {seeds}" + (f"; columns: {columns}." if columns else ".")]
     if fixed := _fixed(table):
         notes.append(f"All runs: {fixed}.")
     if diverged := sum(cell.diverged for cell in cells):
@@ -148,7 +184,8 @@ def _fixed(table: Table) -> str:
         for name in table.axes
         if name not in named
     }
-    return ", ".join(f"{name}={next(iter(texts))}" for name, texts in values.items() if len(texts) == 1)
+    fixed = {name: next(iter(texts)) for name, texts in values.items() if len(texts) == 1}
+    return ", ".join(f"{word}={text}" for word, text in zip(short_words(tuple(fixed)), fixed.values(), strict=True))
 
 
 def _significance(comparison: Comparison) -> list[str]:
@@ -202,7 +239,7 @@ def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequenc
                 one.level,
             )
         )
-    names = _short_names(table)
+    names = _names(table)
     counts = Counter(one.level for one in found)
     total = ", ".join(f"{counts[level]} {level}" for level in get_args(Level) if counts[level]) or "none"
     # A misspelt label must not pass for one that this table does not show.

@@ -46,6 +46,7 @@ def refused(runs: Path, tmp_path: Path) -> Callable[..., str]:
     [
         "depth",
         "depth --x model.num_layers --line norm --spread ci --metric test_acc_at_best_val",
+        "depth --log x y --size 4 3 --xlabel L --ylabel accuracy --caption None",
         "heatmap --measure gradients",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",

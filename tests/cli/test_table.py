@@ -64,9 +64,9 @@ def fields(text: str) -> list[list[str]]:
 
 def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs: str, said: Callable):
     head, _, *lines = fields(said(runs))
-    assert head == ["num_layers", "lipschitz", "none"]
+    assert head == ["layers", "lipschitz", "none"]
     assert lines[:2] == [["2", "81.0 ± 1.0", "81.0 ± 1.0"], ["10", "71.0 ± 1.0", "21.0 ± 1.0"]]
-    assert lines[2] == [f"{METRIC} in %, mean ± standard deviation over 3 seeds; columns:"]
+    assert lines[2] == ["Test accuracy at best validation (%), mean ± standard deviation over 3 seeds;"]
 
 
 def test_axes_metric_spread_and_runs_are_chosen(runs: str, said: Callable):
@@ -94,8 +94,8 @@ def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable)
 @pytest.mark.parametrize(
     ("suffix", "start"),
     [
-        (".txt", "num_layers"),
-        (".md", "| num_layers"),
+        (".txt", "layers"),
+        (".md", "| layers"),
         (".tex", r"\begin{table}"),
         (".html", "<!DOCTYPE"),
         (".csv", "model.num_layers,norm,"),
@@ -115,7 +115,7 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
 def test_a_format_can_be_printed_and_parquet_is_written(runs: str, said: Callable):
     said(runs, "--output", "table.parquet")
     assert len(pd.read_parquet("table.parquet")) == 12
-    assert said(runs, "--format", "markdown").startswith("| num_layers | lipschitz | none |")
+    assert said(runs, "--format", "markdown").startswith("| layers | lipschitz | none |")
     assert len(said(runs, "--format", "csv").splitlines()) == 13
 
 

@@ -134,7 +134,7 @@ def test_values_that_are_no_numbers_stand_side_by_side(tmp_path):
 def test_numbers_are_placed_at_their_values_and_no_two_ticks_collide(values):
     axis, places = placed("model.num_layers", [str(value) for value in sorted(values)])
     assert places == sorted(values)
-    assert axis.label == "num layers"
+    assert axis.label == "layers"
     ticks = np.array([place for place, _ in axis.ticks])
     scaled = np.log(ticks) if axis.log else ticks
     assert (np.diff(scaled) >= CROWDED * (scaled[-1] - scaled[0]) - 1e-12).all()

@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from gnn_depth.reports import ReportError
-from gnn_depth.reports.figures import charts, save
+from gnn_depth.reports.figures import charts, restyled, save
 from gnn_depth.reports.figures.charts import Axis, Band, Chart, HeatMap, Line, Panel, Points
 from gnn_depth.reports.figures.page import page, to_plotly
 from gnn_depth.reports.figures.paper import DPI, draw, marked, power_of_ten
@@ -171,6 +171,36 @@ def test_a_page_says_of_every_cell_what_it_is(maps):
     assert values.text[1][2] == "layer 2, step 20"
     assert "runs/one" in values.hovertemplate
     assert [key.name for key in (lost_key, zero_key)] == ["not finite", "exactly zero"]
+
+
+@pytest.mark.parametrize(("values", "limits"), [([-1.0, 2.0], (-2, 2)), ([-8.0, 0.5], (-8, 0.5)), ([1.0, 2.0], (1, 2))])
+def test_white_is_zero_where_values_lie_on_both_sides_of_it(maps, values, limits):
+    panel = Panel("", map=HeatMap(np.arange(2), np.array([1]), np.array([values])))
+    chart = replace(maps, panels=(panel,))
+    (mesh,) = (part for part in draw(chart).axes[0].collections if isinstance(part, QuadMesh))
+    assert mesh.get_clim() == limits
+    assert chart.diverging == (mesh.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01))
+    colours = to_plotly(chart).layout.coloraxis
+    assert (colours.cmin, colours.cmax) == limits
+    assert len(colours.colorscale) == (11 if chart.diverging else 10)
+
+
+def test_axes_labels_caption_and_size_are_as_asked(lines, tmp_path):
+    chart = restyled(lines, log=["x", "y"], xlabel="L", ylabel="accuracy", caption="")
+    axes = draw(chart, size=(4, 3)).axes
+    assert (axes[0].get_xscale(), axes[0].get_yscale()) == ("log", "log")
+    assert (axes[0].get_xlabel(), axes[0].get_ylabel()) == ("L", "accuracy")
+    assert to_plotly(chart).layout.yaxis.type == "log"
+    assert draw(chart, size=(4, 3)).get_size_inches().tolist() == [4, 3]
+    assert '"width":384' in page(chart, size=(4, 3)).replace(" ", "")
+    linear = draw(restyled(chart, log=[])).axes[0]
+    assert (linear.get_xscale(), linear.get_yscale()) == ("linear", "linear")
+    assert vars(restyled(lines)) == vars(lines)
+    categories = replace(lines, x=replace(lines.x, categories=True))
+    with pytest.raises(ReportError, match="'depth'.*logarithmic"):
+        restyled(categories, log=["x"])
+    with pytest.raises(ReportError, match="'z'"):
+        restyled(lines, log=["z"])
 
 
 def test_points_have_the_colours_of_their_values_and_stay_open_without_one(points):

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_depth.reports import load
+from gnn_depth.reports import ReportError, load
 from gnn_depth.reports.formats import html_page, latex, latex_text, markdown, terminal
 from gnn_depth.reports.published import compare_published, parse
 from gnn_depth.reports.sheets import (
@@ -43,6 +44,27 @@ def test_one_value_has_no_spread_and_an_empty_cell_no_number():
     assert found == ["62.5 ± 17.7", "50.0", "-"]
 
 
+def test_the_bold_number_is_the_best_of_what_is_compared(run: Callable, runs: Path):
+    values = {("a", 2): 0.1, ("a", 10): 0.9, ("b", 2): 0.2, ("b", 10): 0.3}
+    for (norm, depth), value in values.items():
+        for seed in range(2):
+            run(value, seed, norm=norm, depth=depth)
+    frame = load(runs)
+    upright, flat = tabulate(frame, "depth", "norm"), tabulate(frame, "norm", "depth")
+
+    def bold(table: Table, **options: Any) -> set[str]:
+        sheet = table_sheet(table, **options)
+        return {sheet.lines[row][column].partition(" ")[0] for row, column in sheet.best}
+
+    assert bold(upright) == bold(flat) == {"20.0", "90.0"}, "of the norms at each depth"
+    assert bold(flat, best="row") == bold(upright, best="column") == {"90.0", "30.0"}
+    assert bold(flat, best="table") == {"90.0"}
+    assert bold(flat, best="none") == set()
+    assert bold(flat, comparison=compare(flat, "2", "t")) == {"90.0", "30.0"}, "depths, compared with depth 2"
+    with pytest.raises(ReportError, match="'colum'.*'column'"):
+        table_sheet(flat, best="colum")
+
+
 @pytest.mark.parametrize(("metric", "best"), [(METRIC, {"pair", "layer"}), ("val/loss", {"none"})])
 def test_the_best_of_a_row_is_the_larger_mean_and_of_losses_the_smaller(
     run: Callable, runs: Path, metric: str, best: set[str]
@@ -73,7 +95,7 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run: Call
     notes = [line[1].partition("\n")[2] for line in sheet.lines]
     assert notes == ["", "4 of 5, 1 diverged", "4 diverged", "n = 3", "1 failed"]
     assert sheet.lines[-1][1].startswith("-\n")
-    for note, words in zip(sheet.notes, ("% .*3 to 5 seeds", "data=Cora", "5; 4", "2 failed, 1 running"), strict=True):
+    for note, words in zip(sheet.notes, ("%.*3 to 5 seeds", "data=Cora", "5; 4", "2 failed, 1 running"), strict=True):
         assert re.search(words, note.replace(",", " ", 1) if "%" in words else note)
 
 
@@ -124,6 +146,18 @@ def test_axes_are_named_by_their_last_parts_where_these_differ(run: Callable, ru
     run(result={"axes": {"model.layer": "gat", "a.lr": 1, "b.lr": 2}})
     table = tabulate(load(runs), ["model.layer", "a.lr"], "b.lr")
     assert table_sheet(table).head == ("layer", "a.lr", "2")
+
+
+def test_readers_see_words_and_programs_names(run: Callable, runs: Path):
+    run(0.5, result={"axes": {"model.num_layers": 2, "norm": "pair"}})
+    sheet = table_sheet(tabulate(load(runs), "num_layers", "norm"))
+    assert (sheet.head, sheet.label) == (("layers", "pair"), "tab:num_layers-norm")
+    assert sheet.notes[0].startswith("Test accuracy at best validation (%)")
+    own = table_sheet(tabulate(load(runs), "num_layers"), caption="Deeper is better.", label="tab:mine")
+    assert own.notes == ("Deeper is better.", "All runs: norm=pair.")
+    text = latex([own])
+    assert r"\caption{Deeper is better. All runs: norm=pair.}" in text
+    assert r"\label{tab:mine}" in text
 
 
 def sheet(*columns: str, note: str = "") -> Sheet:

@@ -1,7 +1,8 @@
 """Figures of runs: turn a frame from `load` into a chart, and a chart into a PNG, PDF or interactive HTML page."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gnn_depth.reports.published import Published
 
 __all__ = [
     *("FORMATS", "KINDS", "Chart", "chart", "check_options", "convergence", "depth"),
-    *("heatmap", "history", "layers", "save", "scatter", "writer"),
+    *("heatmap", "history", "layers", "restyled", "save", "scatter", "writer"),
 ]
 
 KINDS: dict[str, Callable[..., Chart]] = {
@@ -67,13 +68,44 @@ def check_options(kind: str, options: dict[str, Any]) -> None:
             raise ReportError(f"figure {kind!r} has no option {name!r}. Accepted: {', '.join(known)}.")
 
 
-def save(chart: Chart, path: str | Path, title: str = "") -> None:
+def restyled(
+    chart: Chart,
+    log: Collection[str] | None = None,
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+    caption: str | None = None,
+) -> Chart:
+    """The same chart with other axes and another caption; None leaves the part as it is.
+
+    Args:
+        chart: The content.
+        log: Which axes are logarithmic: ``x``, ``y``, both or none of them.
+        xlabel, ylabel: Labels of the axes.
+        caption: The text below; empty for none.
+
+    Raises:
+        ReportError: The x axis shows names, which have no logarithms, or an axis has another name.
+    """
+    x, y = chart.x, chart.y
+    if log is not None:
+        if wrong := [axis for axis in log if axis not in ("x", "y")]:
+            raise ReportError(unknown("axis", wrong[0], ("x", "y")))
+        if "x" in log and x.categories:
+            raise ReportError(f"the x axis shows names of {x.label!r}, not numbers: it cannot be logarithmic.")
+        x, y = replace(x, log="x" in log), replace(y, log="y" in log)
+    x = x if xlabel is None else replace(x, label=xlabel)
+    y = y if ylabel is None else replace(y, label=ylabel)
+    return replace(chart, x=x, y=y, caption=chart.caption if caption is None else caption)
+
+
+def save(chart: Chart, path: str | Path, title: str = "", size: tuple[float, float] | None = None) -> None:
     """Draw a chart into a new file.
 
     Args:
         chart: The content.
         path: The file; its suffix is the format: ``.png``, ``.pdf`` or ``.html``.
         title: Heading of the figure.
+        size: Width and height of the panels together, in inches; by default a journal's column or page.
 
     Raises:
         ReportError: The suffix is another, the file exists, or Plotly is needed and not installed.
@@ -82,10 +114,10 @@ def save(chart: Chart, path: str | Path, title: str = "") -> None:
     write = writer(path.suffix)
     if path.exists():
         raise ReportError(f"{str(path)!r} exists; move it away or choose another name.")
-    write(chart, path, title)
+    write(chart, path, title, size)
 
 
-def writer(suffix: str) -> Callable[[Chart, Path, str], None]:
+def writer(suffix: str) -> Callable[[Chart, Path, str, tuple[float, float] | None], None]:
     """The function that writes files with a given suffix.
 
     Raises:

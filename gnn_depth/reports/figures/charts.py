@@ -23,6 +23,7 @@ DASHES = (
     (1.2, 3.2),
 )  # on, off, on, off in line widths; none is solid
 START_DASH = (2.5, 1.5)
+CENTRED = 0.2  # share of the colours that one side of zero needs for a scale centred there
 
 
 @dataclass(frozen=True)
@@ -169,15 +170,28 @@ class Chart:
         return -(-len(self.panels) // self.columns)
 
     @property
+    def diverging(self) -> bool:
+        """True for heat maps whose values lie on both sides of zero: white is zero, in the middle of the scale."""
+        low, high = self._extremes
+        return any(panel.map for panel in self.panels) and min(-low, high) > CENTRED * max(-low, high)
+
+    @property
     def colour_range(self) -> tuple[float, float]:
-        """The smallest and largest finite value; a margin around a single value, 0 to 1 without values."""
+        """The smallest and largest finite value, with a margin around a single value; 0 to 1 without values.
+
+        A diverging scale is symmetric around zero.
+        """
+        low, high = self._extremes
+        if self.diverging:
+            return -max(-low, high), max(-low, high)
+        return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+    @property
+    def _extremes(self) -> tuple[float, float]:
         values = [points.colour for panel in self.panels for points in panel.points]
         values += [panel.map.values.ravel() for panel in self.panels if panel.map]
-        finite = np.concatenate([part[np.isfinite(part)] for part in values]) if values else np.array([])
-        if not len(finite):
-            return 0.0, 1.0
-        low, high = float(finite.min()), float(finite.max())
-        return (low, high) if low < high else (low - 0.5, high + 0.5)
+        finite = np.concatenate([part[np.isfinite(part)] for part in values] or [np.array([])])
+        return (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +15,19 @@ from gnn_depth.reports.settings import (
     check_one_experiment,
     full_name,
     in_order,
+    is_percent,
     labels_of,
-    last_part,
+    metric_words,
     number,
     varying,
+    words,
 )
-from gnn_depth.reports.sheets import is_percent
 from gnn_depth.reports.table import Labels
 from gnn_depth.runs import RESULTS
 
 MAX_PANELS = 24
 MAX_LINES = 16
 CROWDED = 0.05  # of an axis: values nearer than this get a logarithmic axis, then no tick of their own
-WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "lr": "learning rate"}
 LISTED = 10  # folders in a hover text
 
 
@@ -40,13 +39,14 @@ class Names:
     line: Labels
 
     def panel_title(self, values: Labels) -> str:
-        """``data=Cora, depth=10``."""
-        return ", ".join(f"{last_part(name)}={value}" for name, value in zip(self.panel, values, strict=True))
+        """``data=Cora, depth=10``; the names of runs stand for themselves."""
+        titles = zip(self.panel, values, strict=True)
+        return ", ".join(value if name == "name" else f"{words(name)}={value}" for name, value in titles)
 
     @property
     def legend(self) -> str:
         """Title of the legend."""
-        return ", ".join(map(last_part, self.line))
+        return ", ".join(map(words, self.line))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
 
     Numbers too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic axis.
     """
-    title = last_part(name).replace("_", " ")
+    title = words(name)
     places = [place for value in values if (place := number(value)) is not None]
     if len(places) < len(values):
         ticks = tuple((float(place), value) for place, value in enumerate(values))
@@ -161,15 +161,9 @@ def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
     return Axis(title, tuple((places[at], values[at]) for at in kept), log=log), places
 
 
-def metric_label(name: str) -> str:
-    """``test accuracy at best validation, %`` for ``test_acc_at_best_val``."""
-    words = " ".join(WORDS.get(word, word) for word in re.split("[_/]", name))
-    return words + (", %" if is_percent(name) else "")
-
-
 def metric_axis(name: str, log: bool = False) -> Axis:
     """The axis of a metric; for fractions from 0 to 100%, with a margin for the markers."""
-    return Axis(metric_label(name), log=log, within=(-2.0, 102.0) if is_percent(name) else None)
+    return Axis(metric_words(name), log=log, within=(-2.0, 102.0) if is_percent(name) else None)
 
 
 def scale(name: str) -> float:

@@ -30,8 +30,7 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.load import ReportError, curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
-from gnn_depth.reports.settings import full_name, last_part, settings
-from gnn_depth.reports.sheets import is_percent
+from gnn_depth.reports.settings import full_name, is_percent, last_part, settings, words
 from gnn_depth.reports.table import METRIC, SPREADS, Cell, Labels, t_half_width, tabulate
 
 BandSpread: TypeAlias = Literal["std", "ci", "none"]
@@ -119,7 +118,7 @@ def _panels(
 
 
 def _note(by: Names, column: Labels, axis: Axis, place: float, cell: Cell, metric: str, spread: BandSpread) -> str:
-    labels = [f"{last_part(name)}={value}" for name, value in zip((*by.panel, *by.line), column, strict=True)]
+    labels = [f"{words(name)}={value}" for name, value in zip((*by.panel, *by.line), column, strict=True)]
     half = None if spread == "none" else cell.half_width(spread)
     value = f"{scale(metric) * cell.mean:.4g}" if cell.n else "no value"
     around = f" ± {scale(metric) * half:.3g}" if half is not None else ""

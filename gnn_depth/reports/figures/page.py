@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, cell_edges, stroke
 from gnn_depth.reports.formats import web_page
 
-PANEL_HEIGHT = 430  # pixels
+PANEL_HEIGHT, PIXELS = 430, 96  # of a panel, and of an inch
 ALL_MARKED = 30  # lines of more points have no markers; hovering finds each point all the same
 GRID = {
     "showgrid": True,
@@ -35,21 +35,25 @@ CONFIG = {
 UNCOLOURED = {"not finite": "#D9D9D9", "exactly zero": "#000000"}
 
 
-def write_page(chart: Chart, path: Path, title: str = "") -> None:
+def write_page(chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None) -> None:
     """Write a chart as a page."""
-    path.write_text(page(chart, title), encoding="utf-8")
+    path.write_text(page(chart, title, size), encoding="utf-8")
 
 
-def page(chart: Chart, title: str = "") -> str:
+def page(chart: Chart, title: str = "", size: tuple[float, float] | None = None) -> str:
     """A chart as a page of HTML that needs no other file.
 
     Args:
         chart: The content.
         title: Heading of the page; by default the quantities of the chart.
+        size: Width and height in inches; by default those of the window, and of all panels.
     """
     labels = [chart.colour.label] if chart.colour and chart.panels[0].map else [chart.y.label]
     labels += [chart.x.label] if chart.panels[0].points else []
-    plot = to_html(to_plotly(chart), full_html=False, include_plotlyjs=True, config=CONFIG)
+    figure = to_plotly(chart)
+    if size:
+        figure.update_layout(width=PIXELS * size[0], height=PIXELS * size[1])
+    plot = to_html(figure, full_html=False, include_plotlyjs=True, config=CONFIG)
     return web_page(title or ", and ".join(labels), f"{plot}\n<p>{html.escape(chart.caption)}</p>")
 
 
@@ -80,7 +84,8 @@ def to_plotly(chart: Chart) -> Figure:
     if chart.colour:
         low, high = chart.colour_range
         bar = {"title": {"text": html.escape(chart.colour.label), "side": "right"}}
-        figure.update_layout(coloraxis={"colorscale": "Viridis", "cmin": low, "cmax": high, "colorbar": bar})
+        colours = "RdBu_r" if chart.diverging else "Viridis"
+        figure.update_layout(coloraxis={"colorscale": colours, "cmin": low, "cmax": high, "colorbar": bar})
     figure.update_xaxes(**GRID, **_axis(chart.x))
     figure.update_yaxes(**GRID, **_axis(chart.y))
     for place in range(count):
@@ -101,11 +106,11 @@ def to_plotly(chart: Chart) -> Figure:
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1} if axis.log else {"type": "linear"}
+    made: dict[str, Any] = {"type": "log", "exponentformat": "power"} if axis.log else {"type": "linear"}
     if axis.ticks:
         places, names = zip(*axis.ticks, strict=True)
         made |= {"tickvals": places, "ticktext": [html.escape(name) for name in names]}
-    if axis.within:
+    if axis.within and not axis.log:
         made |= {"minallowed": axis.within[0], "maxallowed": axis.within[1]}
     if axis.categories:
         made["range"] = [-0.5, len(axis.ticks) - 0.5]

@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, cell_edges, stretches, stroke
 
@@ -43,7 +43,7 @@ RC: dict[Any, Any] = {
     "text.parse_math": False,  # a dollar in a label is a dollar
 }
 ALL_MARKED, MARKS = 12, 8  # lines of more points get markers at some of them only
-MAP = "viridis"
+MAP, MAP_OF_SIGNS = "viridis", "RdBu_r"
 UNCOLOURED: dict[str, dict[str, Any]] = {
     "not finite": {"facecolor": "#D9D9D9", "edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0.0},
     "exactly zero": {"facecolor": "white", "edgecolor": "#8C8C8C", "hatch": "....", "linewidth": 0.0},
@@ -53,28 +53,29 @@ LEGEND_COLUMNS = 6
 GAP = 0.05  # inches between legend and caption
 
 
-def write_paper(chart: Chart, path: Path, title: str = "") -> None:
+def write_paper(chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None) -> None:
     """Draw a chart into a PNG or PDF file."""
-    figure = draw(chart, title)
+    figure = draw(chart, title, size)
     with matplotlib.rc_context(RC):
         figure.savefig(path, dpi=DPI, bbox_inches="tight", pad_inches=0.03)
 
 
-def draw(chart: Chart, title: str = "") -> Figure:
+def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None) -> Figure:
     """Draw a chart: panels with shared axes, and the legend and caption below the figure so that they hide nothing.
 
     Args:
         chart: The content.
         title: Heading above all panels.
+        size: Width and height in inches, without legend and caption.
     """
     with matplotlib.rc_context(RC):
-        width = COLUMN if chart.columns == 1 else PAGE
-        figure = Figure(figsize=(width, chart.rows * PANEL_HEIGHT), layout="constrained")
+        size = size or (COLUMN if chart.columns == 1 else PAGE, chart.rows * PANEL_HEIGHT)
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
-        axes = _axes(figure, chart, width / chart.columns)
+        axes = _axes(figure, chart, size[0] / chart.columns, size[1] / chart.rows)
         legend: dict[str, Artist] = {}
         low, high = chart.colour_range
-        shade = {"cmap": MAP, "vmin": low, "vmax": high}
+        shade = {"cmap": MAP_OF_SIGNS if chart.diverging else MAP, "vmin": low, "vmax": high}
         coloured: Any = None
         for ax, panel in zip(axes, chart.panels, strict=True):
             if panel.lines:
@@ -91,17 +92,17 @@ def draw(chart: Chart, title: str = "") -> Figure:
                 coloured = _draw_map(ax, panel.map, shade, legend)
         if chart.x.categories:
             axes[0].set_xlim(-0.5, len(chart.x.ticks) - 0.5)
-        if chart.y.within:  # once everything is drawn
+        if chart.y.within and not chart.y.log:  # once everything is drawn
             low, high = axes[0].get_ylim()
             axes[0].set_ylim(max(low, chart.y.within[0]), min(high, chart.y.within[1]))
         if chart.colour:
-            bar = figure.colorbar(coloured, ax=axes, label=_upright(chart.colour.label), aspect=25, pad=0.02)
+            bar = figure.colorbar(coloured, ax=axes, label=_upright(chart.colour.label, size[1]), aspect=25, pad=0.02)
             bar.outline.set_linewidth(0.5)
         _add_text(figure, chart, legend, title)
         return figure
 
 
-def _axes(figure: Figure, chart: Chart, width: float) -> list[Axes]:
+def _axes(figure: Figure, chart: Chart, width: float, height: float) -> list[Axes]:
     """One pair of axes for each panel, with labels on the left and below."""
     every = figure.subplots(chart.rows, chart.columns, sharex=True, sharey=True, squeeze=False).ravel()
     count = len(chart.panels)
@@ -116,9 +117,9 @@ def _axes(figure: Figure, chart: Chart, width: float) -> list[Axes]:
         if lowest:
             axes.set_xlabel(chart.x.label)
         if place % chart.columns == 0:
-            axes.set_ylabel(_upright(chart.y.label))
+            axes.set_ylabel(_upright(chart.y.label, height))
         _ticks(axes.xaxis, chart.x, width)
-        _ticks(axes.yaxis, chart.y, PANEL_HEIGHT)
+        _ticks(axes.yaxis, chart.y, height)
     return list(every[:count])
 
 
@@ -132,6 +133,7 @@ def _ticks(target: Any, axis: Axis, width: float) -> None:
                 label.set(rotation=30, ha="right", rotation_mode="anchor")
     elif axis.log:
         target.set_major_formatter(FuncFormatter(power_of_ten))
+        target.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))  # numbers between, where powers are few
     else:
         target.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=axis.whole))
 
@@ -147,9 +149,9 @@ def wrapped(text: str, width: float, size: float) -> list[str]:
     return textwrap.wrap(text, max(12, int(width / (LETTER * size))), break_long_words=False)
 
 
-def _upright(label: str) -> str:
+def _upright(label: str, height: float) -> str:
     """A label along the height of a panel."""
-    return "\n".join(wrapped(label, PANEL_HEIGHT - 0.5, FONT))
+    return "\n".join(wrapped(label, height - 0.5, FONT))
 
 
 def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:

@@ -13,7 +13,6 @@ from gnn_depth.reports.figures.groups import (
     Group,
     groups,
     metric_axis,
-    metric_label,
     names,
     plural,
     scale,
@@ -23,7 +22,7 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.figures.measured import Measured, choose, measure_names, measured
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import axes, label, last_part, metrics, varying
+from gnn_depth.reports.settings import axes, label, metric_words, metrics, varying, words
 from gnn_depth.reports.table import METRIC
 
 PLACES = ("first", "last", "mean")
@@ -83,7 +82,7 @@ def scatter(
         y[0] if y else metric_axis(metric),
         tuple(Panel(title, points=tuple(inside)) for title, inside in panels.items()),
         by.legend,
-        colour=Axis(metric_label(metric)) if y else None,
+        colour=Axis(metric_words(metric)) if y else None,
         caption=sentences("A point is a run at its last measured step.", lost, tally(frame)),
     )
 
@@ -130,12 +129,12 @@ def _points(
 
 
 def _note(run: dict[Hashable, Any], named: Sequence[str], metric: str, values: Sequence[float]) -> str:
-    settings = [f"{last_part(name)}={label(run[name])}" for name in named]
+    settings = [f"{words(name)}={label(run[name])}" for name in named]
     reached = "no value" if math.isnan(run[metric]) else f"{scale(metric) * run[metric]:.4g}"
     return "\n".join(
         [
             ", ".join([*settings, f"seed {label(run['seed'])}"]),
-            f"{metric_label(metric)}: {reached} ({run['status']})",
+            f"{metric_words(metric)}: {reached} ({run['status']})",
             ", ".join(f"{value:.4g}" for value in values),
             run["folder"],
         ]
