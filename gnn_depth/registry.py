@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
@@ -222,3 +223,21 @@ def _import_file(path: Path) -> None:
     except BaseException:
         del sys.modules[path.stem]
         raise
+
+
+def described(cls: type) -> str:
+    """A part in words: ``norm 'pair'``; with its class and where it is written if it is not one of this package."""
+    known, place = name_of(cls), written_at(cls)
+    if known is None:
+        return f"{cls.__name__} ({place})" if place else cls.__name__
+    return f"{known[0]} {known[1]!r}" + (f" ({cls.__name__}, {place})" if place else "")
+
+
+def written_at(cls: type) -> str | None:
+    """File and line of a class; None for one of this package."""
+    if cls.__module__.partition(".")[0] == __package__:
+        return None
+    try:
+        return f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):  # typed into an interpreter
+        return cls.__module__

@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "short_names": {"registry"},
     "nn": {"nn", "registry", "short_names", "graph", "csr"},
     "data": {"data", "registry", "graph", "csr"},
-    "training": {"training", "registry", "nn", "data.base", "runs", "signals"},
+    "training": {"training", "registry", "graph", "nn", "data.base", "runs", "signals"},
     "measurements": set(),
     "diagnostics": {"diagnostics", "nn.parts", "graph", "measurements", "registry"},
     "runs": set(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gnn_depth import registry, signals
 from gnn_depth._version import __version__
-from gnn_depth.cli.errors import RunError, UsageError
+from gnn_depth.cli.errors import TRACEBACK, UsageError, in_words
 
 if TYPE_CHECKING:
     from gnn_depth.cli.config import Arguments
@@ -44,8 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         argv: The arguments after ``gnn-depth``; those of this process by default.
 
     Returns:
-        The exit code. 0: success, 1: the run diverged, 2: usage error, 128 + N: stopped by signal N, as 130 by Ctrl-C.
-        Errors that are not the user's are raised.
+        The exit code. 0: success, 1: the run diverged or failed, 2: usage error, 128 + N: stopped by signal N, as 130
+        by Ctrl-C. Bugs are raised.
     """
     if "_ARGCOMPLETE" in os.environ and argv is None:  # the TAB key
         from gnn_depth.cli.completion import answer
@@ -59,12 +59,11 @@ def main(argv: list[str] | None = None) -> int:
             return code
     except BrokenPipeError:
         return _unread()
-    except UsageError as error:
-        if os.environ.get("GNN_DEPTH_TRACEBACK"):
+    except Exception as error:
+        known = in_words(error)
+        if known is None or os.environ.get(TRACEBACK):
             raise
-        return _print_error(f"error: {error}", 2)
-    except RunError as error:
-        return _print_error(str(error), 1)
+        return _print_error(f"error: {known}", 2) if isinstance(known, UsageError) else _print_error(str(known), 1)
     except KeyboardInterrupt as stop:
         return _stopped(signals.exit_code(stop))
     except SystemExit as stop:
@@ -130,7 +129,7 @@ def usage() -> str:
             "",
             "gnn-depth COMMAND --help explains the options of a command.",
             "--trusted-only refuses configs that would import more than registered parts and known classes.",
-            "GNN_DEPTH_TRACEBACK=1 shows where in the code a usage error was raised.",
+            f"{TRACEBACK}=1 shows where in the code an error was raised.",
         ]
     )
 

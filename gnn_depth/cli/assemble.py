@@ -15,7 +15,7 @@ import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks
 from gnn_depth import registry
 from gnn_depth.cli import checkpoints, predictions, trust
 from gnn_depth.cli.config import PATHS, Arguments, flags, full_paths, merge, parse, resolved, to_yaml, value_of
-from gnn_depth.cli.errors import UsageError, explain_build
+from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.outputs import check_output
@@ -192,7 +192,7 @@ class CommandLineInterface(LightningCLI):
     def instantiate_classes(self) -> None:
         if not self.build:
             return
-        with explain_build():
+        with explained():
             super().instantiate_classes()
             data = full_paths(self.config_dump["data"])
             self.datamodule.save_hyperparameters({"data": data}, logger=False)

@@ -141,6 +141,8 @@ def read(path: Path) -> Checkpoint:
         why = error.strerror or error
         raise UsageError(f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}.") from error
     try:
+        if not isinstance(content, dict):
+            raise TypeError
         hparams = {key: value for key, value in content["hyper_parameters"].items() if not key.startswith("_")}
         data = content.get("datamodule_hyper_parameters", {})
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})

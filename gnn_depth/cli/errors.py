@@ -1,12 +1,48 @@
-"""Errors that end a command without a traceback, and readable messages for known exceptions of libraries.
+"""The one place where an exception becomes words, for every command.
 
-Everything that is not turned into one of these is a bug, and keeps its traceback.
+=================  ======================================================================================
+raised by          what the user reads
+=================  ======================================================================================
+this package       the message of a ValueError that we raise, or of one of :data:`USAGE` and :data:`FAILURES`
+the user's code    the part, its file and line, and what it raised
+a library          the library's own words, where it was asked for something that it refuses
+=================  ======================================================================================
+
+Everything else is a bug, and keeps its traceback.
 """
 
+import inspect
+import os
 import re
+import sysconfig
+import textwrap
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
+
+from gnn_depth import registry
+
+OURS = Path(registry.__file__).parent
+LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+#: Exceptions that say what was asked for wrongly, by name: importing their classes would take seconds.
+USAGE = ("DataError", "MisconfigurationException")
+FAILURES = {"Diverged": "diverged: "}
+#: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
+REWORDED = {
+    r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best "
+    "available device; if the machine has a GPU, PyTorch may be a build for CPUs only.",
+    r"Found more than one stateful callback of type `(\w+)`": "trainer.callbacks has {1} more than once: keep one of "
+    "them.",
+    r".* conditioned on metric .*": "{0}",  # EarlyStopping, for a metric that nobody logs
+    r"Error\(s\) in loading state_dict for \w+:\s*((?:.*\n?){1,3})": "the checkpoint's weights do not fit this model; "
+    "was its code, or a plugin's, edited since?\n{1}",
+}
+LOST = "stopped: another process of this training has ended, or its connection was lost; the reason is in its message."
+TRACEBACK = "GNN_DEPTH_TRACEBACK"
+LINES = 8  # of a message that is passed on
 
 
 class UsageError(Exception):
@@ -19,71 +55,164 @@ class RunError(Exception):
 
 def innermost(error: BaseException) -> BaseException:
     """The original error of a constructor, without the exceptions that the parser wraps around it."""
-    while error.__cause__ is not None and "Subtypes: [" in str(error):
+    while error.__cause__ is not None and re.search(r"Subtypes: \[|^Problem with given class_path", str(error)):
         error = error.__cause__
     return error
 
 
 @contextmanager
-def explain_build() -> Iterator[None]:
-    """Turn the errors of building data, model and trainer into usage errors.
-
-    Raises:
-        UsageError: The parts do not fit together, or this machine lacks something they need.
-    """
-    from lightning.fabric.utilities.exceptions import MisconfigurationException
-
-    try:
-        yield
-    except (ValueError, MisconfigurationException) as error:
-        cause = innermost(error)
-        if not isinstance(cause, ValueError | MisconfigurationException):
-            raise  # a bug that the parser has wrapped
-        if "No supported gpu backend" in str(cause):
-            raise UsageError(
-                "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best available device; "
-                "if the machine has a GPU, PyTorch may be a build for CPUs only."
-            ) from error
-        raise UsageError(str(cause)) from error
-    except RuntimeError as error:
-        twice = re.match(r"Found more than one stateful callback of type `(\w+)`", str(error))
-        if not twice:
-            raise
-        raise UsageError(f"trainer.callbacks has {twice[1]} more than once: keep one of them.") from error
-
-
-@contextmanager
-def explain_run(where: Callable[[], Any]) -> Iterator[None]:
-    """Turn the known errors of a run into usage errors and run errors.
+def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
+    """Turn exceptions into usage errors and run errors.
 
     Args:
-        where: Returns the folder that the run writes to, for disk errors.
+        where: Returns the folder that a run writes to; None if nothing is running yet.
 
     Raises:
-        UsageError: Something that was asked for does not fit.
-        RunError: The training diverged, its files cannot be written, or another process of it has ended.
+        UsageError: Something that was asked for does not exist or does not fit.
+        RunError: A run cannot continue.
     """
-    from lightning.fabric.utilities.exceptions import MisconfigurationException
-
-    from gnn_depth.data.checks import DataError
-    from gnn_depth.training import Diverged
-
     try:
         yield
-    except (DataError, MisconfigurationException) as error:
-        raise UsageError(str(error)) from error
-    except Diverged as error:
-        raise RunError(f"diverged: {error}") from error
-    except RuntimeError as error:
-        if "conditioned on metric" in str(error):  # EarlyStopping, for a metric that nobody logs
-            raise UsageError(str(error)) from error
-        if "gloo" in str(error) or type(error).__module__.startswith("torch.distributed"):
-            raise RunError(
-                "stopped: another process of this training has ended, or its connection was lost; "
-                "the reason is in the message of that process."
-            ) from error
-        raise
-    except OSError as error:  # a full disk, a folder that was removed
-        place = error.filename or where()
-        what = f"{error.strerror} ({place}); what was saved before is intact." if error.strerror else error
-        raise RunError(f"stopped: {what}") from error
+    except Exception as error:
+        known = in_words(error, where)
+        if known is error or known is None:
+            raise
+        raise known from error
+
+
+def in_words(error: Exception, where: Callable[[], Any] | None = None) -> UsageError | RunError | None:
+    """An exception in words; None for a bug. See :func:`explained`."""
+    if isinstance(error, UsageError | RunError):
+        return error
+    cause = innermost(error)
+    frames = [frame for one in ([error] if cause is error else [error, cause]) for frame in _calls(one)]
+    if said := _said_by_us(cause, frames, where):
+        return said
+    if text := _of_users_code(cause, frames) or _of_a_library(cause, frames):
+        return UsageError(text) if where is None else RunError(f"stopped: {text}")
+    return None
+
+
+Frames = list[tuple[FrameType, int]]
+
+
+def _calls(error: BaseException) -> Frames:
+    return list(traceback.walk_tb(error.__traceback__))
+
+
+def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] | None) -> UsageError | RunError | None:
+    """What this package says about an exception of its own, or that it knows."""
+    for pattern, better in REWORDED.items():
+        if found := re.search(pattern, str(error)):
+            return UsageError(better.format(*(textwrap.shorten(group, 600) for group in (found[0], *found.groups()))))
+    names = {cls.__name__ for cls in type(error).__mro__}
+    owners = [_owner(frame) for frame, _ in frames]
+    raised_by_user = next((owner for owner in reversed(owners) if owner != "library"), "") == "user"
+    if failure := next((start for name, start in FAILURES.items() if name in names), None):
+        return RunError(f"{failure}{error}")
+    if raised_by_user:
+        return None
+    raised_by_us = owners[-1:] == ["ours"] and _line(*frames[-1]).startswith("raise ")
+    if names & set(USAGE) or (raised_by_us and isinstance(error, ValueError)):
+        return UsageError(str(error))
+    if isinstance(error, OSError):  # a full disk, a folder that was removed, a connection that was lost
+        place = error.filename or (where and where())
+        what = f"{error.strerror} ({place})" if error.strerror and place else str(error)
+        return RunError(f"stopped: {what}" + ("; what was saved before is intact." if where and error.strerror else ""))
+    if where and ("gloo" in str(error) or type(error).__module__.startswith("torch.distributed")):
+        return RunError(LOST)
+    return None
+
+
+def _of_users_code(error: BaseException, frames: Frames) -> str | None:
+    """An exception of code outside this package and the libraries; None if it has no share in it."""
+    last = next((place for place in reversed(frames) if _owner(place[0]) != "library"), None)
+    part = _users_class(error, frames)
+    if last and _owner(last[0]) == "user":
+        frame, line = last
+        told = f"{_short(frame.f_code.co_filename)}:{line}: {_line(frame, line)}"
+    elif part:
+        told = _signature(part, str(error))
+    else:
+        return None
+    who = registry.described(part) if part else "your code"
+    known = registry.name_of(part) if part else None
+    check = f" check_{known[0]} of gnn_depth.testing tries the part alone." if known and known[0] != "data" else ""
+    return f"{who} raises {_named(error)}\n  {told}\nFix it there.{check} {TRACEBACK}=1 shows all calls that led to it."
+
+
+def _signature(part: type, reason: str) -> str:
+    """What a method of a part must take, if the reason names one."""
+    base = next(cls for cls in part.__mro__ if not _is_users(cls))
+    method = "__init__" if "__init__" in reason else "forward"
+    takes = ", ".join(inspect.signature(getattr(base, method)).parameters) if hasattr(base, method) else "self, ..."
+    return f"its {method} must begin as in {base.__name__}: def {method}({takes})"
+
+
+def _users_class(error: BaseException, frames: Frames) -> type | None:
+    """The user's class whose method is deepest on the stack, or which a TypeError says it cannot construct."""
+    for frame, _ in reversed(frames):
+        cls = type(frame.f_locals.get("self"))
+        if _is_users(cls):
+            return cls
+    names = re.findall(r"(\w+)\.__init__\(\)|abstract class (\w+)", str(error)) if isinstance(error, TypeError) else []
+    parts = [cls for kind in registry.KINDS for cls in registry.registered(kind).values() if _is_users(cls)]
+    return next((cls for pair in names for cls in reversed(parts) if cls.__name__ in pair), None)
+
+
+def _is_users(cls: type) -> bool:
+    try:
+        return _owner_of_file(inspect.getfile(cls), cls.__module__) == "user"
+    except (TypeError, OSError):  # built into Python
+        return False
+
+
+def _of_a_library(error: BaseException, frames: Frames) -> str | None:
+    """What a library refuses that a command or the training asked it for; None if it was not that."""
+    rooms = [room for frame, _ in frames if (room := _room(frame))]
+    deepest = frames[-1][0] if frames else None
+    if deepest is None or _owner(deepest) != "library" or rooms[-1:] not in (["cli"], ["training"]):
+        return None
+    module = str(deepest.f_globals.get("__name__", "a library"))
+    line = _line(*frames[-1])
+    place = "" if line.startswith("raise ") else f"  {module}, line {frames[-1][1]}: {line}\n"
+    refused = f"{module.partition('.')[0]} refuses this: {_named(error)}"
+    return f"{refused}\n{place}{TRACEBACK}=1 shows all calls that led to it."
+
+
+def _named(error: BaseException) -> str:
+    """The exception's class and the first lines of its message."""
+    lines = [line.rstrip() for line in str(error).strip().splitlines()]
+    more = [f"  ... and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
+    return "\n".join([f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__, *lines[1:LINES], *more])
+
+
+def _owner(frame: FrameType) -> str:
+    return _owner_of_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")))
+
+
+def _owner_of_file(file: str, module: str) -> str:
+    """Whose code a file is: ``ours``, the ``user``'s, or a ``library``'s. Installed plugins are the user's."""
+    if Path(file).is_relative_to(OURS):
+        return "ours"
+    plugins = {
+        cls.__module__.partition(".")[0] for kind in registry.KINDS for cls in registry.registered(kind).values()
+    }
+    if module.partition(".")[0] in plugins - {OURS.name}:
+        return "user"
+    return "library" if file.startswith((*LIBRARIES, "<")) else "user"
+
+
+def _room(frame: FrameType) -> str | None:
+    file = Path(frame.f_code.co_filename)
+    return file.relative_to(OURS).parts[0].removesuffix(".py") if file.is_relative_to(OURS) else None
+
+
+def _line(frame: FrameType, number: int) -> str:
+    return (traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name).line or "").strip()
+
+
+def _short(file: str) -> str:
+    """A path as the user would type it here."""
+    near = os.path.relpath(file)
+    return file if near.startswith("..") else near

@@ -48,6 +48,9 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
         write(part)
         check_output(str(path), [path.suffix], option)
         part.replace(path)
+    except OSError as error:  # a full disk does not know the file
+        error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)
 

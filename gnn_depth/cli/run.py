@@ -13,15 +13,18 @@ from torch import distributed
 from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
-from gnn_depth.cli.errors import explain_run
+from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
+from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_memory, number_size
 from gnn_depth.training.report import report
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30
+#: The trainer's options that Lightning accepts below these numbers, and fails with later.
+LEAST = {"accumulate_grad_batches": 1, "check_val_every_n_epoch": 1, "gradient_clip_val": 0}
 
 
 def run(command: str, arguments: Arguments) -> int:
@@ -39,6 +42,7 @@ def run(command: str, arguments: Arguments) -> int:
         if command == "probe":
             from gnn_depth.cli.probe import probe
 
+            check_parts(cli.model.stack, cli.model.hparams.in_channels)
             print(probe(cli))
             return 0
         try:
@@ -67,8 +71,10 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         Stopped: A signal ended it at once.
     """
     stack = cli.model.stack
+    with explained():
+        check_parts(stack, cli.model.hparams.in_channels)
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
-    with keeping() as kept, explain_run(lambda: cli.recorder.folder or cli.recorder.root):
+    with keeping() as kept, explained(lambda: cli.recorder.folder or cli.recorder.root):
         if cli.command == "fit":
             _check(cli)
             cli.open_run(origin)
@@ -80,6 +86,9 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 def _check(cli: CommandLineInterface) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
+    for name, least in LEAST.items():
+        if (value := cli.config["trainer"][name]) is not None and not value >= least:
+            raise UsageError(f"trainer.{name} must be at least {least}, not {value}.")
     model.configure_optimizers()
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes

@@ -12,7 +12,7 @@ from gnn_depth.testing.suite import Property, check, class_of
 
 #: Properties of every module.
 COMMON: list[Property[Subject]] = [
-    Property("shape", properties.shape, "Return a row for every node; set width of a layer or skip to its width."),
+    Property("shape", properties.shape, "Return one tensor with a row for every node; set width of a layer or skip."),
     Property(
         "finite",
         properties.finite,
@@ -155,4 +155,4 @@ def _check(
         together = update_wrapper(partial(in_processes, source, processes), in_processes)
         remedy = "See ddp; and do not let the part depend on the process it runs in."
         expected = [*expected, Property("processes", together, remedy, once=True)]
-    check(call, source.cls, source(), expected, except_for)
+    check(call, source.cls, source.__call__, expected, except_for)

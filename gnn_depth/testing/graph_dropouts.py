@@ -38,6 +38,8 @@ def fewer(thinning: Thinning) -> None:
     """The nodes stay the same, and the edges are some of the graph's."""
     graph = thinning.build()
     thin = thinning.thinned(graph)
+    if not isinstance(thin, Graph):
+        raise Violation(f"{thinning}: it returns {type(thin).__name__}, not a Graph.")
     if thin.num_nodes != graph.num_nodes:
         raise Violation(f"{thinning}: {graph.num_nodes} nodes become {thin.num_nodes}.")
     if thin.node_to_graph is not graph.node_to_graph:
@@ -96,5 +98,8 @@ def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[
     """
     __tracebackhide__ = True
     cls = class_of("graph_dropout", part, GraphDropout)
-    thinnings = [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
+
+    def thinnings() -> list[Thinning]:
+        return [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
+
     check("check_graph_dropout", cls, thinnings, PROPERTIES, except_for)

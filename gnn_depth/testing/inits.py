@@ -154,5 +154,8 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     """
     __tracebackhide__ = True
     cls = class_of("init", init, Init)
-    drawings = [Drawing(label, cls(**options)) for label in STACKS]
+
+    def drawings() -> list[Drawing]:
+        return [Drawing(label, cls(**options)) for label in STACKS]
+
     check("check_init", cls, drawings, PROPERTIES, except_for)

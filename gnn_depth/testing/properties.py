@@ -26,16 +26,21 @@ from gnn_depth.testing.suite import Violation, assert_close, assert_finite, seed
 
 
 def shape(subject: Subject) -> None:
-    """Every node gets one row, as wide as the part says.
+    """Every node gets a row of finite numbers, as wide as the part says and of the type of the input.
 
     The stack tells the next part this width: ``width`` of a layer or skip, the channels of a norm.
     """
     graph = mixed()
     part = subject.part()
-    out = subject.run(part, subject.inputs(graph), graph)
-    wanted = (graph.num_nodes, subject.width(part))
-    if out.shape != wanted:
-        raise Violation(f"{subject}: the shape is {tuple(out.shape)} and should be {wanted}.")
+    inputs = subject.inputs(graph)
+    for training in (False, True):
+        out = subject.run(part, inputs, graph, training)
+        wanted = (graph.num_nodes, subject.width(part))
+        if out.shape != wanted:
+            raise Violation(f"{subject}: the shape is {tuple(out.shape)} and should be {wanted}.")
+        if out.dtype != inputs[0].dtype:
+            raise Violation(f"{subject}: the output for {inputs[0].dtype} is {out.dtype}.")
+        assert_finite({"the output": out}, f"{subject}, random features")
 
 
 def permutation(subject: Subject) -> None:

@@ -1,5 +1,6 @@
 """Properties of parts, the check of a part, and the report of properties that do not hold."""
 
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from gnn_depth.registry import get, unknown
+from gnn_depth.registry import described, get, unknown, written_at
 
 T = TypeVar("T")
 
@@ -39,32 +40,36 @@ class Property(Generic[T]):
     remedy: str
     once: bool = False
 
-    def failure(self, subjects: Sequence[T]) -> str | None:
-        """The first failure among the subjects, None if there is none. An error inside the part is a failure too."""
-        for subject in subjects[: 1 if self.once else None]:
-            try:
-                self.holds(subject)
-            except Violation as violation:
-                return str(violation)
-            except Exception as error:
-                lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-                return f"{subject}: {type(error).__name__}: {' '.join(lines[:3])} ({_place(error)})"
-        return None
-
-    def report(self, failure: str) -> str:
+    def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
+        """The report of the first failure among the subjects, None if there is none. An error is a failure too."""
         claim = (self.holds.__doc__ or "").partition("\n")[0]
-        return f"  {self.name}: {claim}\n    {failure}\n    {self.remedy}"
+        where = "when it is constructed"
+        try:
+            for subject in subjects()[: 1 if self.once else None]:
+                where = str(subject)
+                self.holds(subject)
+        except Violation as violation:
+            return f"  {self.name}: {claim}\n    {violation}\n    {self.remedy}"
+        except Exception as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            reason = f"{where}: {type(error).__name__}: {' '.join(lines[:3])}"
+            return f"  {self.name}: {claim}\n    {reason}\n    {_place(error, cls)}"
+        return None
 
 
 def check(
-    call: str, cls: type, subjects: Sequence[T], properties: Sequence[Property[T]], except_for: Sequence[str]
+    call: str,
+    cls: type,
+    subjects: Callable[[], Sequence[T]],
+    properties: Sequence[Property[T]],
+    except_for: Sequence[str],
 ) -> None:
-    """Try every property on every subject.
+    """Try every property on every subject, or the first one alone if it does not hold: the others rely on it.
 
     Args:
         call: Name of the function that the user called.
         cls: The part.
-        subjects: Ways of using it.
+        subjects: Makes the ways of using it.
         properties: The properties of its kind.
         except_for: Names of properties that it lacks on purpose.
 
@@ -78,23 +83,22 @@ def check(
     for name in excepted:
         if name not in names:
             raise ValueError(unknown(f"property of {call}", name, names))
-    failures = {item.name: failure for item in properties if (failure := item.failure(subjects))}
-    found = [item.report(failures[item.name]) for item in properties if item.name in failures.keys() - excepted]
+    first, *others = properties
+    if (failure := first.failure(cls, subjects)) and first.name not in excepted:
+        raise NotConforming(f"{described(cls)} does not conform; its other properties rely on this one:\n\n{failure}")
+    made = subjects()
+    failures = {first.name: failure, **{item.name: item.failure(cls, lambda: made) for item in others}}
+    lacking = [name for name in names if failures[name]]
+    found = [failures[name] or "" for name in lacking if name not in excepted]
     found += [
         f"  {name}: It is excepted, but it holds.\n    Remove it from except_for."
         for name in excepted
-        if name not in failures
+        if name not in lacking
     ]
-    if not found:
-        return
-    lines = [
-        f"{cls.__module__}.{cls.__qualname__} does not conform, in {len(found)} of {len(names)} properties:",
-        "",
-        "\n\n".join(found),
-    ]
-    if failures:
-        lines += ["", f"If the part lacks them on purpose: {call}(..., except_for={tuple(failures)})."]
-    raise NotConforming("\n".join(lines))
+    if found:
+        head = f"{described(cls)} does not conform, in {len(found)} of {len(names)} properties:"
+        end = f"\n\nIf the part lacks them on purpose: {call}(..., except_for={tuple(lacking)})." if lacking else ""
+        raise NotConforming("\n\n".join([head, *found]) + end)
 
 
 def class_of(kind: str, part: type | str, *bases: type) -> type:
@@ -154,10 +158,10 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _place(error: Exception) -> str:
-    """File and line of the deepest frame of the author's code, as far as that can be found."""
-    frames = traceback.extract_tb(error.__traceback__)
-    libraries = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
-    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    deepest = (own or list(frames))[-1]
-    return f"{Path(deepest.filename).name}:{deepest.lineno}"
+def _place(error: Exception, cls: type) -> str:
+    """File, line and text of the deepest frame of the author's code; the place of the class if there is none."""
+    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parent.parent))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(libraries)]
+    if not frames:
+        return f"See {written_at(cls) or described(cls)}."
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"

@@ -256,9 +256,13 @@ def test_ctrl_c_ends_a_run_with_one_line_and_130_and_works_the_next_time(fit: Ca
 
 
 @pytest.mark.usefixtures("callbacks")
-def test_an_error_in_the_middle_of_a_run_keeps_its_traceback(gnn_depth: Callable):
-    with pytest.raises(ValueError, match="a bug"):
-        gnn_depth("fit", *SHORT, "--trainer.callbacks", "plug_callbacks.Fail")
+def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_the_run_failed(fit: Callable):
+    answer, folder = fit("--trainer.callbacks", "plug_callbacks.Fail")
+    assert answer.code == 1
+    assert "Fail" in answer.err
+    assert "plug_callbacks.py:12: raise ValueError" in answer.err
+    assert "Traceback" not in answer.err
+    assert json.loads((folder / "result.json").read_text())["status"] == "failed"
 
 
 def test_ctrl_c_before_the_run_is_answered_the_same_way(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,271 @@
+"""Exceptions become words in one place: ours, those of the user's code, and those of libraries."""
+
+import linecache
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from gnn_depth.cli import main
+from gnn_depth.cli.errors import LIBRARIES, OURS, RunError, UsageError, in_words
+from tests.cli.conftest import SHORT
+
+NORM = """
+import torch
+import lightning as L
+from gnn_depth import FeatureNorm, GraphDropout, Init, Skip, register
+
+@register("norm", "own")
+class Own(FeatureNorm):
+    def __init__(self, channels: int, scale: float = 1.0) -> None:
+        super().__init__(channels)
+
+    def forward(self, x, graph):
+        return x
+"""
+RETURN = "return x\n"
+
+
+@pytest.fixture(autouse=True)
+def _forget(own_registry: None) -> Iterator[None]:
+    yield
+    sys.modules.pop("plug_own", None)
+
+
+def norm(body: str) -> str:
+    return NORM.replace(RETURN, f"{body}\n")
+
+
+def part(kind: str, base: str, body: str) -> str:
+    return f'{NORM}\n\n@register("{kind}", "other")\nclass Other({base}):\n{body}\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "named", "said"),
+    [
+        (norm("return x.mean(-1, keepdim=True)"), "norm 'own' (Own,", ["plug_own.py:5", "(5, 1)", "(5, 8)"]),
+        (norm("return x.double()"), "norm 'own' (Own,", ["plug_own.py:5", "torch.float64", "torch.float32"]),
+        (norm("return x, x"), "norm 'own' (Own,", ["plug_own.py:5", "returns a tuple", "(5, 8)"]),
+        (norm("x * 2"), "norm 'own' (Own,", ["plug_own.py:5", "returns None"]),
+        (norm("return 0 * x / 0"), "norm 'own' (Own,", ["plug_own.py:5", "40 of 40", "clamp_min"]),
+        (norm("return y"), "norm 'own' (Own,", ["NameError: name 'y'", "plug_own.py:11: return y", "check_norm"]),
+        (NORM.replace("(self, x, graph)", "(self, x)"), "norm 'own'", ["plug_own.py:5", "def forward(self, x, graph)"]),
+        (
+            NORM.replace("channels: int, scale", "*, scale").replace("(channels)", "(1)"),
+            "norm 'own'",
+            ["__init__(self, c"],
+        ),
+        (
+            NORM.replace("super().__init__(channels)", "self.x = torch.nn.Linear(1, 1)"),
+            "norm 'own'",
+            ["plug_own.py:8: self"],
+        ),
+        (
+            NORM.replace("super().__init__(channels)", "raise ValueError('no room')"),
+            "norm 'own'",
+            ["no room", "plug_own.py:8"],
+        ),
+        (
+            part("init", "Init", "    def draw(self, stack):\n        stack.no"),
+            "init 'other'",
+            ["check_init", "stack.no"],
+        ),
+        (
+            part("init", "Init", "    def draw(self, stack):\n        stack.decoder.weight.data.fill_(torch.nan)"),
+            "the initialisation",
+            ["decoder.weight"],
+        ),
+        (
+            part("skip", "Skip", "    def forward(self, update, states, graph):\n        return update[:1]"),
+            "skip 'other' (Other,",
+            ["(1, 8)", "(5, 8)"],
+        ),
+        (
+            part(
+                "graph_dropout",
+                "GraphDropout",
+                "    def __init__(self, p: float = 0.5):\n        self.p = p\n\n    def __call__(self, graph): ...",
+            ),
+            "graph_dropout 'other'",
+            ["returns None", "Graph"],
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_run_begins(
+    refused: Callable, source: str, named: str, said: list[str]
+):
+    Path("plug_own.py").write_text(source.lstrip("\n"))
+    option = next(
+        (f"--model.{kind}" for kind in ("init", "skip", "graph_dropout") if f'"{kind}", "other"' in source), ""
+    )
+    words = [option or "--model.norm", "other" if option else "own"]
+    answer = refused("fit", *SHORT, "--plugins", "plug_own.py", *words)
+    assert answer.startswith(named)
+    for each in said:
+        assert each in answer
+
+
+@pytest.mark.parametrize("command", ["validate", "probe"])
+def test_other_commands_name_it_too(refused: Callable, command: str):
+    Path("plug_own.py").write_text(norm("return x, x").lstrip("\n"))
+    answer = refused(command, *SHORT, "--plugins", "plug_own.py", "--model.norm", "own")
+    assert answer.startswith("norm 'own' (Own,")
+
+
+def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_line(gnn_depth: Callable):
+    body = "self.calls = getattr(self, 'calls', 0) + 1\n        assert self.calls < 9, 'had enough'\n        return x"
+    Path("plug_own.py").write_text(norm(body).lstrip("\n"))
+    answer = gnn_depth("fit", *SHORT, "--plugins", "plug_own.py", "--model.norm", "own")
+    assert answer.code == 1
+    last = answer.err.splitlines()[-3:]
+    assert last[0].startswith("stopped: norm 'own' (Own, ")
+    assert "AssertionError: had enough" in last[0]
+    assert last[1].strip().startswith("plug_own.py:12: assert self.calls")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--model.norm batch --model.norm.eps -1", ["norm 'batch'", "eps", "-1.0"]),
+        ("--trainer.accumulate_grad_batches 0", ["accumulate_grad_batches", "at least 1, not 0"]),
+        ("--trainer.check_val_every_n_epoch 0", ["check_val_every_n_epoch", "at least 1, not 0"]),
+        ("--trainer.gradient_clip_val -1", ["gradient_clip_val", "at least 0, not -1"]),
+        ("--trainer.logger MLFlowLogger", ["lightning refuses this", "ModuleNotFoundError", "mlflow", "pip install"]),
+    ],
+)
+def test_options_that_a_part_or_a_library_refuses_are_refused_before_a_run_begins(
+    refused: Callable, words: str, said: list[str]
+):
+    answer = refused("fit", *SHORT, *words.split())
+    for each in said:
+        assert each in answer
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--model.optimizer SparseAdam", ["torch refuses this", "does not support dense gradients"]),
+        ("--model.scheduler StepLR --model.scheduler.step_size 0", ["torch refuses this", "self.step_size"]),
+        ("--trainer.callbacks BackboneFinetuning", ["refuses this", "'backbone'"]),
+    ],
+)
+def test_what_a_library_refuses_during_a_run_is_passed_on_in_its_own_words(
+    gnn_depth: Callable, words: str, said: list[str]
+):
+    answer = gnn_depth("fit", *SHORT, "--trainer.max_epochs", "2", *words.split())
+    assert answer.code == 1
+    for each in said:
+        assert each in answer.err
+    assert "Traceback" not in answer.err
+    assert len(answer.err.splitlines()) < 24
+
+
+def raised(*calls: str, error: Exception, explicitly: bool = True) -> Exception:
+    """An exception as if raised through functions in these files, the last of which raises it."""
+    last = "def call(error, _):\n    raise error" if explicitly else "def call(error, _):\n    [][0]"
+    function: Callable = _function(last, calls[-1])
+    for file in reversed(calls[:-1]):
+        function = _function("def call(error, inner):\n    inner(error, None)", file, function)
+    try:
+        function(error.with_traceback(None), None)
+    except Exception as caught:
+        return caught
+    raise AssertionError
+
+
+def _function(source: str, file: str, inner: Callable | None = None) -> Callable:
+    scope: dict = {"__name__": Path(file).with_suffix("").as_posix().removeprefix(f"{LIBRARIES[0]}/").replace("/", ".")}
+    exec(compile(source, file, "exec"), scope)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    made = scope["call"]
+    return made if inner is None else lambda error, _: made(error, inner)
+
+
+CLI, NN, TRAINING = (str(OURS / room / "made_up.py") for room in ("cli", "nn", "training"))
+MLFLOW, TORCH = (f"{LIBRARIES[0]}/{name}" for name in ("mlflow/store.py", "torch/nn/functional.py"))
+OWN = "/home/somebody/own.py"
+TOLD = ValueError("told")
+
+
+@pytest.mark.parametrize(
+    ("calls", "error", "explicitly", "running", "kind", "said"),
+    [
+        ([CLI], UsageError("as it is"), True, True, UsageError, "as it is"),
+        ([CLI, NN], TOLD, True, True, UsageError, "told"),
+        ([CLI, NN], TOLD, False, True, None, ""),  # an IndexError of ours: a bug
+        ([CLI, NN], RuntimeError("ours"), True, True, None, ""),
+        ([CLI, NN, TORCH], TOLD, True, True, None, ""),  # a wrong call of ours: a bug
+        ([CLI, OWN], TOLD, True, False, UsageError, "told"),
+        ([CLI, TORCH, OWN], TOLD, False, True, RunError, "stopped: your code raises IndexError"),
+        ([CLI, OWN, TORCH], RuntimeError("shapes"), True, True, RunError, "RuntimeError: shapes"),
+        ([CLI, OWN, NN], TOLD, True, True, UsageError, "told"),  # a message of ours for the user's code
+        ([CLI, MLFLOW], RuntimeError("the file store has gone"), True, False, UsageError, "mlflow refuses this: Runt"),
+        (
+            [TRAINING, MLFLOW],
+            RuntimeError("gone"),
+            True,
+            True,
+            RunError,
+            "stopped: mlflow refuses this: RuntimeError: gone",
+        ),
+        ([CLI], OSError(28, "No space left", "there.csv"), True, False, RunError, "No space left (there.csv)"),
+        ([CLI], OSError(28, "No space left"), True, True, RunError, "No space left (runs/x); what was saved before"),
+        ([TRAINING, TORCH], RuntimeError("[gloo] closed"), True, True, RunError, "another process"),
+    ],
+)
+def test_whose_exception_it_is_decides_its_words(
+    calls: list[str], error: Exception, explicitly: bool, running: bool, kind: type | None, said: str
+):
+    told = in_words(raised(*calls, error=error, explicitly=explicitly), (lambda: "runs/x") if running else None)
+    assert told is None if kind is None else type(told) is kind
+    assert said in str(told)
+
+
+def test_a_long_message_of_a_library_is_cut_to_a_screen():
+    told = in_words(raised(CLI, MLFLOW, error=RuntimeError("\n".join(map(str, range(100))))))
+    assert len(str(told).splitlines()) < 12
+    assert "92 lines more" in str(told)
+
+
+def test_weights_that_do_not_fit_and_what_is_no_checkpoint_are_answered_in_words(gnn_depth: Callable):
+    two = ("--plugins", "plug_own.py", "--model.norm", "own", "--trainer.max_epochs", "2")
+    plugin = NORM.replace(
+        "super().__init__(channels)", "super().__init__(channels)\n        self.a = torch.nn.Parameter(torch.ones(1))"
+    )
+    Path("plug_own.py").write_text(plugin)
+    assert gnn_depth("fit", *SHORT, *two).code == 0
+    (path,) = Path("runs").glob("*/*/checkpoints/last.ckpt")
+    Path("plug_own.py").write_text(plugin.replace("self.a", "self.b"))
+    del sys.modules["plug_own"]
+    for command in ("test", "probe"):
+        answer = gnn_depth(command, *SHORT, *two[:-2], "--ckpt_path", str(path))
+        assert answer.code == 2
+        assert "edited" in answer.err
+        assert "norms.0.b" in answer.err
+    torch.save(torch.ones(3), path.with_name("bare.ckpt"))
+    answer = gnn_depth("test", "--ckpt_path", str(path.with_name("bare.ckpt")))
+    assert answer.code == 2
+    assert "not a checkpoint of a gnn-depth run" in answer.err
+
+
+def test_a_file_that_cannot_be_written_is_one_line_in_any_command(gnn_depth: Callable):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as on a full disk, write() fails
+    try:
+        answer = gnn_depth("probe", *SHORT, "--html", "p.html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (answer.code, answer.err.splitlines()[-1]) == (1, "stopped: File too large (p.html)")
+    assert not list(Path().iterdir())
+
+
+def test_the_whole_traceback_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GNN_DEPTH_TRACEBACK", "1")
+    Path("plug_own.py").write_text(norm("return y"))
+    with pytest.raises(UsageError) as caught:
+        main(["fit", *SHORT, "--plugins", "plug_own.py", "--model.norm", "own"])
+    assert isinstance(caught.value.__cause__, NameError)

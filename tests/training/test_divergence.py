@@ -1,0 +1,45 @@
+"""Trying the parts of a stack once before a run: the stack stays as it is, and no good part is refused."""
+
+import pytest
+import torch
+
+import gnn_depth.nn  # noqa: F401  (registers the parts)
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.registry import get, registered
+from gnn_depth.training.divergence import PartFault, check_parts
+
+STACKS = [{"layer": get("layer", name)} for name in registered("layer")]
+STACKS += [{"layer": get("layer", "gat"), "norm": [get("norm", name)]} for name in registered("norm")]
+STACKS += [{"skip": get("skip", name)} for name in registered("skip")]
+STACKS += [{"graph_dropout": get("graph_dropout", name)()} for name in registered("graph_dropout")]
+STACKS += [{"checkpoint_every": 2}, {"reversible": 2, "skip": get("skip", "residual")}]
+
+
+@pytest.mark.parametrize("options", STACKS, ids=lambda options: str(next(iter(options.values()))))
+def test_a_stack_of_good_parts_passes_and_neither_it_nor_random_numbers_change(options):
+    torch.manual_seed(3)
+    stack = DeepGNN(6, 3, num_layers=3, hidden_channels=8, dropout=0.5, **options)
+    before, numbers = {name: value.clone() for name, value in stack.state_dict().items()}, torch.get_rng_state()
+    check_parts(stack, 6)
+    assert torch.equal(numbers, torch.get_rng_state())
+    assert all(torch.equal(value, before[name]) for name, value in stack.state_dict().items())
+    assert stack.training
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in stack.modules())
+
+
+def test_features_that_are_integers_are_tried_as_integers():
+    check_parts(DeepGNN((3, 4), 2, hidden_channels=8, encoder="embedding"), (3, 4))
+
+
+def test_numbers_that_overflow_in_a_deep_stack_are_no_fault_of_a_part():
+    stack = DeepGNN(6, 3, num_layers=6, hidden_channels=8)
+    with torch.no_grad():
+        for layer in stack.layers:
+            layer.lin.weight.fill_(1e9)
+    check_parts(stack, 6)
+
+
+def test_options_with_which_a_built_in_part_cannot_compute_are_refused_by_its_name():
+    stack = DeepGNN(6, 3, hidden_channels=8, norm={"name": "batch", "eps": -1.0})
+    with pytest.raises(PartFault, match=r"norm 'batch' .*eps"):
+        check_parts(stack, 6)
