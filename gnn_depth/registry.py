@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -191,7 +192,9 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}."
-    return f"{' '.join(repr(error).split())}."
+    calls = [call for call in traceback.extract_tb(error.__traceback__) if not call.filename.startswith("<")]
+    place = f" ({calls[-1].filename}:{calls[-1].lineno})" if len(calls) > 1 and calls[-1].filename != __file__ else ""
+    return f"{' '.join(repr(error).split())}{place}."
 
 
 def _is_imported(path: Path) -> bool:

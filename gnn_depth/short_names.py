@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 from gnn_depth import registry
-from gnn_depth.registry import RegistryError
+from gnn_depth.registry import RegistryError, described
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads): they are not options.
 GIVEN_BY_STACK = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "data": 0}
@@ -107,7 +107,7 @@ def _spec(kind: str, name: Any, given: Any, where: Where, current: dict[str, Any
         return {"class_path": path, "init_args": given}  # the parser explains what is wrong with it
     if inspect.isabstract(cls):
         missing = sorted(getattr(cls, "__abstractmethods__", ()))
-        raise PartError(f"{kind} {name!r} has no {', '.join(missing)}.", place)
+        raise PartError(f"{described(cls)} has no {', '.join(missing)}.", place)
     accepted = options(kind, cls)
     # Naming a part starts from its own defaults: the parser alone would pass on options of the part that stood there.
     arguments = defaults(accepted) | (current or {})

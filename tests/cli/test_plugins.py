@@ -123,6 +123,7 @@ def test_an_importable_module_is_a_plugin(config: Callable, plugin: Path, monkey
     ("source", "message"),
     [
         ("1 / 0\n", "does not load: ZeroDivisionError"),
+        ("\n\n1 / 0\n", "plug_shrink.py:3)"),
         ("def broken(\n", "plug_shrink.py:1: '(' was never closed."),
         ("import no_such_module_here\n", "No module named 'no_such_module_here'"),
         (SOURCE.replace('"shrink"', '"pair"'), "norm 'pair' is already"),
@@ -150,7 +151,8 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused:
     Path("run.yaml").write_text("model:\n  norm: [pair, shrink]\n")
     answer = refused("fit", "--plugins", str(plugin), "--config", "run.yaml")
     assert answer.startswith("run.yaml:2:")
-    assert "'shrink' has no forward" in answer
+    assert "norm 'shrink' (Shrink, " in answer
+    assert "plug_shrink.py:5) has no forward" in answer
 
 
 @pytest.mark.parametrize(
