@@ -34,8 +34,8 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
         name: Its name.
 
     Raises:
-        RegistryError: Unknown kind, or another class has this name. If an installed plugin registers it, the error
-            comes only when the name is used.
+        RegistryError: The kind is unknown, or another class has this name. For an installed plugin, the error is raised
+            only when the name is used.
     """
     if kind not in KINDS:
         raise RegistryError(unknown("kind", kind, KINDS))
@@ -67,11 +67,11 @@ def _with_owner(cls: type) -> str:
 
 
 def get(kind: str, name: str) -> type:
-    """Look a part up by its registered name or its class name (``pair`` or ``PairNorm``).
+    """Find a part by its registered name or its class name (``pair`` or ``PairNorm``).
 
     Raises:
-        RegistryError: No such part (the message has the nearest name, the choices and the plugins that did not load),
-            or two classes of this name.
+        RegistryError: There is no such part (the message has the nearest name, the choices and the plugins that failed
+            to load), or two classes have this name.
     """
     names = _TABLE[kind]
     by_class = {cls.__name__: cls for cls in names.values()}
@@ -121,7 +121,7 @@ def load_entry_points() -> list[str]:
     """Import every module that an installed package advertises under the entry point group ``gnn_depth.plugins``.
 
     Returns:
-        An error message for each that does not load, at its first try. Everything else works without them.
+        An error message for each module that fails to load, on its first attempt. Everything else still works.
     """
     return [failure for entry in entry_points(group=ENTRY_POINT_GROUP) if (failure := _load(entry))]
 
@@ -219,7 +219,7 @@ def _import_file(path: Path) -> None:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Class paths of the run's saved config begin with the module's name, so it must be importable by that.
+    # Class paths in the run's saved config begin with the module's name, so it must be importable under this name.
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)

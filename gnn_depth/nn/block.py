@@ -54,7 +54,8 @@ class Join(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The next state, and the second state of a skip connection that carries one.
 
-        On a block only the targets have an update, and only their rows of earlier states are joined.
+        On a block (a graph with more sources than targets) only the targets have an update, and only their rows of
+        earlier states are joined.
         """
         update = self.activation(update)
         rows = [state if len(state) == len(update) else state[: len(update)] for state in states]
@@ -70,21 +71,21 @@ class Block(nn.Module):
 
     .. math:: X^l = \mathrm{join}(U^l), \qquad U^{l+1} = \mathrm{norms}(\mathrm{layer}(\mathrm{dropout}(X^l)))
 
-    It begins with the activation and the skip connection of the layer before. A stack without skip connections then
-    keeps a single tensor of each block, :math:`U`, for the backward pass.
+    A block begins with the activation and the skip connection of the previous layer. A stack without skip connections
+    then stores a single tensor per block, :math:`U`, for the backward pass.
 
     Args:
         join: Turns the update into a state; None in the first block, which reads the encoded features.
         dropout: Probability of dropping an input feature of the layer in training.
         layer: The message-passing layer.
         norms: Feature norms of the layer's output, or None.
-        keeps: How the state is kept for later joins: not at all (``nothing``), in place of others (``input``), or
-            beside them (``all``).
+        keeps: How the state is kept for later joins: not at all (``nothing``), instead of earlier states (``input``),
+            or in addition to them (``all``).
         is_output: True if the decoder reads the state.
         is_first: True if the state is the first one, and layers read it.
 
     Attributes:
-        state: An identity that the state passes before dropout: a place for hooks.
+        state: An identity applied to the state before dropout, as a place for hooks.
     """
 
     def __init__(
@@ -114,11 +115,11 @@ class Block(nn.Module):
         Args:
             flow: From the block before.
             graph: The edges of this layer.
-            run: :meth:`compute` in compiled form, if it is compiled.
+            run: The compiled form of :meth:`compute`, if there is one.
         """
         update, before, carried = flow.update, flow.graph, flow.carried
         if self.join is not None and before is not None and self.join.skip.reads == "all":
-            # One state more in every block: each would be compiled anew, so this join is not.
+            # Every block has one more state and would need its own compilation, so this join runs uncompiled.
             (update, carried), before = self.join(update, flow.states, before, carried), None
         compute: Callable[..., tuple[Tensor, Any, Tensor | None]] = run or Block.compute
         update, state, carried = compute(

@@ -42,13 +42,13 @@ every node that reads it, so
 .. math:: \|J\|^2 \le \max_j \sum_{i : \, j \in N(i) \cup \{i\}} L_i^2, \qquad L_i = \rho_{n_i} \|W_v\| +
     \begin{cases} 2 \alpha \| [W_d; W_v] \| \\ \sqrt 8 \alpha \| [W_q; W_k; W_v] \| \end{cases}
 
-A node with one edge has :math:`L_i = \|W_v\|`, its softmax is constant; a repeated edge counts as often as it is
-there. The norm's guards against zero make divisors larger and their changes smaller, so the bound holds with them, and
-at a tie of maxima, where the derivative is a mean of several. Attention dropout is off, as in evaluation.
+A node with one edge has :math:`L_i = \|W_v\|`, because its softmax is constant. Repeated edges count repeatedly. The
+norm's guards against zero make divisors larger and their changes smaller, so the bound still holds. It also holds if
+several entries are the maximum, where the derivative is a mean of theirs. Attention dropout is off, as in evaluation.
 
 This is the theorem of Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021,
 :math:`e^\alpha \sqrt{m/n} + \alpha \sqrt 8` for m queries that share n keys, node by node and with the weights. Its
-second term has no m, since there one size serves all queries; in form ``paper`` each node has its own.
+second term has no m, because the theorem uses one size for all queries; in form ``paper`` each node has its own.
 """
 
 import math
@@ -68,11 +68,11 @@ def of_linear_scores(
     Args:
         layer: The layer, with its score norms.
         weight_dst, weight_src: The maps.
-        graph: The edges, with the self-loops that the layer adds.
+        graph: The graph with the self-loops that the layer adds.
         slope: Slope of the LeakyReLU after the scores, or inside them.
 
     Returns:
-        None if nothing bounds the scores.
+        The bound, or None if no norm bounds the scores.
     """
     alpha = bound_of_scores(layer)
     if alpha is None:
@@ -113,7 +113,7 @@ def spectral_norm(*weights: Tensor) -> float:
     if not 0 < largest < math.inf:
         return math.inf if largest else 0.0
     scaled = stacked / largest  # its squares stay within range
-    # Some ten times as fast as singular values, and as exact for the largest one.
+    # About ten times as fast as computing singular values, and as exact for the largest one.
     gram = scaled @ scaled.t() if len(scaled) < scaled.shape[1] else scaled.t() @ scaled
     return largest * math.sqrt(torch.linalg.eigvalsh(gram)[-1].item())
 

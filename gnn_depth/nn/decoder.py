@@ -47,7 +47,7 @@ def jumped_width(jump: Jump, widths: Sequence[int]) -> int:
     """Width of the states of :func:`jumped`.
 
     Raises:
-        ValueError: The maximum is taken of states of different widths.
+        ValueError: ``max`` needs states of equal width.
     """
     if jump == "max" and len(set(widths)) > 1:
         raise ValueError(f"jump max compares states of one width, and these have {list(widths)}: use cat or last.")

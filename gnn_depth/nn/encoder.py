@@ -22,7 +22,7 @@ def make_encoder(encoder: Encoder, in_channels: int | Sequence[int], hidden_chan
         hidden_channels: Width of the output of a linear map or an embedding.
 
     Raises:
-        ValueError: The encoder does not take such features.
+        ValueError: The encoder does not accept the features.
     """
     if isinstance(in_channels, int):
         if encoder == "embedding":
@@ -65,7 +65,7 @@ class Embedding(nn.Module):
         # Not embedding_bag, whose backward pass sorts the nodes by value and is slow.
         tables, columns = torch.split(self.weight, list(self.sizes)), x.long().unbind(-1)
         first, *others = (table.index_select(0, column) for table, column in zip(tables, columns, strict=True))
-        return reduce(Tensor.add_, others, first)  # in place: nobody else holds the first
+        return reduce(Tensor.add_, others, first)  # in place: no other code holds the first
 
     def extra_repr(self) -> str:
         return f"{self.sizes}, {self.weight.shape[1]}"

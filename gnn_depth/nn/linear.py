@@ -11,7 +11,7 @@ from gnn_depth.nn.parts import WeightNorm
 
 
 class Linear(nn.Linear):
-    """``torch.nn.Linear`` that also takes sparse features and supports a weight norm.
+    """``torch.nn.Linear`` for dense or sparse features, with an optional weight norm.
 
     Attributes:
         weight: The parameter, shape (outputs, inputs).

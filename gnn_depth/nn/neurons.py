@@ -1,29 +1,30 @@
 r"""The neurons of a stack that can be rescaled, and the weights around each of them.
 
-A neuron is an entry of the features that pass from one layer to the next. Multiply the weights that lead into neuron i
-by :math:`\lambda > 0`, and divide those that lead out of it or attend to it by :math:`\lambda`: the loss stays the same
-if everything between the weights is positively homogeneous (ReLU, LeakyReLU, no activation). Its derivative by
-:math:`\lambda` at 1 is therefore zero,
+A neuron is an entry of the features between two layers. Multiply the weights that lead into neuron i by
+:math:`\lambda > 0`, and divide the weights that lead out of it and its attention parameters by :math:`\lambda`. The
+loss does not change if everything between the weights is positively homogeneous (ReLU, LeakyReLU, no activation). Its
+derivative with respect to :math:`\lambda` at 1 is therefore zero,
 
 .. math:: \delta_i = \sum_{W \in in} \langle W_{i:}, \nabla W_{i:} \rangle + \sum_b b_i \nabla b_i
     - \sum_a a_i \nabla a_i - \sum_{W \in out} \langle W_{:i}, \nabla W_{:i} \rangle = 0
 
-at any parameters, and under gradient flow, :math:`\dot\theta = -\nabla \theta`, this is half the rate at which
+for any parameters. Under gradient flow, :math:`\dot\theta = -\nabla \theta`, this is half the rate at which
 
 .. math:: c_i = \sum_{W \in in} \|W_{i:}\|^2 + \sum_b b_i^2 - \sum_a a_i^2 - \sum_{W \in out} \|W_{:i}\|^2
 
-falls: c is conserved. A neuron with :math:`c_i = 0` is balanced. The weights in these sums:
+decreases. So c is conserved. A neuron with :math:`c_i = 0` is balanced. These weights enter the sums:
 
 - *Layers* declare theirs: see :class:`gnn_depth.nn.parts.WeightChain`. The law holds for each neuron of each head.
-  Without shared weights both matrices of the next layer lead out of a neuron: Mustafa, Bojchevski & Burkholz, *Are GATs
-  Out of Balance?*, NeurIPS 2023, print the source's alone (theorem 6.3), which suffices only while the next layer's a
-  is zero. A GCN has no a. Parameters without a scale, such as the omega of an omega-GAT, are in no term.
-- *Encoder and decoder* count like any other map; without them, inputs and outputs are not neurons.
-- *Skip connections* that add neuron i of one layer to neuron i of another make one neuron of the two: all weights into
-  either count, and all out of either. A matrix between two layers of such a stream counts with its rows and with its
-  columns, and its diagonal not at all. A projection leads out of the one and into the other.
-- *Shared layers* also make one neuron of those that they give at every depth, and of those that they read; so does a
-  decoder that reads the maximum of all layers' outputs, and a layer that mixes in the first state (GCNII).
+  If the next layer has separate weights for source and target, both matrices lead out of a neuron. Mustafa, Bojchevski
+  & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, print only that of the source (theorem 6.3), which suffices only
+  while the next layer's a is zero. A GCN has no a. Parameters that do not depend on the scale of neurons, such as the
+  omega of an omega-GAT, are in no term.
+- *Encoder and decoder* count like any other map. Without them, inputs and outputs are not neurons.
+- *Skip connections* that add neuron i of one layer to neuron i of another join the two into one neuron: all weights
+  into and out of either count. A matrix between two joined layers counts both with its rows and with its columns, so
+  its diagonal cancels. A projection leads out of one neuron and into the other.
+- *Shared layers* join their output neurons at all depths, and likewise their input neurons. A decoder that reads the
+  maximum of all layers' outputs also joins neurons, and so does a layer that mixes in the first state (GCNII).
 
 The gradient is that of the loss. Dropout preserves the law; weight decay by the optimizer, clipping and scaled losses
 do not. :func:`why_no_law` gives other reasons why it may not hold.
@@ -48,8 +49,8 @@ def links(stack: Any) -> list[Link]:
         stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
 
     Raises:
-        ValueError: A layer has no weight chain, or it is unknown how neurons are joined: by a skip connection, by a
-            decoder that reads all layers' outputs side by side, or in a reversible stack.
+        ValueError: A layer has no weight chain, or it is unknown how neurons are joined. This is so for some skip
+            connections, for ``jump`` ``cat``, and in a reversible stack.
     """
     if stack.jump == "cat":
         raise ValueError(

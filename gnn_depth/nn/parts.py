@@ -1,7 +1,7 @@
 """The abstract parts of a deep GNN, and everything that a part may declare about itself.
 
-The stack, the training and the diagnostics know parts by these classes alone. A part's constructor signature is its
-config.
+The stack, the training and the diagnostics refer to parts only by these classes. The arguments of a part's constructor
+are its options.
 """
 
 from abc import ABC, abstractmethod
@@ -50,8 +50,8 @@ class Part:
     """The base of the abstract parts.
 
     Attributes:
-        treats: Failure modes of deep stacks that this part is a remedy for; the probe proposes it where it finds one.
-        remedy_options: Options to use as a remedy, where the defaults are not meant for it.
+        treats: Failure modes of deep stacks that this part remedies. The probe suggests the part when it finds one.
+        remedy_options: Options to use as a remedy, if they differ from the defaults.
     """
 
     treats: ClassVar[tuple[FailureMode, ...]] = ()
@@ -62,10 +62,11 @@ class Part:
 class WeightChain:
     r"""The parameters of a layer or skip connection, sorted by the neurons that they lead into and out of.
 
-    Multiply row i of the incoming matrices and entry i of the biases by :math:`\lambda > 0`, divide entry i of the
-    attention parameters by it: neuron i is multiplied by :math:`\lambda`, and nothing else changes. Divide column j of
-    the outgoing matrices: this undoes that neuron j of the layer before was multiplied. See
-    :mod:`gnn_depth.nn.neurons`. Neurons are counted over the concatenated heads.
+    Neuron i can be rescaled by :math:`\lambda > 0`: multiply row i of the incoming matrices and entry i of the biases
+    by :math:`\lambda`, and divide entry i of the attention parameters by it. Then neuron i is multiplied by
+    :math:`\lambda`, and nothing else in the layer changes. To undo it in the next layer, divide column i of that
+    layer's outgoing matrices by :math:`\lambda`. See :mod:`gnn_depth.nn.neurons`. Neurons are numbered over the
+    concatenated heads.
 
     Attributes:
         incoming: Matrices (neurons, inputs); row i leads into neuron i of this layer.
@@ -117,10 +118,11 @@ class Link:
     """Neurons that can only be rescaled together, and the weights that change with them.
 
     Attributes:
-        states: The states whose entries they are: 0 enters the first layer, l leaves the l-th.
-        incoming: Matrices and biases that lead into them.
-        attention: Parameters that attend to them.
-        outgoing: Matrices that lead out of them. One that leads from some of them to others is in ``incoming`` too.
+        states: The states that the neurons belong to: state 0 is the input of the first layer, state l the output of
+            layer l.
+        incoming: Matrices and biases that lead into the neurons.
+        attention: Attention parameters of the neurons.
+        outgoing: Matrices that lead out of the neurons. A matrix from some of them to others is also in ``incoming``.
     """
 
     states: tuple[int, ...]
@@ -140,11 +142,11 @@ class Layer(Part, nn.Module, ABC):
     Attributes:
         takes_sparse: True if the incoming features may be :class:`SparseFeatures`. The layer then passes them to
             :class:`gnn_depth.nn.linear.Linear` and nowhere else.
-        takes_blocks: True if the graph may be a block, with more sources than nodes: the features of the sources come
-            in, those of the nodes go out, and each is what it would be on the whole graph.
-        reads_first: True if ``forward(x, graph, first)`` also reads the first state, which enters the first layer. Its
-            rows begin with those of the targets. The layer's input has the same width, and neuron i of the one is
-            neuron i of the other.
+        takes_blocks: True if the graph may be a block, with more sources than nodes. The layer then takes the features
+            of the sources and returns those of the nodes, with the same values as on the whole graph.
+        reads_first: True if ``forward(x, graph, first)`` also reads the first state, which is the input of the first
+            layer. Its rows begin with those of the targets. It has the width of the layer's input, and their neurons
+            correspond.
     """
 
     takes_sparse: ClassVar[bool] = False
@@ -180,7 +182,7 @@ class Layer(Part, nn.Module, ABC):
     def kept_numbers(self, nodes: int, edges: int) -> int:
         """Estimate how many numbers it keeps for the backward pass, besides its input.
 
-        By default a matrix of nodes x width for each linear map but the last: sums with fixed weights keep nothing.
+        By default this is nodes x width for each linear map except the last: sums with fixed weights keep nothing.
 
         Args:
             nodes: Nodes of the graph.
@@ -214,7 +216,7 @@ class Layer(Part, nn.Module, ABC):
 
 
 def check_probability(name: str, value: float) -> None:
-    """Refuse a probability outside [0, 1].
+    """Check that a probability is within [0, 1].
 
     Raises:
         ValueError: The value is outside.
@@ -312,8 +314,8 @@ class FeatureNorm(Norm):
         channels: Width of the node features.
 
     Attributes:
-        homogeneous: True if a channel that is multiplied by a positive number before the norm is multiplied by it after
-            the norm. The conservation law of neurons then holds.
+        homogeneous: True if scaling a channel of the input by a positive number scales the same channel of the output
+            by it. The conservation law of neurons then holds.
     """
 
     homogeneous: ClassVar[bool] = False
@@ -333,7 +335,7 @@ class ScoreNorm(Norm):
         heads: Number of attention heads.
 
     Attributes:
-        serves: The kinds of score that it has a formula for.
+        serves: The kinds of score that the norm supports.
     """
 
     serves: ClassVar[tuple[type, ...]] = (LinearScore, AdditiveScore)
@@ -350,8 +352,8 @@ class ScoreNorm(Norm):
     def bound(self, score: type, channels: int) -> float | None:
         r"""A bound :math:`\alpha` of the normalised scores, :math:`|\tilde s| \le \alpha`; None (default) if unknown.
 
-        It also bounds both parts of their derivative, that of the score and that of the divisor, multiplied by the size
-        of the features.
+        It must also bound both parts of the scores' derivative (of the score and of the divisor), each multiplied by
+        the size of the features.
 
         Args:
             score: The class of the scores.
@@ -400,15 +402,15 @@ class Skip(Part, nn.Module, ABC):
     Attributes:
         width: Width of the joined state.
         reads: The states that it reads: ``nothing``, the layer's ``input``, the ``first`` state, or ``all``. The stack
-            keeps no others.
+            stores only these.
         carries: True if it carries a second state per node from layer to layer: see :meth:`forward`.
-        adds: The state that it adds, times some factor, to some multiple of the update: the layer's ``input`` or the
-            ``first`` state. Neuron i of that state and neuron i of the joined state are then rescaled together, unless
-            a matrix of :meth:`weight_chain` leads from the one to the other. None (default) if it does something else.
+        adds: ``input`` or ``first`` if the joined state is a multiple of that state plus a multiple of the update. The
+            balance then rescales neuron i of both states together, unless a matrix of :meth:`weight_chain` lies between
+            them. None (default) if the skip connection does something else.
         invertible: True if the joined state is exactly the layer's input plus a function of the update. Reversible
-            stacks need this, and matrices that change the width are not allowed there.
-        takes_blocks: True if nodes are joined one by one, so that only the rows of nodes that are read may be there;
-            False if it passes messages along the graph.
+            stacks need this, and do not allow matrices that change the width.
+        takes_blocks: True if each node is joined separately, so that rows of unread nodes may be missing. False if the
+            skip connection passes messages along the graph.
     """
 
     reads: ClassVar[Literal["nothing", "input", "first", "all"]] = "input"
@@ -443,7 +445,7 @@ class Init(Part, ABC):
     """An initialisation: draws the parameters of an assembled stack.
 
     Raises:
-        TypeError: A subclass overrides ``__call__``, after which weight norms are settled.
+        TypeError: A subclass overrides ``__call__``, which also updates the weight norms.
     """
 
     def __init_subclass__(cls) -> None:
@@ -474,8 +476,8 @@ class Init(Part, ABC):
 class GraphDropout(Part, ABC):
     """A graph dropout: all layers use the same thinned graph in a training pass, and the whole graph in evaluation.
 
-    Degrees, GCN weights and self-loops are those of the thinned graph, so self-loops that layers add are never dropped.
-    Random numbers come from torch's generator.
+    Layers compute degrees and GCN weights from the thinned graph. They add their self-loops afterwards, so these are
+    never dropped. Random numbers come from torch's generator.
 
     Args:
         p: Probability of dropping an edge or node; with 0 the graph stays the same.

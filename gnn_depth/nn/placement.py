@@ -26,7 +26,7 @@ class WeightNorms:
     """All weight norms of a stack.
 
     Args:
-        placed: The linear maps that have one.
+        placed: The linear maps that have a weight norm.
     """
 
     def __init__(self, placed: Iterable[Linear] = ()) -> None:
@@ -115,10 +115,10 @@ class NormPlacement:
         return WeightNorms(placed)
 
     def check_features(self) -> None:
-        """Refuse feature norms if the stack has no place for them.
+        """Check that the stack has a place for its feature norms.
 
         Raises:
-            ValueError: There are some.
+            ValueError: It has none.
         """
         if self._feature and not self._places:
             raise ValueError(
@@ -130,10 +130,10 @@ class NormPlacement:
 def normed_maps(layer: Layer) -> list[Linear]:
     """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all without a chain.
 
-    The heads of a layer share one matrix; weights that are not shared are matrices of their own.
+    All heads of a layer are one matrix; separate weights for source and target are two.
 
     Raises:
-        ValueError: There is none, or the chain names a matrix that is not the weight of a :class:`Linear`.
+        ValueError: The layer has no such map, or its chain names a matrix that is not the weight of a :class:`Linear`.
     """
     linears = [module for module in layer.modules() if isinstance(module, Linear)]
     try:
@@ -145,7 +145,7 @@ def normed_maps(layer: Layer) -> list[Linear]:
         linears = [linear for linear in linears if id(linear.weight) in matrices]
         if matrices - {id(linear.weight) for linear in linears}:
             linears = []
-    else:  # without a chain every matrix that is called weight counts
+    else:  # without a chain, every parameter named weight counts
         held = {id(linear.weight) for linear in linears}
         named = [weight for name, weight in layer.named_parameters() if name.rpartition(".")[2] == "weight"]
         if any(weight.dim() == 2 and id(weight) not in held for weight in named):
@@ -162,7 +162,7 @@ def part_class(factory: Callable[..., object]) -> type:
     """The class that a part's factory makes: the class itself, or the one inside a ``functools.partial``.
 
     Raises:
-        ValueError: It cannot be known without a call, as for a lambda.
+        ValueError: The factory must be called to know its class, for example a lambda.
     """
     held = (factory, getattr(factory, "func", None), *getattr(factory, "args", ()))
     for item in held:

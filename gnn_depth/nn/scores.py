@@ -12,8 +12,8 @@ class LinearScore:
     r"""The ingredients of linear attention scores, :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`.
 
     Attributes:
-        x: h, the features that the layer's map makes of the nodes.
-        att_dst, att_src: The two vectors of each head.
+        x: h, the features after the layer's linear map.
+        att_dst, att_src: Two vectors per head.
     """
 
     x: Float[Tensor, "sources heads channels"]
@@ -26,8 +26,8 @@ class AdditiveScore:
     r"""The ingredients of additive attention scores, :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`.
 
     Attributes:
-        x_dst, x_src: The features that the layer's two maps make of targets and sources.
-        att: a, a vector of each head.
+        x_dst, x_src: The features of targets and sources after the layer's two linear maps.
+        att: a, one vector per head.
     """
 
     x_dst: Float[Tensor, "targets heads channels"]

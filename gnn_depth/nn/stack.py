@@ -43,10 +43,11 @@ class DeepGNN(nn.Module):
 
     .. math:: X^{l+1} = \mathrm{skip}(X^l, \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))))
 
-    With a decoder, the last layer has its norms and skip connection but, unless ``last_activation``, no activation.
-    Without one the last layer gives the outputs themselves: nothing follows it, and its heads are averaged.
+    With a decoder, norms and the skip connection also follow the last layer, but no activation unless
+    ``last_activation`` is set. Without a decoder the last layer gives the outputs: nothing follows it, and its heads
+    are averaged.
 
-    Each part is a class or a factory, or as in a config its name (``"gat"``) or a dict of its name and options
+    A part can be a class, a factory, its registered name (``"gat"``), or a dict of its name and options
     (``{"name": "gat", "heads": 8}``).
 
     Args:
@@ -55,7 +56,7 @@ class DeepGNN(nn.Module):
         layer: Message-passing layer, made from (in_channels, out_channels).
         num_layers: Number of message-passing layers, L.
         hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
-        norm: Norms of node features, attention scores or weight matrices, applied in order; or a single one.
+        norm: A norm or a list of norms of node features, attention scores or weight matrices, applied in order.
         skip: Skip connection: joins a layer's output with earlier states.
         activation: Function between the layers.
         last_activation: Apply the activation after the last layer too; needs a decoder.
@@ -63,15 +64,15 @@ class DeepGNN(nn.Module):
         encoder: ``linear`` map before the layers, ``embedding`` of integer features, or ``none``.
         decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
         norm_after_skip: Apply feature norms after the skip connection, not to the layer's output.
-        share_layers: Use one and the same layer wherever shapes are equal, as in recurrent networks.
-        jump: States that the decoder reads: the ``last``, or all layers' outputs, their ``max`` or ``cat`` (JKNet).
-        checkpoint_every: Layers per segment whose activations the backward pass computes again, to save memory: a
-            number, ``sqrt`` (of the layers), or ``none``.
-        reversible: Groups of channels, of which each block changes one, so that no activations are kept; 0 for none.
+        share_layers: Use the same layer at all positions of equal shape, as in recurrent networks.
+        jump: States that the decoder reads: the ``last``, or the ``max`` or ``cat`` of all layers' outputs (JKNet).
+        checkpoint_every: Number of layers per checkpointed segment, ``sqrt`` (of the number of layers), or ``none``.
+            The backward pass recomputes the activations of a segment, which saves memory.
+        reversible: Number of channel groups of a reversible stack, which stores no activations; 0 for an ordinary one.
         first_activation: Apply the activation after the encoder.
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
-        graph_dropout: Drops edges or nodes of the graph, anew in every training step; blocks then run uncompiled.
-        init: Draws the parameters of the finished stack; None leaves them as the parts have drawn them.
+        graph_dropout: Drops random edges or nodes of the graph in every training step; blocks then run uncompiled.
+        init: Draws the parameters of the finished stack; None keeps those that the parts have drawn.
 
     Attributes:
         blocks: The L blocks. Each begins with the activation and skip connection of the layer before.
@@ -82,7 +83,7 @@ class DeepGNN(nn.Module):
         states: Identities that the state of each block passes before dropout: places for hooks.
 
     Raises:
-        ValueError: A norm has no place in the layer, the encoder does not take such features, a number is out of its
+        ValueError: A norm does not fit the layer, the encoder does not accept the features, a number is out of its
             range, or no part has this name.
     """
 
@@ -194,9 +195,9 @@ class DeepGNN(nn.Module):
 
         Args:
             x: Features of the nodes.
-            graph: The edges: a graph, or an ``edge_index``, which is sorted once and kept as long as it is unchanged.
-            num_outputs: Number of first nodes whose outputs are read; all by default. Where every part allows it, the
-                stack leaves out nodes that do not reach them.
+            graph: A graph or an ``edge_index``. The sorted form of an ``edge_index`` is cached while it is unchanged.
+            num_outputs: Number of first nodes to compute outputs for; all nodes by default. If every part allows it,
+                the stack leaves out nodes outside their receptive fields.
 
         Raises:
             ValueError: x and the graph have different numbers of nodes.
@@ -207,7 +208,7 @@ class DeepGNN(nn.Module):
         self._weight_norms.follow()
         thinned = self.graph_dropout(graph) if self.training else graph
         graphs = self.receptive_fields(thinned, num_outputs)
-        # A thinned graph is new in every step, and compiling for a graph pays only over many steps.
+        # A thinned graph is new in every step, and compiling for a graph pays off only over many steps.
         run = self._compiled.for_pass(self, graph, graphs) if self._compiled and thinned is graph else None
 
         flow = Flow(self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources]))
@@ -230,7 +231,8 @@ class DeepGNN(nn.Module):
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
         """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read out.
 
-        These nodes get what they get on the whole graph. If a part does not allow blocks, every layer gets the whole.
+        The outputs of these nodes are the same as on the whole graph. If a part does not support blocks, every layer
+        gets the whole graph.
         """
         graphs = [graph] * len(self.blocks)
         if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible:
@@ -249,11 +251,11 @@ class DeepGNN(nn.Module):
     def compile_layers(self, only: Graph | None = None) -> None:
         """Compile the blocks at the next pass, once for all of equal shape.
 
-        Blocks run uncompiled where they cannot be compiled (one warning says why), and in any pass during which one of
-        their modules has hooks.
+        If compiling fails, blocks run uncompiled and a warning gives the reason. They also run uncompiled in any pass
+        during which one of their modules has hooks.
 
         Args:
-            only: Compile for training on this graph alone; passes on other graphs and evaluation run uncompiled.
+            only: Compile only for training on this graph; passes on other graphs and evaluation run uncompiled.
         """
         self._compiled = CompiledBlocks(Block.message if self.reversible else Block.compute, only)
 

@@ -1,1 +1,1 @@
-"""All code that knows about Dynamo and Inductor: compiling blocks, and choosing what compiled code keeps."""
+"""All code that uses Dynamo and Inductor: compiling blocks, and choosing what compiled code stores."""

@@ -16,18 +16,18 @@ from gnn_depth.graph import Graph
 log = logging.getLogger("gnn_depth")
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-#: Shapes of block in one stack: first, middle and last, in training and evaluation, and room for more.
+#: Shapes of blocks in one stack: first, middle and last, in training and evaluation, and some in reserve.
 MAX_VARIANTS = 32
 
 
 class CompiledBlocks:
     """The tensor operations of a stack's blocks, compiled once for all blocks of equal shape.
 
-    They run uncompiled from the moment that compiling fails.
+    If compiling fails, they run uncompiled from then on.
 
     Args:
         function: The function that is compiled; its first argument is the block.
-        only: The graph that it is compiled for in training; all graphs, and evaluation too, by default.
+        only: Compile only for training on this graph; by default for all graphs, and for evaluation too.
 
     Attributes:
         failed: The reason why it runs uncompiled: no C++ compiler, or code that cannot be compiled.
@@ -39,7 +39,7 @@ class CompiledBlocks:
         self._derived: weakref.WeakSet[Graph] = weakref.WeakSet()
         self._modules: list[nn.Module] | None = None
         compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
-        # Isolated: a stack neither finds another's compiled code nor fills its room.
+        # Isolated: stacks do not share compiled code or its limit.
         self._compiled = compile_as(
             function, dynamic=False, recompile_limit=MAX_VARIANTS, isolate_recompiles=True, options=_options()
         )
@@ -52,7 +52,7 @@ class CompiledBlocks:
             graph: The graph of the pass.
             graphs: The graph of each layer.
         """
-        if self._modules is None:  # listed once: walking them in every pass would take longer than looking at them
+        if self._modules is None:  # listed once, because walking the module tree in every pass is slow
             self._modules = [module for block in stack.blocks for module in block.modules() if module is not block]
         if self.failed or any(map(has_hooks, self._modules)):
             return None
@@ -146,7 +146,7 @@ def _compile_errors() -> tuple[type[Exception], ...]:
 def _remove_torn(error: Exception) -> bool:
     """Remove the library named in an error, if a killed run has left it incomplete.
 
-    Torch writes libraries in place and uses any that is there, so no later run could compile this code.
+    Torch writes libraries in place and uses any file it finds, so later runs could not compile this code.
     """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
@@ -169,6 +169,7 @@ def keep_compiled_code() -> None:
     if os.environ.get(CACHE_VARIABLE, default_cache_dir()) == default_cache_dir():
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         os.environ[CACHE_VARIABLE] = str(cache / "gnn_depth" / "compiled")
-    # Traces of custom autograd functions too; ours are pure. To become the default (pytorch/pytorch#149751).
+    # Cache traces of custom autograd functions too; ours are pure. Torch plans this as default
+    # (pytorch/pytorch#149751).
     if hasattr(config, "autograd_cache_allow_custom_autograd_functions"):
         config.autograd_cache_allow_custom_autograd_functions = True

@@ -9,7 +9,7 @@ from torch._inductor.mkldnn_ir import LinearUnary
 @register_lowering(torch.ops.gnn_depth.product, type_promotion_kind=None)
 def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> TensorBox:
     """The call of torch's compiler for a linear map by oneDNN, with weights that may change."""
-    # Compiled code copies a transposed factor faster than oneDNN would.
+    # Compiled code copies a transposed factor faster than oneDNN.
     factors = [LinearUnary.require_contiguous(LinearUnary.realize_input(left)), _dense(right)]
     size = [factor.get_size()[0] for factor in factors]
     layout = FixedLayout(torch.device("cpu"), factors[0].get_dtype(), size)

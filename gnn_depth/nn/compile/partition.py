@@ -18,28 +18,29 @@ VIEWS = (
     torch.ops.aten.unsqueeze.default,
     torch.ops.aten.view.default,
 )
-#: A product is computed again if it takes at most this many multiplications for each number that edges read of it:
-#: recomputing it is then cheap compared with reading it once per edge.
+#: A product is recomputed if it takes at most this many multiplications per number that edges read from it. Recomputing
+#: it is then cheap compared with reading it once per edge.
 FEW_MULTIPLICATIONS = 4
-#: Dimensions of a mask that is kept: nodes x heads x channels at most.
+#: Most dimensions of a mask that is kept: nodes x heads x channels.
 MASK_DIMENSIONS = 3
 
 
 class Recompute(CustomGraphPass):
     """Keeps no booleans, no gathered values, and no products or factors that follow from kept tensors.
 
-    Values gathered from nodes to edges are larger than their source. A product of nodes with a weight is cheap to
-    compute again if many edges read it, and its factors are kept anyway for the gradient of the weight. That gradient
-    reads the features after activation and dropout; these follow element by element from the state before them, which
-    is kept too, so keeping both would double the memory.
+    - Values gathered from nodes to edges are larger than their source.
+    - A product of node features with a weight is cheap to recompute if many edges read it. Its factors are kept anyway
+      for the gradient of the weight.
+    - That gradient reads the features after activation and dropout. They follow elementwise from the state before them,
+      which is also kept, so storing both would double the memory.
     """
 
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
         _keep_as_bytes(graph, in_backward)
         for node in graph.nodes:
-            # It is unknown yet which of them the backward pass needs: the partition merges equal nodes later, and the
-            # first one, of the forward pass, stays.
+            # It is not yet known which of them the backward pass needs: the partition merges equal nodes later and
+            # keeps the first one, from the forward pass.
             if node not in in_backward and (_is_gathered(node) or _is_cheap_product(node)):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         for factor in _factors(in_backward):
@@ -47,8 +48,7 @@ class Recompute(CustomGraphPass):
                 factor.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
     def uuid(self) -> str:
-        # Part of the name under which compiled code is kept: a change here or in lowering.py wants
-        # another number.
+        # Part of the cache key of compiled code: increase it after a change here or in lowering.py.
         return f"gnn_depth.Recompute.8 {FEW_MULTIPLICATIONS}"
 
 
@@ -61,7 +61,7 @@ def _depending_on_gradients(graph: Graph) -> set[Node]:
 
 
 def _is_gathered(node: Node) -> bool:
-    # Tensors of edges x heads x channels are parts of loops, which keep nothing.
+    # Tensors of edges x heads x channels exist only inside loops, which store nothing.
     return node.target in GATHERS and node.meta["val"].dim() < 3
 
 
@@ -135,9 +135,9 @@ def _is_returned(node: Node) -> bool:
 def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
     """Replace every boolean that both passes read by a byte.
 
-    The partition likes to keep booleans, such as masks of activations and maxima, since they are small. But compiled
-    CPU code stores and reads booleans one by one, much slower than bytes converted from floats. Booleans of slices of
-    neighbours x heads x channels are parts of loops, which keep nothing: they are computed again.
+    The partition prefers to keep booleans, such as masks of activations and maxima, because they are small. But
+    compiled CPU code stores and reads booleans one by one, much slower than bytes converted from floats. Booleans of
+    neighbour slices x heads x channels exist only inside loops, which store nothing, so they are recomputed.
     """
     for node in list(graph.nodes):
         readers = [user for user in node.users if user in in_backward]
@@ -149,7 +149,7 @@ def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
         number = _convert(graph, node, torch.float32)
         again = _convert(graph, _convert(graph, number, torch.uint8), torch.float32)
         mask = _after(graph, again, torch.ops.aten.ne.Scalar, again, 0)
-        mask.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE  # or it would be what is kept
+        mask.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE  # otherwise the mask itself would be kept
         for reader in readers:
             reader.replace_input_with(node, mask)
 

@@ -5,8 +5,8 @@ Its gradients are those of a sum over the edges of a node,
 .. math:: B_i = \sum_j g_{ij} \, \mathrm{LeakyReLU}'(x_i + x_j), \qquad
     \partial x_i = a \circ B_i, \quad \partial a = \sum_i B_i \circ x_i + \sum_j B_j \circ x_j,
 
-once over the edges into each node and once over those out of it. On a graph whose edges all run both ways, with
-the same features at both ends, the two sums are one, of :math:`g_{ij} + g_{ji}`.
+once over the edges into each node and once over those out of it. On an undirected graph with the same features at both
+ends, both sums equal one sum of :math:`g_{ij} + g_{ji}`.
 """
 
 # N nodes, S sources, E edges, H heads, C channels; V slices of K neighbours
@@ -22,7 +22,7 @@ from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
-#: Numbers in a temporary tensor of edges x heads x channels, where there must be one: what fits in a core's cache.
+#: Maximal size of a temporary edges x heads x channels tensor, if one is needed: it must fit into a core's cache.
 CHUNK = 2**18
 
 
@@ -101,7 +101,7 @@ def _slopes_in_slices(
 ) -> Tensor:
     if transposed and graph.reverse is not None:  # the neighbours are the same, only their edges run the other way
         grad_EH, transposed = grad_EH.index_select(0, graph.reverse), False
-    # The last one is what slices are padded with.
+    # Slices are padded with the last one.
     grads_EH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])
     parts = [_sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed).parts()]
     return torch.cat(parts).view_as(x_NHC)

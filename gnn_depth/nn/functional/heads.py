@@ -15,8 +15,8 @@ def head_dots(
 ) -> tuple[Float[Tensor, "nodes heads"], ...]:
     r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of several vectors a.
 
-    Narrow heads are computed as one matrix product, with the vectors on a block diagonal, which is faster. One infinite
-    entry then makes all products of its node NaN.
+    Narrow heads use one matrix product with the vectors on a block diagonal, which is faster. There, a single infinite
+    entry makes all products of its node NaN.
     """
     heads, channels = x.shape[1:]
     if channels >= NARROW or any(a.dtype != x.dtype for a in vectors):  # the sum is in the wider type of the two

@@ -11,7 +11,7 @@ from torch.autograd import Function
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
     r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k x_{index_k}`.
 
-    The kernel behind ``torch.nn.functional.embedding_bag``, without what that computes for its own backward pass. It
+    The kernel of ``torch.nn.functional.embedding_bag``, without the values that its backward pass would need. It
     supports float32 and float64; half precisions go through float32.
 
     Args:

@@ -28,8 +28,8 @@ def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
 
 
 class _Product(Function):
-    # No setup_context, which transforms of torch.func ask for, and which costs as much as a small product: they do not
-    # come here.
+    # No setup_context: it costs as much as a small product, and only transforms of torch.func need it, which never
+    # reach this function.
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
         ctx.save_for_backward(left, right)

@@ -1,7 +1,7 @@
 """Matrix products by oneDNN, on processors where torch's own are slower.
 
-Torch uses MKL, which gives processors of other makers its AVX2 kernels whatever they support; oneDNN asks the
-processor. Torch has no switch for this that leaves the precision alone.
+Torch uses MKL. On processors that are not made by Intel, MKL uses its AVX2 kernels even if the processor supports more;
+oneDNN uses what the processor supports. Torch has no switch for this that does not also change the precision.
 """
 
 import platform
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 CPU_INFO = Path("/proc/cpuinfo")
-#: oneDNN generates code for every new shape. From this number of multiplications on the first product already pays for
-#: it, so mini-batches, which all have other sizes, lose nothing.
+#: oneDNN generates code for every new shape. From this number of multiplications on, a single product makes up for it,
+#: so mini-batches, which all have different sizes, lose nothing.
 NEW_SHAPE = 16_000_000
-#: A transposed first factor has to be copied first, which does not pay for products with fewer numbers.
+#: A transposed first factor must be copied, which is too slow for products with fewer numbers.
 FEWEST = 2**14
 
 
@@ -29,7 +29,7 @@ def _maker() -> str:
     """The processor's maker; Intel if it cannot be found."""
     if not CPU_INFO.is_file():
         return platform.processor().split(" ")[-1] or "GenuineIntel"
-    with CPU_INFO.open() as lines:  # no further than to the first: it lists every core, and asks each
+    with CPU_INFO.open() as lines:  # stop at the first: the file lists every core, and reading it queries each
         return next((line.split()[-1] for line in lines if line.startswith("vendor_id")), "GenuineIntel")
 
 
@@ -51,7 +51,7 @@ def pays(left: Tensor, right: Tensor) -> bool:
 
 
 def _product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
-    # Columns of a wider matrix take it a thousand times as long; of a row it reads what lies behind its first entry.
+    # oneDNN takes a thousand times as long for columns of a wider matrix, and misreads a row that is not contiguous.
     right = right if right.is_contiguous() or right.t().is_contiguous() else right.contiguous()
     row = row if row is None else row.contiguous()
     out: Tensor = torch.ops.mkldnn._linear_pointwise(left.contiguous(), right, row, "none", [], "")

@@ -13,7 +13,7 @@ def aggregate(
 ) -> Float[Tensor, "nodes *heads channels"]:
     r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where there is none.
 
-    Without a dimension of heads there is one.
+    Tensors without a heads dimension have one head.
     """
     if x.dim() == 2:
         # Not [:, 0], whose backward pass writes a gradient of zeros and copies into it.

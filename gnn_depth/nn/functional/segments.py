@@ -20,7 +20,7 @@ MANY_EDGES = 2**15
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
     """The rows of the targets among those of the sources: on a block the first rows, otherwise all."""
-    # A slice that takes everything would cost a tensor of zeros in the backward pass.
+    # A slice of everything would allocate a tensor of zeros in the backward pass.
     return x if graph.num_sources == graph.num_nodes else x[: graph.num_nodes]
 
 

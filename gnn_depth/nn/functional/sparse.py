@@ -1,6 +1,6 @@
 """The two sparse products behind message passing; neither holds a tensor of edges x heads x channels.
 
-The gradients of each are made of the other, so both differentiate to any order.
+The gradient of each is computed with the other, so both are differentiable to any order.
 """
 
 # N nodes, E edges, H heads, C channels
@@ -15,7 +15,7 @@ from torch.autograd import Function
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
-with warnings.catch_warnings():  # torch says once in a process that CSR is in beta; no user can act on that
+with warnings.catch_warnings():  # torch warns once that CSR is in beta, which users cannot change
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int), torch.zeros(0, dtype=torch.int), torch.zeros(0), (0, 0))
 
@@ -33,7 +33,7 @@ class _SpMM(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         weights_EH, x_NHC, ctx.graph, ctx.transposed = inputs
-        # Fixed weights ask for no x, which nobody else may keep. Compiled code finds out what it needs by itself.
+        # With fixed weights the backward pass does not need x, so x is not kept. Compiled code decides this by itself.
         ctx.dtype = x_NHC.dtype
         needs_x = torch.compiler.is_compiling() or ctx.needs_input_grad[0]
         ctx.save_for_backward(weights_EH, x_NHC if needs_x else None)
@@ -55,13 +55,13 @@ class _SDDMM(Function):
     @staticmethod
     def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
-        if torch.compiler.is_compiling():  # one loop over edges, fused with what is done to the products
+        if torch.compiler.is_compiling():  # one loop over edges, fused with the operations on the products
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         query, key = query_NHC.flatten(0, 1).to(wide).contiguous(), key_NHC.flatten(0, 1).to(wide).contiguous()
         rows = graph.rows(query_NHC.shape[1])
         pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape)
-        # Into the pattern itself: a new one would be a copy of its structure too, a third of the time.
+        # Write into the pattern itself: a new one would also copy its structure, which takes a third of the time.
         products = torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern).values().to(dtype)
         products = products if rows.inverse is None else products.index_select(0, rows.inverse)
         return products.view(-1, query_NHC.shape[1])

@@ -13,13 +13,13 @@ from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
-#: Below this share of non-zeros a sparse product wins, and only for matrices of this many numbers or more.
+#: A sparse product is faster below this fraction of non-zeros, for matrices of at least this many numbers.
 DENSEST, SMALLEST = 0.1, 2**16
 
 
 @dataclass(frozen=True)
 class SparseFeatures:
-    """A matrix (nodes, features) by its non-zeros.
+    """A matrix (nodes, features) stored by its non-zeros.
 
     Attributes:
         values: The non-zeros, row by row, shape (non-zeros,).
@@ -49,7 +49,7 @@ class SparseFeatures:
 def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     """The sparse form of features if it saves time, otherwise the features themselves.
 
-    It is made once for a tensor and kept as long as the tensor; features that are differentiated stay as they are.
+    The sparse form is cached as long as the tensor exists. Features that need a gradient stay dense.
     """
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
         return x

@@ -1,6 +1,6 @@
 """Graph dropouts, one per file: they drop edges or nodes of the graph in training.
 
-A new one subclasses GraphDropout, says ``@register("graph_dropout", name)``, and is imported here.
+To add one, subclass GraphDropout, decorate it with ``@register("graph_dropout", name)`` and import it here.
 """
 
 from gnn_depth.nn.graph_dropouts.edges import DropEdge

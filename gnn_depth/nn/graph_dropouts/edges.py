@@ -11,16 +11,15 @@ from gnn_depth.registry import register
 class DropEdge(GraphDropout):
     """DropEdge: drop every edge with probability p.
 
-    Rong et al., *DropEdge: Towards Deep Graph Convolutional Networks on Node Classification*, ICLR 2020, who drop a
-    fixed share of the edges instead of each by itself.
+    Rong et al., *DropEdge: Towards Deep Graph Convolutional Networks on Node Classification*, ICLR 2020. They
+    drop a fixed fraction of the edges; here each edge is dropped independently.
 
     Args:
         p: Probability of dropping an edge.
-        undirected: Drop an edge and its reverse together, so that a graph with edges both ways stays
-            one.
+        undirected: Drop an edge and its reverse together, so that an undirected graph stays undirected.
 
     Raises:
-        ValueError: p is no probability; in training, that edges should go both ways and some do not.
+        ValueError: p is not a probability; in training, ``undirected`` is set and some edge has no reverse.
     """
 
     def __init__(self, p: float = 0.5, undirected: bool = False) -> None:

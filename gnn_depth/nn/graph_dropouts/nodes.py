@@ -11,9 +11,9 @@ from gnn_depth.registry import register
 class DropNode(GraphDropout):
     """DropNode: drop all edges from and to a node, with probability p per node.
 
-    So it hears nothing but itself, as an isolated node does, and still has an output, which the loss may read.
+    A dropped node is isolated: it still has an output, computed from its own features, and the loss may read it.
     Do et al., *Graph Convolutional Neural Networks with Node Transition Probability-based Message Passing and DropNode
-    Regularization*, Expert Systems with Applications 2021, who also leave such nodes out of the loss.
+    Regularization*, Expert Systems with Applications 2021. They also leave dropped nodes out of the loss.
 
     Args:
         p: Probability of dropping a node.

@@ -1,17 +1,18 @@
 r"""Balanced initialisations: every neuron's incoming and outgoing weights have equal squared norms.
 
-Neurons are balanced by depth, in the order of :func:`gnn_depth.nn.neurons.links`, so their incoming weights are
-already fixed. Attention is zero, and the outgoing weights of neuron i are divided by the :math:`e^{u_i}` that solves
+Neurons are balanced from the first layer to the last (the order of :func:`gnn_depth.nn.neurons.links`), so their
+incoming weights are already fixed. Attention parameters are zero. The outgoing weights of neuron i are divided by the
+:math:`e^{u_i}` that solves
 
 .. math:: \sum_{W \in in} \|W_{i:}\|^2 = e^{-2 u_i} \sum_{W \in out} \|W_{:i}\|^2
 
-Where skip connections or shared layers make matrices lead from some of the neurons to others,
-:math:`W_{ij}` becomes :math:`e^{u_i - u_j} W_{ij}`, and the equations
+With skip connections or shared layers, some matrices lead from some of the neurons to others. There :math:`W_{ij}`
+becomes :math:`e^{u_i - u_j} W_{ij}`, and the equations
 
 .. math:: r_i + \sum_j W_{ij}^2 e^{2 (u_i - u_j)} = \sum_j W_{ji}^2 e^{2 (u_j - u_i)} + s_i e^{-2 u_i}
 
-with the squares r of weights from outside these neurons, and s of weights to the outside, hold at the minimum of a
-convex function of u,
+hold at the minimum of a convex function of u. Here r and s are the sums of squared weights from and to neurons outside
+this set:
 :math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 e^{2 (u_i - u_j)} + \frac12 \sum_i s_i e^{-2 u_i}`.
 """
 
@@ -33,16 +34,16 @@ class Balanced(Init):
 
     .. math:: \|W^1_{i:}\|^2 = \beta, \qquad \|W^{l+1}_{:i}\|^2 = \|W^l_{i:}\|^2, \qquad a^l = 0
 
-    Several matrices that come in or leave, encoder and decoder, heads and skip connections count as in
-    :mod:`gnn_depth.nn.neurons`; the first neurons begin with beta.
+    :mod:`gnn_depth.nn.neurons` defines the incoming and outgoing weights for several matrices, encoder and decoder,
+    heads and skip connections. The squared norm beta applies to the first hidden state.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, procedure 2.6.
 
     Args:
-        base: The other initialisation.
-        beta: Squared length of what comes into each of the first neurons.
+        base: The initialisation that draws the parameters.
+        beta: Squared norm of the weights into each neuron of the first hidden state.
 
     Raises:
-        ValueError: Beta is not positive; when called, that a stack has neurons which cannot be balanced.
+        ValueError: beta is not positive; on a call, the stack has neurons that cannot be balanced.
     """
 
     def __init__(self, base: Init, beta: float = 2.0) -> None:
@@ -70,7 +71,7 @@ class BalancedXavier(Init):
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal X).
 
     Args:
-        beta: Squared length of what comes into each of the first neurons.
+        beta: Squared norm of the weights into each neuron of the first hidden state.
     """
 
     treats = ("dying_signal", "vanishing_gradients", "imbalance")
@@ -89,7 +90,7 @@ class BalancedOrthogonal(Init):
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal O).
 
     Args:
-        beta: Squared length of what comes into each of the first neurons.
+        beta: Squared norm of the weights into each neuron of the first hidden state.
     """
 
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")

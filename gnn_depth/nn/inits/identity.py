@@ -13,7 +13,7 @@ class IdentityInit(MatrixInit):
 
     .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
 
-    which repeats the identity where a matrix is not square. Attention begins equal.
+    A matrix that is not square repeats the identity. Attention starts uniform.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
     """
 
@@ -31,7 +31,7 @@ class IdentityInit(MatrixInit):
 class LooksLinearIdentity(MatrixInit):
     """Looks-linear identity: hidden matrices are mirrored identities of half the size.
 
-    Those that read inputs or give outputs are drawn as Xavier does, and attention begins equal.
+    Input and output matrices are drawn as Xavier does. Attention starts uniform.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
     """
 

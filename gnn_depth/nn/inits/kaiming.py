@@ -14,8 +14,8 @@ class Kaiming(MatrixInit):
 
     .. math:: \mathrm{Var}(W_{ij}) = \frac{2}{n_{in}}
 
-    Attention parameters are drawn as the matrix (1, channels) of each head; biases are zero, and what else a layer
-    has is drawn as PyTorch Geometric does.
+    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are zero. Other
+    parameters of a layer are drawn as PyTorch Geometric does.
     He et al., *Delving Deep into Rectifiers*, ICCV 2015.
 
     Args:

@@ -13,8 +13,8 @@ class LooksLinearOrthogonal(MatrixInit):
 
     .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
 
-    each D drawn as an orthogonal matrix of its own. With an encoder the first layer reads what no activation has
-    passed, and with a decoder the last one gives such: these sides are not mirrored.
+    Each D is a separate random orthogonal matrix. A side without an activation is not mirrored: the input side of the
+    first layer if there is an encoder, and the output side of the last layer if there is a decoder.
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (LLortho); the structure is that of Shang
     et al., *Understanding and Improving Convolutional Neural Networks via Concatenated ReLUs*, ICML 2016.
     """

@@ -13,7 +13,7 @@ from gnn_depth.registry import register
 class LooksLinearXavier(MatrixInit):
     """Looks-linear Xavier: mirror Xavier's matrices of half the size; attention starts uniform.
 
-    Glorot & Bengio 2010 mirrored as Shang et al. 2016 do: the combination is ours.
+    The matrices are those of Glorot & Bengio 2010, mirrored as in Shang et al. 2016. The combination is ours.
 
     Args:
         distribution: ``normal`` or ``uniform``.

@@ -29,11 +29,11 @@ class Place(NamedTuple):
 class MatrixInit(Init):
     """Draw the matrices of a stack one by one, and everything else in a layer as PyTorch Geometric does.
 
-    Biases are zero, and so is the attention by default.
+    Biases are zero, and by default attention parameters are zero too.
 
     Attributes:
-        looks_linear: True if matrices cancel what the activation before them removes. The decoder must then read the
-            last state alone.
+        looks_linear: True if matrices are mirrored so that activations remove nothing. The decoder must then read only
+            the last state.
     """
 
     looks_linear: ClassVar[bool] = False
@@ -72,7 +72,7 @@ class MatrixInit(Init):
 
 
 def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
-    """The place of a matrix of a layer; the inner side of a map that is all inside the layer is not activated."""
+    """The place of a layer's matrix; a side of the matrix that lies inside the layer is not activated."""
     chain = chain_of(layer, 0, "an init")
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
     comes_in = any(weight is other for other in chain.incoming)
@@ -111,8 +111,8 @@ def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
 
     .. math:: [D; -D], \quad [D, -D], \quad [[D, -D], [-D, D]]
 
-    Rows are mirrored where an activation follows, columns where one came before: since
-    :math:`\mathrm{ReLU}(z) - \mathrm{ReLU}(-z) = z`, maps and ReLUs together are linear. Of an odd width the last
+    Rows are mirrored if an activation follows, columns if one precedes. Since
+    :math:`\mathrm{ReLU}(z) - \mathrm{ReLU}(-z) = z`, maps and ReLUs together are linear. If the width is odd, the last
     neuron has no mirror image.
 
     Args:

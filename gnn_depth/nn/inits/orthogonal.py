@@ -16,7 +16,7 @@ class Orthogonal(MatrixInit):
     ICLR 2014.
 
     Args:
-        gain: g, the length of those rows or columns.
+        gain: g, the norm of these rows or columns.
     """
 
     def __init__(self, gain: float = 1.0) -> None:

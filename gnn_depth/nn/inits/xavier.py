@@ -14,8 +14,8 @@ class Xavier(MatrixInit):
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
 
-    Attention parameters are drawn as the matrix (1, channels) of each head; biases are zero, and what else a layer
-    has is drawn as PyTorch Geometric does.
+    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are zero. Other
+    parameters of a layer are drawn as PyTorch Geometric does.
     Glorot & Bengio, *Understanding the difficulty of training deep feedforward neural networks*, AISTATS 2010.
 
     Args:

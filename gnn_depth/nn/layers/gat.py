@@ -34,7 +34,7 @@ class GAT(AttentionLayer):
         negative_slope: Slope of the LeakyReLU below zero.
         dropout: Probability of dropping an attention weight in training.
         bias: Add b.
-        split_heads: Make out_channels the width of all heads together.
+        split_heads: Interpret out_channels as the width of all heads together.
     """
 
     takes_sparse = True

@@ -34,7 +34,7 @@ class GATv2(AttentionLayer):
         dropout: Probability of dropping an attention weight in training.
         bias: Add b.
         share_weights: Use one matrix as W_dst and W_src.
-        split_heads: Make out_channels the width of all heads together.
+        split_heads: Interpret out_channels as the width of all heads together.
     """
 
     takes_sparse = True

@@ -21,19 +21,19 @@ class GCNII(Layer):
     .. math:: h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}} + \alpha x^0_i, \qquad
         x'_i = (1 - \beta_l) h_i + \beta_l W h_i, \qquad \beta_l = \log(1 + \theta / l)
 
-    of layer l, from 1, with degrees d that count the self-loop. Where the layer's widths differ, there is no identity
-    to map by, and :math:`\beta = 1`. Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020, whose
-    lambda is our theta; its model drops inputs of encoder and decoder too, and activates the first state:
+    where l is the number of the layer, from 1, and degrees d count the self-loop. If the input and output widths of the
+    layer differ, :math:`\beta = 1`. Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020, who call
+    theta lambda. Their model also has dropout at encoder and decoder and an activation after the encoder:
     ``configs/expansion/gcnii.yaml``.
 
     Args:
         in_channels: Width of the incoming features, and of the first state.
         out_channels: Width of the outgoing features.
-        alpha: Share of the first state.
-        theta: Share of W in the first layer, to first order; it falls as 1 / l.
+        alpha: Weight of the first state.
+        theta: Approximate weight of W in the first layer; in layer l it is about theta / l.
 
     Raises:
-        ValueError: The share of the first state is outside [0, 1), or theta no positive number.
+        ValueError: alpha is outside [0, 1), or theta is not a positive number.
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse")

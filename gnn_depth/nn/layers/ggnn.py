@@ -18,14 +18,14 @@ class GGNN(Layer):
 
     .. math:: x'_i = \mathrm{GRU}(m_i, x_i), \qquad m_i = \sum_{j \in N(i)} x_j W
 
-    where x is padded with zeros to the width of the state. The published network is recurrent: all its rounds share
-    one layer, which is the stack's ``share_layers``.
+    where x is padded with zeros to the width of the state. The published network is recurrent: it uses one layer at all
+    depths. Set ``share_layers`` of the stack for this.
     Li, Tarlow, Brockschmidt & Zemel, *Gated Graph Sequence Neural Networks*, ICLR 2016.
 
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the state, no less than in_channels.
-        bias: Give the gates biases.
+        bias: Add biases to the gates.
 
     Raises:
         ValueError: The state is narrower than the features.

@@ -24,10 +24,10 @@ class GIN(Layer):
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the outgoing features, and of those between the two maps.
-        eps: epsilon, or what it begins as.
+        eps: epsilon; its initial value if it is learned.
         train_eps: Learn epsilon.
-        batch_norm: Normalise over the nodes between the first map and the ReLU, as the authors do.
-        bias: Add the b.
+        batch_norm: Apply batch norm between the first map and the ReLU, as the authors do.
+        bias: Add :math:`b_1` and :math:`b_2`.
     """
 
     takes_sparse = True
@@ -42,7 +42,7 @@ class GIN(Layer):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels)
-        self.takes_blocks = not batch_norm  # which sees all nodes
+        self.takes_blocks = not batch_norm  # batch norm reads all nodes
         self.initial_eps = eps
         self.eps: float | nn.Parameter = nn.Parameter(torch.empty(1)) if train_eps else eps
         self.lin = Linear(in_channels, out_channels, bias=False)
@@ -65,7 +65,7 @@ class GIN(Layer):
         return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,), bias=bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        h = self.lin(x)  # before the sum, which is then no wider than the output
+        h = self.lin(x)  # before the sum, to sum features of the output's width
         out = (1 + self.eps) * targets(h, graph)
         out = out + aggregate(h.new_ones(graph.num_edges), h, graph)
         out = out if self.bias is None else out + self.bias

@@ -31,8 +31,9 @@ class OmegaGAT(AttentionLayer):
     .. math::
         x'_i = W \Big( x_i - \omega \odot \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
 
-    for each head, with the :math:`\alpha` of a :class:`GAT` and one :math:`\omega` for each incoming channel. It begins
-    at 1, as a GAT; between 0 and 1 it smooths less, below 0 it sharpens. The heads are concatenated.
+    for each head, with the attention weights :math:`\alpha` of a :class:`GAT` and one learned :math:`\omega` for each
+    incoming channel. :math:`\omega` starts at 1, where the layer is a GAT. Values between 0 and 1 smooth less, values
+    below 0 sharpen. The heads are concatenated.
     Eliasof, Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation Operators*, ICML 2023.
 
     Args:
@@ -42,7 +43,7 @@ class OmegaGAT(AttentionLayer):
         negative_slope: Slope of the LeakyReLU below zero.
         dropout: Probability of dropping an attention weight in training.
         bias: Add b.
-        split_heads: Make out_channels the width of all heads together.
+        split_heads: Interpret out_channels as the width of all heads together.
     """
 
     takes_sparse = True
@@ -77,7 +78,7 @@ class OmegaGAT(AttentionLayer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        # Omega multiplies a neuron on its way out, whatever the neuron's scale.
+        # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
         bias = () if self.bias is None else (self.bias,)
         return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
 
@@ -85,7 +86,7 @@ class OmegaGAT(AttentionLayer):
         graph = graph.with_self_loops()
         shape = (-1, self.heads, self.out_channels)
         h = self.lin(x).view(shape)
-        # W (omega x): narrower than to propagate x itself, and the same.
+        # Propagate W (omega x) instead of x: the result is the same, and the tensor is narrower.
         weight = self.lin.normed_weight * self.omega
         moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)).view(shape)
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)

@@ -19,14 +19,14 @@ class SAGE(Layer):
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
 
-    where a node without neighbours has a mean of zero, and one is its own neighbour only where the graph has a
-    self-loop. Hamilton, Ying & Leskovec, *Inductive Representation Learning on Large Graphs*, NeurIPS 2017.
+    The mean of a node without neighbours is zero. A node is its own neighbour only if the graph has a self-loop there.
+    Hamilton, Ying & Leskovec, *Inductive Representation Learning on Large Graphs*, NeurIPS 2017.
 
     Args:
         in_channels: Width of the incoming features.
         out_channels: Width of the outgoing features.
         root_weight: Add the node itself.
-        normalize: Divide each node's output by its length.
+        normalize: Divide each node's output by its Euclidean norm.
         bias: Add b.
     """
 
@@ -58,7 +58,7 @@ class SAGE(Layer):
         """The chain.
 
         Raises:
-            ValueError: Outputs have one length, so that no neuron can be rescaled alone.
+            ValueError: With ``normalize``, a neuron cannot be rescaled without changing the others.
         """
         if self.normalize:
             raise ValueError("layer 'sage' with normalize true has no weight chain: use normalize false.")

@@ -22,13 +22,13 @@ class Transformer(AttentionLayer):
         q, k, v = W_q x + b_q, \; W_k x + b_k, \; W_v x + b_v, \quad s_{ij} = \frac{q_i \cdot k_j}{\sqrt C}, \quad
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i)} s_{ij}, \quad m_i = \sum_j \alpha_{ij} v_j
 
-    for each head; the heads are concatenated. The node itself, :math:`r_i = W_r x_i + b_r`, is added,
-    :math:`x'_i = m_i + r_i`, or mixed in by a learned gate,
+    for each head; the heads are concatenated. The node's own features :math:`r_i = W_r x_i + b_r` are added,
+    :math:`x'_i = m_i + r_i`, or mixed in with a learned gate,
 
     .. math:: x'_i = \beta_i r_i + (1 - \beta_i) m_i, \quad
         \beta_i = \mathrm{sigmoid}(g_m \cdot m_i + g_r \cdot r_i + g_d \cdot (m_i - r_i))
 
-    Score norms act on s. A node without neighbours receives zero.
+    Score norms act on s. For a node without neighbours, :math:`m_i = 0`.
     Shi et al., *Masked Label Prediction: Unified Message Passing Model for Semi-Supervised Classification*, IJCAI 2021.
 
     Args:
@@ -36,14 +36,14 @@ class Transformer(AttentionLayer):
         out_channels: Width of one head.
         heads: Number of attention heads.
         dropout: Probability of dropping an attention weight in training.
-        bias: Add the b.
-        root_weight: Add r.
-        beta: Mix m and r by a gate.
-        self_loops: Make every node its own neighbour too.
-        split_heads: Make out_channels the width of all heads together.
+        bias: Add all biases b.
+        root_weight: Add the node's own features r.
+        beta: Mix m and r with a learned gate.
+        self_loops: Add a self-loop to every node.
+        split_heads: Interpret out_channels as the width of all heads together.
 
     Raises:
-        ValueError: There is a gate and nothing to mix in.
+        ValueError: ``beta`` is set without ``root_weight``.
     """
 
     takes_sparse = True
@@ -88,13 +88,13 @@ class Transformer(AttentionLayer):
         return WeightChain(
             incoming=(self.lin_value.weight, *root),
             outgoing=(self.lin_query.weight, self.lin_key.weight, self.lin_value.weight, *root),
-            # A gate reads the neurons and gives none, as the attention of other layers does.
+            # The gates only read the neurons, like the attention parameters of other layers.
             attention=tuple(gate for gate in gates if gate is not None),
             bias=tuple(lin.bias for lin in (self.lin_value, self.lin_root) if lin is not None and lin.bias is not None),
         )
 
     def lipschitz_bound(self, graph: Graph) -> float | None:
-        if self.gate_message is not None:  # a product of two functions of x, of which neither is bounded
+        if self.gate_message is not None:  # a product of two functions of x; neither is bounded
             return None
         graph = graph.with_self_loops() if self.self_loops else graph
         weights = (self.lin_query.normed_weight, self.lin_key.normed_weight, self.lin_value.normed_weight)

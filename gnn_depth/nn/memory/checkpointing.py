@@ -17,9 +17,9 @@ CheckpointEvery: TypeAlias = int | Literal["sqrt", "none"]
 def segment_length(every: CheckpointEvery, num_layers: int) -> int:
     r"""The number of blocks of a segment; 0 if all activations are kept.
 
-    With segments of k blocks a pass keeps what enters :math:`L/k` segments and, in the backward pass, the activations
-    of k blocks: least for k of the order of :math:`\sqrt L`. Chen et al., *Training Deep Nets with Sublinear Memory
-    Cost*, 2016.
+    With segments of k blocks, a pass stores the inputs of :math:`L/k` segments and, in the backward pass, the
+    activations of k blocks. Memory is smallest for k of the order of :math:`\sqrt L`. Chen et al., *Training Deep Nets
+    with Sublinear Memory Cost*, 2016.
 
     Raises:
         ValueError: It is neither a positive number nor ``sqrt`` or ``none``.
@@ -40,9 +40,9 @@ def checkpointed(
 
     Args:
         blocks: The blocks.
-        flow: Enters the first of them.
+        flow: The input of the first block.
         graphs: The graph of each.
-        run: Runs their tensor operations, if they are compiled.
+        run: The compiled form of their tensor operations, if there is one.
         length: Blocks per segment.
     """
 
@@ -62,8 +62,8 @@ def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Grap
 
     Args:
         function: The function.
-        modules: The modules that it calls, with all inside them.
-        graph: Tells the device.
+        modules: The modules that it calls, including submodules.
+        graph: A graph on the device of the computation.
         args: Its arguments.
     """
     snapshot = Snapshot(modules, graph.device)
@@ -71,6 +71,6 @@ def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Grap
         function,
         *args,
         use_reentrant=False,
-        preserve_rng_state=False,  # the snapshot does, and keeps buffers too
+        preserve_rng_state=False,  # the snapshot preserves it, and buffers too
         context_fn=lambda: (nullcontext(), snapshot()),
     )

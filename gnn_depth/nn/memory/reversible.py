@@ -5,9 +5,9 @@ The channels are split into C groups, and block l changes group :math:`i = l \bm
 .. math:: x_i \leftarrow x_i + F_l(z), \quad
     z = \sum_{j \ne i} x_j \; (i = 0), \qquad z = x_{i - 1} \; (i > 0)
 
-Before the block the group was :math:`x_i - F_l(z)`, and z is still known, so only the last state is kept, at any depth.
-C blocks of ours are one block of Li, Müller, Ghanem & Koltun, *Training Graph Neural Networks with 1000 Layers*, ICML
-2021 (RevGNN), who normalise and activate before a layer; here both follow it, as in all our stacks.
+Before the block the group was :math:`x_i - F_l(z)`, and z is still known. So only the last state is stored, at any
+depth. C of our blocks are one block of Li, Müller, Ghanem & Koltun, *Training Graph Neural Networks with 1000 Layers*,
+ICML 2021 (RevGNN). They apply norm and activation before a layer; here both follow it, as in all our stacks.
 """
 
 import logging
@@ -28,7 +28,7 @@ from gnn_depth.registry import registered
 
 log = logging.getLogger("gnn_depth")
 
-#: Largest relative error of the first state, computed again, at which gradients are trusted.
+#: Largest relative error of the recomputed first state for which gradients are trusted.
 LARGEST_ERROR = 1e-2
 
 
@@ -36,7 +36,7 @@ def group_width(hidden_channels: int, groups: int) -> int:
     """Width of one group of channels; 0 groups mean that the stack is not reversible.
 
     Raises:
-        ValueError: There is one group, or the channels cannot be split into so many.
+        ValueError: The number of groups is one, or does not divide the number of channels.
     """
     if groups == 0:
         return hidden_channels
@@ -51,10 +51,10 @@ def group_width(hidden_channels: int, groups: int) -> int:
 
 
 def check_reversible(stack: Any, checkpointed: bool) -> None:
-    """Refuse a reversible stack whose blocks cannot be inverted.
+    """Check that the blocks of a reversible stack can be inverted.
 
     Raises:
-        ValueError: Its options or parts stand against it.
+        ValueError: An option or a part prevents it.
     """
     if not stack.reversible:
         return
@@ -85,14 +85,14 @@ def run_reversible(
 ) -> Float[Tensor, "nodes _"]:
     """Run all blocks on the encoded features; for gradients only the last state and ``x`` are kept.
 
-    While modules have hooks, which want to see states and their gradients, it is a checkpointed pass. The blocks
-    themselves are not called, only what is in them.
+    If modules have hooks, which need states and their gradients, the pass is checkpointed instead. The blocks
+    themselves are not called, only their parts.
 
     Args:
         stack: The stack.
         x: The encoded features.
         graphs: The graph of each block.
-        run: :meth:`Block.message` in compiled form, if it is compiled.
+        run: The compiled form of :meth:`Block.message`, if there is one.
     """
     steps = Steps(stack, graphs, run)
     watched = [(*steps.modules(step), steps.joins[step], steps.blocks[step].state) for step in range(len(steps))]
@@ -118,7 +118,7 @@ class Steps:
     Args:
         stack: The stack.
         graphs: The graph of each block.
-        run: :meth:`Block.message` in compiled form, if it is compiled.
+        run: The compiled form of :meth:`Block.message`, if there is one.
     """
 
     def __init__(self, stack: Any, graphs: Sequence[Graph], run: Callable[..., Any] | None) -> None:

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 class Snapshot:
     """The current random number generators, buffers and autocast mode; a call restores them temporarily.
 
-    Buffers are those of modules in training, which batch norms and power iterations change. Afterwards everything is as
-    it was before the call.
+    It holds the buffers of modules in training mode, which batch norms and power iterations change. After the call the
+    previous state is restored.
 
     Args:
-        modules: The modules that the computation calls, with all inside them.
+        modules: The modules that the computation calls, including submodules.
         device: Its device.
-        like: An earlier snapshot, whose copy of the random states is shared if nothing has been drawn since.
+        like: An earlier snapshot; its copy of the random states is shared if no random numbers have been drawn since.
     """
 
     def __init__(self, modules: Iterable[nn.Module], device: torch.device, like: "Snapshot | None" = None) -> None:

@@ -1,6 +1,7 @@
 """Norms, one per file.
 
-A new one subclasses FeatureNorm, ScoreNorm or WeightNorm, says ``@register("norm", name)``, and is imported here.
+To add one, subclass FeatureNorm, ScoreNorm or WeightNorm, decorate it with ``@register("norm", name)`` and import it
+here.
 """
 
 from gnn_depth.nn.norms.batch import BatchNorm

@@ -14,7 +14,7 @@ class BatchNorm(FeatureNorm):
 
     .. math:: \tilde x_{ic} = \gamma_c \frac{x_{ic} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + \beta_c
 
-    with mu and sigma of the step's nodes in training, and their running averages otherwise.
+    where mu and sigma are computed over the nodes of the step in training. Evaluation uses their running averages.
     Ioffe & Szegedy, *Batch Normalization*, ICML 2015; computed by :class:`torch.nn.BatchNorm1d`.
 
     Args:
@@ -31,7 +31,7 @@ class BatchNorm(FeatureNorm):
         self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        if self.training and len(x) == 1:  # torch refuses; one node is its own mean, whatever its features
+        if self.training and len(x) == 1:  # torch raises an error; one node is its own mean, so the result is beta
             zero = 0 * x
             return zero if self.norm.bias is None else (zero + self.norm.bias).to(x.dtype)
         return self.norm(x)

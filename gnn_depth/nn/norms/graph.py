@@ -19,7 +19,7 @@ class GraphNorm(FeatureNorm):
         \tilde x_i = \gamma \odot \frac{x^c_i}{\sqrt{\tfrac1N \sum_j (x^c_j)^2 + \epsilon}} + \beta,
         \qquad x^c_i = x_i - \alpha \odot \tfrac1N \sum_j x_j
 
-    channel by channel, over the N nodes of each graph; alpha, gamma and beta are learned and begin as 1, 1 and 0.
+    for each channel, over the N nodes of each graph. The learned alpha, gamma and beta start at 1, 1 and 0.
     Cai et al., *GraphNorm*, ICML 2021.
 
     Args:
@@ -41,7 +41,7 @@ class GraphNorm(FeatureNorm):
         self.beta = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        # PyTorch Geometric's scatters every node into one row where there is one graph: 1.8 times this on Cora.
+        # PyTorch Geometric scatters all nodes into one row for a single graph: 1.8 times as long on Cora.
         wide = widen(x)
         centred = wide - self.alpha * graph_mean(wide, graph)
         size = (graph_mean(centred.square(), graph) + self.eps).sqrt()

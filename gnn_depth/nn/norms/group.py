@@ -20,14 +20,14 @@ class DiffGroupNorm(FeatureNorm):
         \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}
         + \beta_g \Big), \qquad s_i = \mathrm{softmax}(W x_i)
 
-    with mu and sigma, by channel, of :math:`s_{ig} x_i` over all nodes of the step in training, and their running
-    averages otherwise. Zhou et al., *Towards Deeper Graph Neural Networks with Differentiable Group Normalization*,
-    NeurIPS 2020.
+    where mu and sigma are those of :math:`s_{ig} x_i` for each channel, over all nodes of the step in training.
+    Evaluation uses their running averages. Zhou et al., *Towards Deeper Graph Neural Networks with Differentiable Group
+    Normalization*, NeurIPS 2020.
 
     Args:
         channels: Width of the node features.
         groups: Number of groups.
-        weight: lambda, how much of the normalised groups is added.
+        weight: lambda, the factor of the normalised groups.
         eps: Added to the variance.
         momentum: Weight of the newest step in the running averages.
 
@@ -59,8 +59,8 @@ class DiffGroupNorm(FeatureNorm):
         self.register_buffer("running_var", torch.ones(groups, channels))
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        # PyTorch Geometric's holds several tensors of nodes x groups x channels, and refuses one node in training.
-        # But what is summed over the groups is x times a mixture of the groups' scales, and shifts.
+        # PyTorch Geometric stores several tensors of nodes x groups x channels, and fails for one node in training.
+        # But the sum over the groups is x times a mixture of the groups' scales, plus a mixture of their shifts.
         wide = widen(x)
         share = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
         mean, variance = self._statistics(wide, share)
@@ -72,7 +72,7 @@ class DiffGroupNorm(FeatureNorm):
         """Mean and variance of share x features, by group and channel."""
         if not self.training:
             return self.running_mean, self.running_var
-        # Where nodes are alike the difference of the moments cancels to a few digits: float64 has them to spare.
+        # If nodes are similar, the difference of the moments loses many digits; float64 has enough of them.
         wide, share = x.double(), share.double()
         mean = share.t() @ wide / len(x)
         variance = (share.square().t() @ wide.square() / len(x) - mean.square()).clamp_min(0)

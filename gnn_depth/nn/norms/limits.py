@@ -12,7 +12,7 @@ from gnn_depth.registry import unknown
 
 Mode: TypeAlias = Literal["cap", "exact"]
 
-#: A size below this has no use as a divisor: such a matrix is left as it is.
+#: Matrices smaller than this are left unchanged, because the division could overflow.
 TINY = 1e-30
 
 
@@ -34,7 +34,7 @@ def limit_of(norm: str, num_layers: int, bound: float | None, per_depth: float |
 
 
 def check_choice(what: str, value: str, choices: Any) -> None:
-    """Refuse a value that is not among those of a Literal.
+    """Check that a value is one of those of a Literal.
 
     Raises:
         ValueError: It is not among them.

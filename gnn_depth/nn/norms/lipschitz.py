@@ -12,7 +12,7 @@ from gnn_depth.nn.parts import ScoreNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.registry import register
 
-# Rows of h underflow to exact zero in deep stacks, and the root's derivative is infinite there.
+# In deep stacks rows of h can underflow to zero, where the derivative of the square root is infinite.
 TINY = 1e-20
 EPS = 1e-12
 # A product of two norms is smaller than a norm; the square of its inverse must stay within float32.
@@ -33,18 +33,22 @@ class LipschitzNorm(ScoreNorm):
         \tilde s_{ij} = \frac{s_{ij}}{\lambda \max(u_i v_i, u_i w_i, v_i w_i)}, \qquad
         u_i = \|q_i\|, \quad v_i = \max_{k \in N(i)} \|k_k\|, \quad w_i = \max_{k \in N(i)} \|v_k\|
 
-    in form ``paper``. Form ``released`` is the authors' code, which the published numbers come from. For linear
-    scores, under the root stands the *source* of each edge, :math:`\max_k \|h_k\|^2 + \|h_j\|^2`, and with several
-    heads the (nodes x heads) maxima are flattened and then read at the target's number, hence another node's. For
-    quadratic ones, u is the Frobenius norm of the queries of all edges, :math:`u^2 = \sum_{j \to i} \|q_i\|^2`.
+    in form ``paper``. Form ``released`` follows the authors' code, which produced the published numbers. It differs in
+    these points:
+
+    - Linear scores: the root contains the *source* of each edge, :math:`\max_k \|h_k\|^2 + \|h_j\|^2`.
+    - Linear scores with several heads: the flattened (nodes x heads) maxima are indexed by the target's number, so
+      they are those of another node.
+    - Quadratic scores: u is the Frobenius norm of the queries of all edges, :math:`u^2 = \sum_{j \to i} \|q_i\|^2`.
+
     Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021.
 
     Additive scores (GATv2) are our extension: :math:`|a \cdot \sigma(h_i + h_j)| \le \sqrt 2 \|a\|
-    \sqrt{\|h_i\|^2 + \|h_j\|^2}` is the linear bound for [a || a], so they take the same formula.
+    \sqrt{\|h_i\|^2 + \|h_j\|^2}` is the linear bound for [a || a], so the same formula applies.
 
     Args:
         heads: Number of attention heads.
-        scale: lambda; by default the paper's, 4 for linear and additive scores and 1 for quadratic ones.
+        scale: lambda; by default the paper's value: 4 for linear and additive scores, 1 for quadratic scores.
         form: ``paper`` or ``released``.
         per_head: Compute ||a|| for each head; false computes it over all heads at once (the authors' default).
 

@@ -20,15 +20,17 @@ class NeighborNorm(FeatureNorm):
         \mu_i = \mathop{\mathrm{mean}}_{j \in N(i) \cup \{i\}} x_j, \qquad
         \sigma_i^2 = \mathop{\mathrm{mean}}_{j \in N(i) \cup \{i\}} (x_j - \mu_i)^2
 
-    channel by channel, or with one mean and one deviation for all channels of a neighbourhood: then it is the
+    for each channel, or with one mean and one deviation for all channels of a neighbourhood. The latter is the
     adjacency-wise normalisation of Chen et al., *Learning Graph Normalization for Graph Neural Networks*, 2020.
-    Channel by channel, a node with one neighbour keeps the sign of their difference and a node with none keeps nothing.
-    N(i) sends the edges into i; repeated edges count repeatedly, self-loops once. The NeighborNorm in the code of
-    LipschitzNorm goes by channel too, but does not centre: it only divides by a deviation.
+
+    N(i) contains the sources of the edges into i; repeated edges count repeatedly, self-loops once. With separate
+    channels, a node with one neighbour keeps only the sign of their difference, and a node without neighbours becomes
+    beta. The NeighborNorm in the code of LipschitzNorm also treats channels separately, but it does not subtract the
+    mean.
 
     Args:
         channels: Width of the node features.
-        per_channel: Give every channel its own mean and deviation, or let all channels share one of each.
+        per_channel: Compute a mean and a deviation for every channel; false computes one of each for all channels.
         eps: Added to the variance.
         affine: Learn gamma and beta.
 
@@ -55,8 +57,8 @@ class NeighborNorm(FeatureNorm):
         return out.to(x.dtype)
 
     def _statistics(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-        # From the first two moments, as deviations from each target's mean would be a tensor of edges x channels.
-        # Where neighbours are alike their difference cancels to a few digits: float64 has them to spare.
+        # From the first two moments, because deviations from each target's mean need a tensor of edges x channels.
+        # If neighbours are similar, their difference loses many digits; float64 has enough of them.
         x = x.double()
         moments = (x, x.square()) if self.per_channel else (x.mean(-1, True), x.square().mean(-1, True))
         mean, square = (neighbourhood_mean(moment, graph) for moment in moments)

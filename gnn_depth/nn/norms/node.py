@@ -16,12 +16,13 @@ class NodeNorm(FeatureNorm):
 
     .. math:: \tilde x_i = x_i / \sigma_i^{1/p}, \qquad \sigma_i^2 = \mathrm{var}(x_i) + \epsilon
 
-    with the variance over the channels of the node. Zhou et al., *Understanding and Resolving Performance Degradation
-    in Deep Graph Convolutional Networks*, CIKM 2021; the options' values are those of the authors' configuration.
+    where the variance is taken over the channels of the node. Zhou et al., *Understanding and Resolving Performance
+    Degradation in Deep Graph Convolutional Networks*, CIKM 2021. The default options are those of the authors'
+    configuration.
 
     Args:
         channels: Width of the node features.
-        p: The root; 1 divides by the standard deviation itself, and larger roots change less.
+        p: The order of the root; 1 divides by the standard deviation, larger values change the features less.
         eps: Added to the variance.
 
     Raises:

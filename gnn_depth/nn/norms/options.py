@@ -4,7 +4,7 @@ import math
 
 
 def check_positive(norm: str, **options: float) -> None:
-    """Refuse options that are not positive.
+    """Check that options are positive.
 
     Raises:
         ValueError: One is zero, negative, infinite or not a number.

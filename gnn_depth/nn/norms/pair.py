@@ -9,7 +9,7 @@ from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import register
 
-# As PyTorch Geometric has it: identical nodes stay identical, with gradients below scale / sqrt(EPS).
+# PyTorch Geometric's value. Identical nodes stay identical, and gradients stay below scale / sqrt(EPS).
 EPS = 1e-5
 
 
@@ -24,7 +24,7 @@ class PairNorm(FeatureNorm):
 
     Args:
         channels: Width of the node features.
-        scale: s, the root mean square norm of a node after the norm.
+        scale: s, the root mean square of the nodes' norms in the output.
 
     Raises:
         ValueError: scale is not positive.
@@ -51,12 +51,12 @@ class PairNormSI(FeatureNorm):
     .. math::
         \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \|x^c_i\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
 
-    over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020, PairNorm-SI. A node at the mean stays there;
-    the guard is under the root, as theirs is.
+    over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020, PairNorm-SI. A node at the mean becomes
+    zero. As in their code, epsilon is under the root.
 
     Args:
         channels: Width of the node features.
-        scale: s, the norm of a node after the norm.
+        scale: s, the norm of each node in the output.
 
     Raises:
         ValueError: scale is not positive.

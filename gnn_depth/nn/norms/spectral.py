@@ -34,19 +34,19 @@ class SpectralNorm(WeightNorm):
     The limit holds up to a factor of 1.001 in every pass, in training and in evaluation. The singular vectors u and v
     are kept as long as a Cholesky factorisation of :math:`t^2 I - W^\top W` proves that :math:`\sigma(W)` is not above
     :math:`t = 1.0005 \, u^\top W v`. Otherwise they follow W by the power iteration, for all matrices of equal shape
-    at once, and where that does not suffice they are computed anew. The gradient is that of the formula:
-    :math:`\partial \sigma / \partial W = u v^\top`. In 16 bits the limit holds to the digits that there are.
+    at once, and if that does not suffice they are computed anew. The gradient is that of the formula:
+    :math:`\partial \sigma / \partial W = u v^\top`. In 16-bit types the limit holds up to their precision.
 
-    It acts on all matrices of a layer's weight chain, each by itself: on those of all heads as the one matrix that
-    they are, and on weights that are not shared one by one. Encoder, decoder and skips are left alone.
+    It acts on each matrix of a layer's weight chain. All heads are one matrix; separate weights for source and target
+    are two. Encoder, decoder and skip connections are not normalised.
     Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024; the power iteration is
     that of Miyato et al., *Spectral Normalization for Generative Adversarial Networks*, ICLR 2018.
 
     Args:
         num_layers: Number of layers of the stack.
-        bound: c; 1 by default.
-        per_depth: k, for c = k / L instead.
-        mode: ``cap`` larger ones, or make all ``exact``.
+        bound: The limit c; 1 by default.
+        per_depth: Set c = k / L instead, for L layers; k is this number.
+        mode: ``cap`` scales down larger matrices only; ``exact`` scales all matrices to the bound.
 
     Raises:
         ValueError: There is no such mode, both bounds are given, or one is not positive.

@@ -16,9 +16,10 @@ class WeightNormalisation(WeightNorm):
 
     .. math:: \tilde W_{i:} = g_i \, W_{i:} / \|W_{i:}\|
 
-    where g is learned and begins as what leaves W as it was drawn. It bounds nothing; weights of zero stay zero.
-    Salimans & Kingma, *Weight Normalization*, NeurIPS 2016, as :func:`torch.nn.utils.parametrizations.weight_norm`,
-    which has no guard against zero. It acts on the matrices that :class:`SpectralNorm` acts on.
+    where the learned g starts at :math:`\|W_{i:}\|`, which leaves W unchanged. It bounds nothing. Zero weights stay
+    zero. Salimans & Kingma, *Weight Normalization*, NeurIPS 2016, like
+    :func:`torch.nn.utils.parametrizations.weight_norm`, but safe for zero weights. It acts on the same matrices as
+    :class:`SpectralNorm`.
 
     Args:
         num_layers: Number of layers of the stack.
@@ -39,7 +40,7 @@ class WeightNormalisation(WeightNorm):
         length = _lengths(weight.detach())[:, 0].to(weight.dtype)
         if self.length is None:
             self.length = nn.Parameter(length)
-        else:  # an optimizer may have it already
+        else:  # keep the parameter: an optimizer may hold it already
             self.length.copy_(length)
 
 

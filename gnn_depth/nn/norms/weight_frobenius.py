@@ -17,14 +17,15 @@ class FrobeniusNorm(WeightNorm):
     .. math:: \tilde W = W \min \big( 1, c / \|W\|_F \big) \quad (\mathrm{cap}), \qquad
         \tilde W = c \, W / \|W\|_F \quad (\mathrm{exact})
 
-    No singular value is larger, so all that :class:`SpectralNorm` promises holds, with room to spare: up to a factor
-    of the root of the width. It acts on the same matrices, and takes no iterations. Ours, for comparison.
+    The Frobenius norm is at least the spectral norm, so the guarantees of :class:`SpectralNorm` hold. The limit is
+    stricter, by a factor of up to the square root of the width. It acts on the same matrices and needs no iterations.
+    Ours, for comparison.
 
     Args:
         num_layers: Number of layers of the stack.
-        bound: c; 1 by default.
-        per_depth: k, for c = k / L instead.
-        mode: ``cap`` larger ones, or make all ``exact``.
+        bound: The limit c; 1 by default.
+        per_depth: Set c = k / L instead, for L layers; k is this number.
+        mode: ``cap`` scales down larger matrices only; ``exact`` scales all matrices to the bound.
 
     Raises:
         ValueError: There is no such mode, both bounds are given, or one is not positive.

@@ -1,6 +1,6 @@
 """Skip connections, one per file.
 
-A new one subclasses Skip, says ``@register("skip", name)``, and is imported here.
+To add one, subclass Skip, decorate it with ``@register("skip", name)`` and import it here.
 """
 
 from gnn_depth.nn.skips.dense import Dense

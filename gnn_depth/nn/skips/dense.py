@@ -15,9 +15,9 @@ from gnn_depth.registry import register
 class Dense(Skip):
     r"""Dense connection: concatenate the layer's output to its input, :math:`X^{l+1} = [X^l, F(X^l)]`.
 
-    So every layer, and the decoder, sees the outputs of all layers before it and the first state. The width grows with
-    each layer by that of its output, memory and weights with the square of the depth.
-    Huang et al., *Densely Connected Convolutional Networks*, CVPR 2017; of graphs Li et al., *DeepGCNs*, ICCV 2019.
+    Every layer and the decoder read the first state and the outputs of all earlier layers. The width grows with each
+    layer, and memory and the number of weights grow with the square of the depth.
+    Huang et al., *Densely Connected Convolutional Networks*, CVPR 2017; for graphs Li et al., *DeepGCNs*, ICCV 2019.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.

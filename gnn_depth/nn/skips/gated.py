@@ -18,15 +18,16 @@ class Gated(Skip):
 
     .. math:: X^{l+1} = T \odot F(X^l) + (1 - T) \odot X^l, \qquad T = \sigma(X^l W + b)
 
-    Where the widths differ, the input that is chosen passes a linear map without bias first.
-    Srivastava, Greff & Schmidhuber, *Highway Networks*, 2015; of graphs Rahimi, Cohn & Baldwin, *Semi-supervised User
+    If the widths differ, the input passes a linear map without bias before it is mixed in.
+    Srivastava, Greff & Schmidhuber, *Highway Networks*, 2015; for graphs Rahimi, Cohn & Baldwin, *Semi-supervised User
     Geolocation via Graph Convolutional Networks*, ACL 2018.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        bias: Initial value of every entry of b. At first about :math:`1 - \sigma(b)` of a state survives a layer: 0.95
-            with -3, so a fifth is left after 32 layers, and 0.73 with -1, so 1 part in 20,000 is left.
+        bias: Initial value of every entry of b. Initially each layer keeps about :math:`1 - \sigma(b)` of its input.
+            With -3 this is 0.95, which leaves a fifth after 32 layers. With -1 it is 0.73, which leaves 1 part in
+            20,000.
 
     Raises:
         ValueError: The bias is infinite or not a number.
@@ -48,7 +49,7 @@ class Gated(Skip):
         super().__init__(widths, out_channels)
         check_finite("gated", bias=bias)
         self.gate = nn.Linear(widths[-1], out_channels, bias=False)
-        # Not the map's own: inits set those of linear maps to zero.
+        # Separate from the linear map, because inits set the biases of linear maps to zero.
         self.bias = nn.Parameter(torch.full((out_channels,), float(bias)))
         self.project = project(widths[-1], out_channels)
 

@@ -17,18 +17,18 @@ class InitialResidual(Skip):
 
     .. math:: X^{l+1} = (1 - \alpha) F(X^l) + \alpha X^0
 
-    The first state is what enters the first layer. Where the widths differ, it passes a linear map without bias
-    first, a separate one after each layer.
-    Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020 (GCNII), who mix before the weights and the
-    activation of the layer; here, as with all skips, it is after them.
+    The first state is the input of the first layer. If the widths differ, it passes a linear map without bias first;
+    each layer has its own map. Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020 (GCNII). They mix
+    before the weights and the activation of the layer; here, as with all skip connections, the first state is mixed in
+    after them.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        alpha: Share of the first state.
+        alpha: Weight of the first state.
 
     Raises:
-        ValueError: The share is outside [0, 1).
+        ValueError: alpha is outside [0, 1).
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse")

@@ -8,10 +8,10 @@ from gnn_depth.nn.parts import WeightChain
 
 
 def check_finite(skip: str, **options: float) -> None:
-    """Refuse options that are infinite or not a number.
+    """Check that options are finite numbers.
 
     Raises:
-        ValueError: One of them is.
+        ValueError: An option is infinite or not a number.
     """
     for name, value in options.items():
         if not math.isfinite(value):
@@ -24,6 +24,6 @@ def project(in_channels: int, out_channels: int) -> nn.Module:
 
 
 def projection_chain(projection: nn.Module) -> WeightChain:
-    """The weight chain of a skip connection whose only matrix is a projection, or that has none."""
+    """The weight chain of a skip connection with a projection as its only matrix, or without a matrix."""
     weights = (projection.weight,) if isinstance(projection, nn.Linear) else ()
     return WeightChain(incoming=weights, outgoing=weights)

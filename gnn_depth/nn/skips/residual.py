@@ -15,7 +15,7 @@ from gnn_depth.registry import register
 class Residual(Skip):
     r"""Residual connection: add the layer's input to its output, :math:`X^{l+1} = X^l + F(X^l)`.
 
-    Where the widths differ, the input passes a linear map without bias first.
+    If the widths differ, the input passes a linear map without bias first.
     He et al., *Deep Residual Learning*, CVPR 2016.
 
     Args:

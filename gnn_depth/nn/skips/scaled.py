@@ -54,7 +54,7 @@ class ReZero(_Scaled):
 
     .. math:: X^{l+1} = X^l + \alpha F(X^l)
 
-    With :math:`\alpha = 0` a stack of any depth begins as its encoder and decoder. Where the widths differ, the input
+    With :math:`\alpha = 0`, a stack of any depth starts as encoder and decoder alone. If the widths differ, the input
     passes a linear map without bias first.
     Bachlechner et al., *ReZero is All You Need*, UAI 2021.
 
@@ -64,7 +64,7 @@ class ReZero(_Scaled):
         initial: Initial value of alpha.
 
     Raises:
-        ValueError: That is infinite or not a number.
+        ValueError: The initial value is infinite or not a number.
     """
 
     def __init__(self, widths: list[int], out_channels: int, initial: float = 0.0) -> None:
@@ -78,9 +78,9 @@ class LayerScale(_Scaled):
 
     .. math:: X^{l+1} = X^l + F(X^l) \, \mathrm{diag}(\lambda)
 
-    Where the widths differ, the input passes a linear map without bias first.
-    Touvron et al., *Going Deeper with Image Transformers*, ICCV 2021, who begin at 0.1 up to 18 layers, 1e-5 at 24 and
-    1e-6 beyond.
+    If the widths differ, the input passes a linear map without bias first.
+    Touvron et al., *Going Deeper with Image Transformers*, ICCV 2021. They start at 0.1 for up to 18 layers, at 1e-5
+    for 24 and at 1e-6 for more.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
@@ -88,7 +88,7 @@ class LayerScale(_Scaled):
         initial: Initial value of every entry of lambda.
 
     Raises:
-        ValueError: That is infinite or not a number.
+        ValueError: The initial value is infinite or not a number.
     """
 
     def __init__(self, widths: list[int], out_channels: int, initial: float = 1e-5) -> None:
