@@ -15,10 +15,11 @@ MAY_IMPORT = {
     "data": {"data", "registry", "graph", "csr"},
     "training": {"training", "registry", "graph", "nn", "data.base", "runs", "signals"},
     "measurements": set(),
-    "diagnostics": {"diagnostics", "nn.parts", "graph", "measurements", "registry"},
+    "web_page": set(),
+    "diagnostics": {"diagnostics", "nn.parts", "graph", "measurements", "registry", "web_page"},
     "runs": set(),
     "signals": set(),
-    "reports": {"reports", "registry", "measurements", "runs"},
+    "reports": {"reports", "registry", "measurements", "runs", "web_page"},
     "sweeps": {"sweeps", "registry", "runs", "_version"},
     "cli": {
         "cli",

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gnn_depth.reports.sheets import Sheet
+from gnn_depth.web_page import web_page
 
 SPACE = "\N{BRAILLE PATTERN BLANK}"  # becomes a space in the end: rich removes those at the end of a field
 UNBOUNDED = 10_000  # wider than any table
@@ -26,32 +27,6 @@ LATEX = {
     "|": r"\textbar{}",  # a dash in LaTeX's own fonts
     "[": "{[}",  # at the start of a line it would be an option of the line break before
 } | {letter: f"\\{letter}" for letter in "&%$#_{}"}
-
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
-h1 {{ font-size: 1.3rem; }}
-h2 {{ font-size: 1.1rem; }}
-p {{ line-height: 1.45; color: #444; }}
-.scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 1rem 0; }}
-th, td {{ padding: 0.15rem 0.6rem; text-align: right; white-space: nowrap; }}
-th {{ border-bottom: 1px solid #444; }}
-th:first-child, td:first-child {{ text-align: left; }}
-tr:nth-child(even) td {{ background: #F5F5F5; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
 
 
 def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = False) -> str:
@@ -180,13 +155,3 @@ def html_page(sheets: Sequence[Sheet], title: str) -> str:
         parts += [f"<h2>{html.escape(sheet.title)}</h2>"] if sheet.title else []
         parts += [f'<div class="scroll">{table}</div>', f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>"]
     return web_page(title, "\n".join(parts))
-
-
-def web_page(title: str, body: str) -> str:
-    """A self-contained HTML page that needs no network.
-
-    Args:
-        title: Its heading, as text.
-        body: Everything below the heading, as HTML.
-    """
-    return PAGE.format(title=html.escape(title), body=body)

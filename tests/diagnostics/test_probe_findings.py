@@ -1,14 +1,17 @@
 """Every finding of a probe, from made-up readings."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
 from gnn_depth.diagnostics.first_failure import EXPANDED, SMOOTHED
+from gnn_depth.diagnostics.probe.charts import TITLES, _limits
 from gnn_depth.diagnostics.probe.findings import CRITERIA, digits, find_problems
 from gnn_depth.diagnostics.probe.readings import Reading
-from gnn_depth.diagnostics.probe.report import product
+from gnn_depth.diagnostics.probe.remedies import Trial
+from gnn_depth.diagnostics.probe.report import COLUMNS, Report, product
 from gnn_depth.nn.parts import FAILURE_MODES
 
 WELL = Reading(
@@ -34,6 +37,19 @@ def test_of_a_stack_that_is_well_nothing_is_said():
     assert find_problems(stack()) == []
     assert find_problems([]) == []
     assert find_problems([Reading(1)]) == [], "nothing was measured"
+
+
+def test_a_page_has_titles_in_words_limits_and_the_best_remedies(tmp_path):
+    loud, quiet = stack(norm=lambda n: 2.0 * 9.0**n), stack()
+    trials = [Trial("", loud, find_problems(loud)), Trial("--model.skip rezero", quiet, [])]
+    Report("T", 1.0, loud, trials[0].findings, (), trials).html(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    for words in ("Size of the hidden state, ||X||", ">limit<", ">this model<", ">skip rezero<", "µ(G)"):
+        assert words in text
+    assert "mathdefault" not in re.sub("<!--.*?-->", "", text), "powers of ten are text"
+    assert list(_limits("||X||", lambda one: one.norm, loud)) == pytest.approx([18.0 / EXPANDED, 18.0 * EXPANDED])
+    assert list(_limits("rank(X)", lambda one: one.rank, loud)) == pytest.approx([1.5])
+    assert set(COLUMNS) == set(TITLES)
 
 
 def test_every_failure_mode_has_a_criterion_and_a_title():

@@ -1,22 +1,23 @@
 """The report of a probe: a table of the layers, the problems found and their remedies, as text and as a web page."""
 
 import html
-import io
 import math
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from gnn_depth.diagnostics.probe.charts import charts
 from gnn_depth.diagnostics.probe.findings import CRITERIA, Finding, digits
 from gnn_depth.diagnostics.probe.readings import Reading
 from gnn_depth.diagnostics.probe.remedies import Remedy, Trial
 from gnn_depth.nn.parts import FAILURE_MODES
+from gnn_depth.web_page import web_page
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
 COLUMNS: dict[str, Callable[[Reading], float | None]] = {
@@ -49,33 +50,7 @@ BALANCE_LEGEND = (
 NO_PROBLEM = "No problem found in a single forward and backward pass."
 NO_REMEDY = "no registered part that fits this model is declared as a remedy for this."
 JOIN = "\N{NO-BREAK SPACE}"  # keeps the words of an option on one line
-CHART_COLUMNS = 4
-DECADES = 1.5  # positive values over a wider range get a logarithmic axis
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font-family: system-ui, sans-serif; margin: 1.5rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }}
-h1 {{ font-size: 1.3rem; }}
-p {{ line-height: 1.45; margin: 0.35rem 0; overflow-wrap: anywhere; }}
-code {{ white-space: nowrap; font-size: 0.95em; }}
-svg {{ width: 100%; height: auto; }}
-div {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 1rem 0; }}
-th, td {{ padding: 0.15rem 0.6rem; text-align: right; white-space: nowrap; }}
-thead th {{ border-bottom: 1px solid #444; }}
-th:first-child {{ text-align: left; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
+DRAWN = 5  # remedies in the charts of a page
 
 
 @dataclass(frozen=True)
@@ -125,15 +100,19 @@ class Report:
         return "\n\n".join(blocks)
 
     def html(self, path: str | Path) -> None:
-        """Write a self-contained web page: the problems, charts, and the table of all layers."""
-        layers = [reading.number for reading in self.readings]
-        charts = _charts(layers, {head: [of(r) for r in self.readings] for head, of in COLUMNS.items()})
+        """Write a self-contained web page: the problems, charts with the best remedies, and the table of all layers."""
+        models = [("this model", self.readings)]
+        best = list(self.trials or ())[1:][:DRAWN]
+        models += [(trial.arguments.replace("--model.", ""), trial.readings) for trial in best]
         body = [_paragraph(line) for line in self._conclusions()]
+        legend = "Dashed: the limit beyond which a problem is reported."
+        legend += " Colours: the remedies that leave the fewest problems." * bool(best)
+        body += [charts(COLUMNS, models), _paragraph(legend)]
         if self.trials:
-            body += [f"<div>{self._trials().to_html(border=0)}</div>", _paragraph(self._trials_legend())]
-        body += [charts, f"<div>{self._table(self.readings).to_html(border=0)}</div>"]
-        body += [_paragraph(line) for line in self._legend()]
-        Path(path).write_text(PAGE.format(title=html.escape(self.title), body="\n".join(body)), encoding="utf-8")
+            body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
+        body += [_scrolled(self._table(self.readings)), *(_paragraph(line) for line in self._legend())]
+        text = re.sub(r"\bmu\b", "µ", "\n".join(body))
+        Path(path).write_text(web_page(self.title, text), encoding="utf-8")
 
     def _conclusions(self) -> Iterator[str]:
         """The numbered problems, and the remedies of each."""
@@ -233,39 +212,5 @@ def _paragraph(text: str) -> str:
     return f"<p>{marked}</p>"
 
 
-def _charts(layers: Sequence[int], curves: Mapping[str, Sequence[float | None]]) -> str:
-    """One SVG picture with a small chart of each quantity over the layers, without those that have no value."""
-    import matplotlib  # slow to import, and few reports draw
-    from matplotlib.figure import Figure
-
-    drawn = {title: values for title, values in curves.items() if any(value is not None for value in values)}
-    rows = -(-len(drawn) // CHART_COLUMNS)
-    if not rows:
-        return ""
-    with matplotlib.rc_context({"svg.fonttype": "none", "font.size": 9, "text.parse_math": False}):
-        figure = Figure(figsize=(3 * CHART_COLUMNS, 1.9 * rows), layout="constrained")
-        axes = figure.subplots(rows, CHART_COLUMNS, squeeze=False).ravel()
-        for one in axes[len(drawn) :]:
-            one.remove()
-        for one, (title, values) in zip(axes, drawn.items(), strict=False):
-            _chart(one, title, layers, values)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return re.sub(r"^.*?(?=<svg)", "", file.getvalue(), flags=re.DOTALL)
-
-
-def _chart(axes: Any, title: str, layers: Sequence[int], values: Sequence[float | None]) -> None:
-    """Draw a quantity over the layers; values that are not finite are marked at the bottom."""
-    axes.set_title(title, fontsize=10, loc="left")
-    known = [(layer, value) for layer, value in zip(layers, values, strict=True) if value is not None]
-    finite = [value for _, value in known if math.isfinite(value)]
-    heights = [value if math.isfinite(value) else math.nan for _, value in known]
-    axes.plot([layer for layer, _ in known], heights, "o-", markersize=2.5)
-    if finite and min(finite) > 0 and math.log10(max(finite) / min(finite)) > DECADES:
-        axes.set_yscale("log")
-    if lost := [layer for layer, value in known if not math.isfinite(value)]:
-        axes.plot(lost, [0.02] * len(lost), "x", color="#D55E00", transform=axes.get_xaxis_transform())
-        axes.set_xlabel("x: not finite", fontsize=8)
-    axes.set_xlim(layers[0] - 0.5, layers[-1] + 0.5)
-    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    axes.grid(axis="y", color="0.9")
+def _scrolled(table: pd.DataFrame) -> str:
+    return f'<div class="scroll">{table.to_html(border=0)}</div>'

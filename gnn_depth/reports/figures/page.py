@@ -12,7 +12,7 @@ from plotly.io import to_html
 from plotly.subplots import make_subplots
 
 from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, cell_edges, stroke
-from gnn_depth.reports.formats import web_page
+from gnn_depth.web_page import web_page
 
 PANEL_HEIGHT, PIXELS = 430, 96  # of a panel, and of an inch
 ALL_MARKED = 30  # lines of more points have no markers; hovering finds each point all the same
