@@ -1,4 +1,4 @@
-"""Data sets, one a file; each class is registered under its name."""
+"""Data sets, one per file; each class is registered under its name."""
 
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, Task
 from gnn_depth.data.checks import DataError

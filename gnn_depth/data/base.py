@@ -76,13 +76,13 @@ class Repeated(NamedTuple):
 
 
 class FullBatch:
-    """A loader with a single batch, the whole graph; a DataLoader would only add workers, collation and a sampler.
+    """A loader whose single batch is the whole graph, without the workers, collation and sampler of a DataLoader.
 
     Args:
         batch: The graph.
 
     Attributes:
-        shared: All processes get the same batch: diagnostics average over them, and do not add them up.
+        shared: True because all processes get the same batch. Diagnostics average over them instead of adding them up.
     """
 
     shared: ClassVar[bool] = True
@@ -132,7 +132,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     @property
     def task(self) -> Task:
-        """``binary`` sets are measured by ROC AUC as well as accuracy."""
+        """The kind of task; ``binary`` sets report ROC AUC in addition to accuracy."""
         return "multiclass"
 
     @property
@@ -145,7 +145,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
         return {"class_names": self.class_names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Refuse a checkpoint that was trained on other classes.
+        """Check that a checkpoint was trained on the same classes.
 
         Raises:
             DataError: The class names differ.
@@ -249,7 +249,7 @@ class WrapsSource:
 def fingerprint(*tensors: Tensor) -> str:
     """SHA-256, in hex, of tensors with their shapes and types.
 
-    It is equal for equal data, whatever its name and place; another split, another missing-feature mask or a changed
+    Equal data gives an equal fingerprint, independent of names and paths. A different split, missing-feature mask or
     file changes it.
     """
     digest = hashlib.sha256()

@@ -18,7 +18,7 @@ def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
     """The choice that equals ``value``, ignoring case.
 
     Raises:
-        ValueError: There is none; the message has the near miss and the choices.
+        ValueError: There is none; the message has the nearest match and the choices.
     """
     by_lower = {choice.lower(): choice for choice in choices}
     if value.lower() not in by_lower:
@@ -27,14 +27,14 @@ def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
 
 
 def check_range(option: str, value: int | float, low: int | float, high: int | float | None = None) -> None:
-    """Refuse an option outside [low, high]; nan is outside any range."""
+    """Check that an option is within [low, high]; nan never is."""
     if not (value >= low and (high is None or value <= high)):
         accepted = f"at least {low}" if high is None else f"from {low} to {high}"
         raise ValueError(f"{option} must be {accepted}, not {value}.")
 
 
 def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Refuse faulty data that would train without an error but give wrong numbers.
+    """Check for faults that would not stop training but give wrong numbers.
 
     One class, one node, isolated nodes and no edges at all are legal. :class:`~gnn_depth.graph.Graph` checks the edges.
 
@@ -45,7 +45,7 @@ def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tenso
         masks: Nodes to train, validate and test on.
 
     Raises:
-        DataError: There is a fault; the message names the first index that has it.
+        DataError: There is a fault; the message names the first faulty index.
     """
     _check_shapes(x, y, num_nodes, masks)
     _check_features(x)

@@ -1,4 +1,4 @@
-"""Published data files: downloaded whole or not at all, and read only if their checksum is right."""
+"""Published data files: downloaded completely or not at all, and read only if their checksum is right."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ ROOT_VARIABLE = "GNN_DEPTH_DATA"
 RECORD = ".downloaded"
 LOCK = ".lock"
 ATTEMPTS = 2
-TIMEOUT_SECONDS = 30  # without any data; a slow connection may take as long as it needs
+TIMEOUT_SECONDS = 30  # without any data; a slow connection has no other limit
 
 
 def _read_checksums() -> dict[str, list[str]]:

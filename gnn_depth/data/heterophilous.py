@@ -45,11 +45,11 @@ class HeterophilousGraphs(NodeDataModule):
         name: ``actor``, ``chameleon``, ``squirrel``, ``cornell``, ``texas``, ``wisconsin``, ``chameleon_filtered``,
             ``squirrel_filtered``, ``roman_empire``, ``amazon_ratings``, ``minesweeper``, ``tolokers`` or
             ``questions``. The last three have two classes and are also measured by ROC AUC.
-        split: Which of the ten splits, 0 to 9: 48/32/20 per cent of the nodes, or 50/25/25.
+        split: Number of the split, 0 to 9. Splits have 48/32/20% of the nodes, or 50/25/25%.
         root: Folder that holds ``heterophilous/<name>.npz`` or ``<name>.npz``. By default $GNN_DEPTH_DATA, else
             ``~/.cache/gnn_depth``.
-        normalize_features: Divide each node's features by the sum of their absolute values; the papers do not.
-        undirected: Use every edge in both directions, not only in the direction that the file has.
+        normalize_features: Divide each node's features by the sum of their absolute values. The papers do not do this.
+        undirected: Use every edge in both directions, not only in that of the file.
 
     Raises:
         ValueError: An unknown name or split.

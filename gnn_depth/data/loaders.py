@@ -41,7 +41,7 @@ class EpochLoader(Generic[Content]):
         plan: The content of each batch of this process in an epoch, counted from 0.
         make: Makes a batch from its content.
         length: Batches of an epoch.
-        trainer: The trainer that knows how many batches of the epoch a resumed run has behind it.
+        trainer: The trainer that knows how many batches of the epoch a resumed run has completed.
         repeated: The properties that all batches share, if they do.
     """
 
@@ -96,7 +96,7 @@ def rank_and_processes(trainer: L.Trainer | None) -> tuple[int, int]:
 
 
 def check_divisible(option: str, value: int, processes: int) -> None:
-    """Refuse a number not divisible by the number of processes: one would wait forever for its last batch.
+    """Check that a number is divisible by the number of processes; otherwise one would wait forever for its last batch.
 
     Raises:
         DataError: They do not divide it; the message names the nearest numbers that they divide.

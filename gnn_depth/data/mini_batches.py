@@ -26,16 +26,18 @@ CHUNKS, NEIGHBORS = 8, (10, 10)
 class MiniBatches(WrapsSource, GraphDataModule):
     r"""Another data set, trained on in subgraphs and evaluated on its whole graph.
 
-    Every method gives the same number of batches in an epoch and trains on each training node once. With ``random`` a
-    batch is a random subset of the nodes and the edges between them. With ``partition`` it is a few densely connected
-    chunks, other ones in every epoch, and the edges between their nodes (Chiang et al., *Cluster-GCN*, KDD 2019). With
-    ``neighbor`` it is a random subset of the training nodes, a sample of their neighbours, a sample of the neighbours
-    of these, and so on (Hamilton et al., *Inductive Representation Learning on Large Graphs*, NeurIPS 2017).
+    Every method gives the same number of batches in an epoch and trains on each training node once. A batch contains
 
-    The loss is the mean over the batch's training nodes. Layers and norms use the degrees of the batch, GCN's weights
-    :math:`1 / \sqrt{d_i d_j}` among them: a node's degree is the number of its edges in the batch.
+    - ``random``: a random subset of the nodes and the edges between them;
+    - ``partition``: a few densely connected chunks, combined anew in every epoch, and the edges between their nodes
+      (Chiang et al., *Cluster-GCN*, KDD 2019);
+    - ``neighbor``: a random subset of the training nodes, a sample of their neighbours, a sample of the neighbours of
+      these, and so on (Hamilton et al., *Inductive Representation Learning on Large Graphs*, NeurIPS 2017).
 
-    Several processes take turns: batch k of process p is batch k P + p of the epoch. Each evaluates the whole graph.
+    The loss is the mean over the batch's training nodes. Layers and norms see only the batch: a node's degree, for
+    example in GCN's weights :math:`1 / \sqrt{d_i d_j}`, is the number of its edges in the batch.
+
+    With P processes, batch k of process p is batch k P + p of the epoch. Each process evaluates the whole graph.
 
     Args:
         source: The data set.
@@ -159,7 +161,7 @@ class SubgraphSampler(ABC):
         seed: Determines, with the epoch, the batch of each unit.
         trained: The units that have training nodes.
         others: The units that have none.
-        trained_name: The name of the former in messages.
+        trained_name: The name of ``trained`` units in messages.
 
     Raises:
         DataError: There are fewer units with training nodes than batches.

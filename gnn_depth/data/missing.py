@@ -26,7 +26,7 @@ class MissingFeatures(WrapsSource, NodeDataModule):
     Args:
         source: The data set whose features are erased.
         rate: Fraction of the nodes outside the training set, 0 to 1.
-        seed: Determines which nodes.
+        seed: Determines the nodes.
 
     Raises:
         ValueError: A rate outside 0 to 1 or a negative seed.
@@ -52,14 +52,14 @@ class MissingFeatures(WrapsSource, NodeDataModule):
 
     @property
     def missing_hash(self) -> str:
-        """SHA-256 of the mask as packed bits, in hex: equal hashes mean equal nodes."""
+        """SHA-256 of the mask as packed bits, in hex."""
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
     def load(self) -> NodeBatch:
         """The source with the features erased; the source keeps its own.
 
         Raises:
-            DataError: The source's data is refused, or has only the training nodes' features and rate is below 1.
+            DataError: The source's data is faulty, or has features of training nodes only while rate is below 1.
         """
         batch = self.source.loaded
         if self.source.train_features_only and not bool((self.missing_mask | batch.train_mask).all()):

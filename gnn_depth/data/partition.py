@@ -9,9 +9,9 @@ from gnn_depth.data.draws import Draws
 from gnn_depth.graph import Graph
 
 NONE = -1
-#: A chunk that cannot grow restarts at one node for every so many nodes that it has room for.
+#: A chunk that cannot grow restarts at one random node per this many nodes of free room.
 ROOM_PER_RESTART = 16
-#: Rounds in which misplaced nodes choose again; they keep clearly more edges inside the chunks.
+#: Rounds in which misplaced nodes choose again; they clearly increase the number of edges inside chunks.
 REFINEMENTS = 6
 
 

@@ -40,10 +40,10 @@ class Planetoid(NodeDataModule):
 
     Args:
         name: ``Cora``, ``CiteSeer`` or ``PubMed``.
-        split: ``public`` (20 training nodes a class, 500 for validation, 1000 for test), ``full`` (the public one with
-            all remaining nodes to train on), ``random`` (sizes of the public one, drawn from split_index) or
-            ``geom-gcn`` (ten splits of 48/32/20 per cent; Pei et al., ICLR 2020).
-        split_index: Which of the ten geom-gcn splits, 0 to 9, or the seed of the random one; 0 for the others.
+        split: ``public`` (20 training nodes per class, 500 for validation, 1000 for test), ``full`` (public, with all
+            remaining nodes for training), ``random`` (the sizes of public, drawn with seed split_index) or
+            ``geom-gcn`` (ten splits of 48/32/20%; Pei et al., ICLR 2020).
+        split_index: Number of the geom-gcn split, 0 to 9, or seed of the random split; 0 for the others.
         root: Folder that holds ``<name>/raw/ind.*``. By default $GNN_DEPTH_DATA, else ``~/.cache/gnn_depth``.
         normalize_features: Divide each node's features by their sum.
         drop_isolated: Leave nodes without edges out of the masks. CiteSeer has 48 of them.
@@ -170,10 +170,10 @@ class _RawData:
 def unpickle(content: bytes) -> Any:
     """Load a raw Planetoid file, which is a pickle of Python 2 or 3, whose checksum has been verified.
 
-    A pickle is a program; this one may call nothing but the constructors of arrays, sparse matrices and dictionaries.
+    A pickle is a program. This one may call only the constructors of arrays, sparse matrices and dictionaries.
 
     Raises:
-        DataError: It asks for anything else, which is not called.
+        DataError: The pickle calls anything else, which is not executed.
     """
     return _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
 

@@ -22,7 +22,7 @@ COMMUNITY_SIZE, COMMUNITY_DEGREES = 30, 5
 # Fraction of the edges within a class that stay within a community.
 LOCALITY = 0.7
 # Fraction of the communities that write about another class's topic, and the fraction of topical words that they still
-# take from their own. A whole community does so alike, so averaging over neighbours does not help.
+# take from their own. All nodes of a community do this, so averaging over neighbours does not help.
 BORDERLAND, OWN_WORDS = 0.25, 0.15
 # Added to the rank of a word: the most frequent words are about equally frequent, like a vocabulary without stop words.
 RANK_OFFSET = 40
@@ -32,11 +32,12 @@ RANK_OFFSET = 40
 class SyntheticCitation(NodeDataModule):
     r"""A graph with the sizes of Cora, drawn from a degree-corrected stochastic block model.
 
-    ``homophily`` of the edges join nodes of the same class, most of them in the same community of it; an edge ends at
-    node i with probability proportional to :math:`w_i`, :math:`P(w > t) = t^{-2}` (Karrer & Newman, *Stochastic
-    blockmodels and community structure in networks*, Phys. Rev. E 83, 2011). With probability ``topicality`` a word is
-    drawn from those of a topic, otherwise from all, by Zipf's law; some communities write about another class's topic.
-    Time and memory are linear in nodes and edges, but features are dense: 4 bytes x nodes x features.
+    A fraction ``homophily`` of the edges joins nodes of the same class, mostly within a community of that class. An
+    edge ends at node i with probability proportional to :math:`w_i`, with :math:`P(w > t) = t^{-2}` (Karrer & Newman,
+    *Stochastic blockmodels and community structure in networks*, Phys. Rev. E 83, 2011). With probability
+    ``topicality`` a word is drawn from the words of a topic, otherwise from all words, by Zipf's law. Some communities
+    write about another class's topic. Time and memory are linear in nodes and edges, and features are dense: 4 bytes x
+    nodes x features.
 
     Args:
         num_nodes: Number of nodes.
@@ -53,7 +54,7 @@ class SyntheticCitation(NodeDataModule):
         seed: Determines the graph; the same on any machine.
 
     Raises:
-        ValueError: Sizes that no graph has, or fewer nodes than the split needs.
+        ValueError: No graph has these sizes, or there are fewer nodes than the split needs.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ class TreeNeighborsMatch(GraphDataModule):
         return FixedLoader(batches, partial(self.batches.batch, stage=stage))
 
     def _check_processes(self, examples: int, processes: int) -> None:
-        """Refuse to leave a process without a batch: the others would wait for it forever."""
+        """Check that every process has a batch; otherwise the others would wait for it forever."""
         check_divisible("batch_size", self.batch_size, processes)
         if examples < processes:
             raise DataError(

@@ -23,22 +23,22 @@ from gnn_depth.registry import register
 class UserGraph(NodeDataModule):
     """Your own graph for node classification: from two tables, or from a file of arrays.
 
-    Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``; the first line of a text table has the names of
-    the columns. ``path`` has an edge in each row, ``nodes`` a node. Ids are integers if all of them are plain integers,
-    and otherwise text as written, so that ``007`` is not ``7``. A node with an empty label is never trained on or
-    measured, but it is predicted.
+    Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``. The first line of a text table has the names of
+    the columns. ``path`` has one edge per row, ``nodes`` one node per row. Ids are integers if all of them are plain
+    integers; otherwise they are text as written, so that ``007`` differs from ``7``. A node with an empty label is not
+    used for training or evaluation, but gets a prediction.
 
     Args:
         path: A table of edges; or an ``.npz`` with ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges)
             or (edges, 2), read as (2, edges) if both fit, and optionally ``train_mask``, ``val_mask`` and
             ``test_mask`` (nodes,); or, saved by ``torch.save`` as ``.pt`` or ``.pth``, a PyTorch Geometric ``Data`` or
             a dict of tensors with the same names.
-        nodes: The table of nodes, if path is a table of edges; the options up to ends are for tables.
+        nodes: The table of nodes, if path is a table of edges. The options from here to ends are for tables.
         label: Column of the classes, text or numbers.
         id: Column of the ids that the table of edges uses; the first one by default.
-        split: Column that says train, val or test, or is empty for a node in none of them.
+        split: Column with train, val or test; empty for a node in none of these sets.
         features: Columns of numbers; by default all columns without another role.
-        categories: Columns of text, each value of which becomes a feature of 0 and 1.
+        categories: Columns of text; each value becomes a feature of 0 and 1.
         ends: The two columns of the edges that hold sources and targets; the first two by default.
         undirected: Use every edge in both directions, without repetitions.
         normalize_features: Divide each node's features by the sum of their absolute values.
@@ -157,7 +157,7 @@ def _existing_file(name: str, path: str) -> Path:
 
 
 def _check_options(path: str, nodes: str | None, table_options: dict[str, Sequence[str] | None]) -> None:
-    """Refuse files that are neither arrays nor tables, and options for tables with a file of arrays."""
+    """Check that files are arrays or tables, and that options for tables are not combined with arrays."""
     if Path(path).suffix in ARRAYS:
         given = [name for name, value in {"nodes": nodes, **table_options}.items() if value]
         if given:

@@ -43,7 +43,7 @@ class NodeColumns:
         id: The name of each node in the table of edges; by default the first column.
         split: Train, val or test for each node, if it is given.
         features: Columns of numbers; by default all that have no other role.
-        categories: Columns of text, each value of which becomes a feature of 0 and 1.
+        categories: Columns of text; each value becomes a feature of 0 and 1.
     """
 
     label: str
@@ -126,10 +126,10 @@ class Table:
         return names
 
     def column(self, name: str) -> str:
-        """Return ``name`` if it is a column, otherwise refuse it.
+        """Return ``name`` if it is a column.
 
         Raises:
-            DataError: There is none; the message has the near miss and the columns.
+            DataError: It is not; the message has the nearest match and the columns.
         """
         if name in self.columns:
             return name
@@ -171,14 +171,14 @@ class Table:
         return DataError(f"table {str(self.path)!r}: {reason}")
 
     def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
-        """Refuse the first faulty row.
+        """Check for faulty rows.
 
         Args:
             faulty: True for each row with a fault.
             reason: Describes the fault of a row.
 
         Raises:
-            DataError: There is one.
+            DataError: There is a faulty row; the message names the first.
         """
         rows = np.flatnonzero(faulty)
         if len(rows):
