@@ -20,7 +20,7 @@ demo: $(INSTALLED)
 	@$(BIN)/gnn-depth demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

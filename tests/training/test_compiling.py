@@ -148,7 +148,7 @@ def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path):
     # In a process of its own: the shape checks of this one do not compile.
     ended = []
     for choice in ("on", "off"):
-        words = ["--model.layer=gat", "--model.num_layers=3", "--model.hidden_channels=8", "--model.dropout=0.3"]
+        words = ["--model.layer=gcn", "--model.num_layers=3", "--model.hidden_channels=8", "--model.dropout=0.3"]
         words += ["--trainer.max_epochs=4", f"--run.root={tmp_path / choice}"]
         command = [sys.executable, "-m", "gnn_depth", "fit", *words, f"--model.compile={choice}"]
         run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
