@@ -15,8 +15,10 @@ from typing import Any, TextIO
 
 # A cluster's time limit, a closed terminal, kill, and Ctrl-C.
 NUMBERS = (signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+LATE = 124  # the exit code of a training whose time is up, as that of the program timeout
 # The last line of output by exit code, which is 128 + the signal's number, as in shells.
 SAID = {
+    LATE: "stopped: its time is up.",
     128 + signal.SIGINT: "interrupted.",
     128 + signal.SIGTERM: "terminated.",
     128 + signal.SIGHUP: "terminated: the terminal was closed.",

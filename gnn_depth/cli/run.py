@@ -120,7 +120,8 @@ def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
     if str(stop) != signal.SIGUSR1.name or job is None:
-        return f"{saved}; the same command with --ckpt_path last resumes it."
+        more = " and a larger --trainer.max_time" if str(stop) == "max_time" else ""
+        return f"{saved}; the same command with --ckpt_path last{more} resumes it."
     if cli.ckpt_path_asked != checkpoints.AUTO:  # queued again, it would start from the beginning for ever
         return f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume from there."
     return f"{saved}; {_requeue(job)}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
 from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
@@ -159,20 +160,35 @@ def is_between_epochs(trainer: L.Trainer) -> bool:
 
 
 def is_within_step(trainer: L.Trainer) -> bool:
-    """True if a step has begun and not ended, so that some parameters may be a step ahead of others."""
+    """True if a step has begun and not ended: parameters differ in their steps, or gradients wait for more batches."""
     batches: Any = trainer.fit_loop.epoch_loop.batch_progress.current
-    return batches.ready != batches.processed
+    return batches.ready != batches.processed or trainer.fit_loop.epoch_loop._should_accumulate()
 
 
-def start_whole_epoch(trainer: L.Trainer) -> None:
-    """Start a training that resumes between two epochs as if the next epoch were its first.
+def resume_epoch(trainer: L.Trainer) -> None:
+    """Go on with an epoch as if it had not been interrupted, or with a whole one between two epochs.
 
-    With ``max_steps`` Lightning takes it for one that was stopped within an epoch: it counts a step that it does not
-    make, and passes over a schedule that watches a metric.
+    Lightning would pass over a schedule that watches a metric at the end of a resumed epoch. With ``max_steps`` it
+    takes a training between two epochs for one within an epoch, and counts a step that it does not make; and after a
+    validation within an epoch it counts the step before it once more.
     """
+    loop = trainer.fit_loop
+    loop._restarting = False  # its public setter would set all inner loops, too
     if is_between_epochs(trainer):
-        trainer.fit_loop.epoch_loop.restarting = False
-        trainer.fit_loop._restarting = False  # its public setter would set all inner loops, too
+        loop.epoch_loop.restarting = False
+    elif loop.epoch_loop.restarting and loop._data_fetcher is not None:
+        progress: Any = loop.epoch_loop.batch_progress.current
+        if progress.completed == progress.ready and loop.epoch_loop._should_check_val_fx(loop._data_fetcher):
+            loop.epoch_loop._batches_that_stepped -= 1
+
+
+def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:
+    """Take the limits of a trainer's timers away from them: a timer would end a training as if it were finished."""
+    timers = [callback for callback in trainer.callbacks if isinstance(callback, Timer)]  # type: ignore[attr-defined]
+    limits = [(timer, timer._duration) for timer in timers if timer._duration is not None]
+    for timer, _ in limits:
+        timer._duration = None
+    return limits
 
 
 def save_whole_epoch(loops: dict[str, Any]) -> None:

@@ -142,6 +142,15 @@ class EpochMetrics:
         self._losses: list[tuple[Tensor, int]] = []
         self._ranked: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self.names]
 
+    def state(self) -> dict[str, Any] | None:
+        """The sums over the batches of an epoch that is not over, for a checkpoint; None if there are none."""
+        return {"sizes": self._sizes, "counts": self._counts, "losses": self._losses} if any(self._sizes) else None
+
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+        """Go on with sums from a checkpoint."""
+        self._sizes, self._counts = state["sizes"], state["counts"].to(device)
+        self._losses = [(loss.to(device), size) for loss, size in state["losses"]]
+
     def add(self, sets: NodeSets, scores: Float[Tensor, "nodes classes"], loss: Tensor | None = None) -> None:
         """Add a batch.
 

@@ -75,6 +75,7 @@ class NodeClassifier(PlainModule):
         self.train_metrics = EpochMetrics(("train",), num_classes)
         self.eval_metrics = EpochMetrics(("val", "test"), num_classes, task)
         self._sets: BatchSets | None = None
+        self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
 
     def forward(self, batch: NodeBatch) -> Tensor:
         """Class scores (logits) of every node that is read, shape (read, classes)."""
@@ -91,13 +92,27 @@ class NodeClassifier(PlainModule):
 
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)
-        self._sets = None
+        # Lightning does it after it has loaded a checkpoint, whose float64 weights would be rounded to float32.
+        self.trainer.precision_plugin.convert_module(self)
+        self._sets = self._begun = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
         if stage == "fit":
             OneBatchValidation.replace(self.trainer)
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        # Of several processes each has sums of its own, and only the first one writes.
+        if self.attached_trainer is not None and self.trainer.world_size == 1:
+            checkpoint["train_metrics"] = self.train_metrics.state()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        self._begun = checkpoint.get("train_metrics")
+
     def on_train_start(self) -> None:
+        if self._begun is not None:
+            self.train_metrics.restore(self._begun, self.device)
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:

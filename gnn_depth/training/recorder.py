@@ -21,8 +21,8 @@ from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.lightning_internals import (
     is_between_epochs,
     is_within_step,
+    resume_epoch,
     save_whole_epoch,
-    start_whole_epoch,
 )
 from gnn_depth.training.loggers import EventLogger, folder_loggers
 from gnn_depth.training.metrics import selection_metric
@@ -195,6 +195,7 @@ class RunRecorder(L.Callback):
         self.result: dict[str, Any] = {}
         self.chance: float | None = None
         self._last: dict[str, Tensor] = {}
+        self._is_cut = False
         self._hparams: dict[str, Any] = {}
 
     def open(
@@ -276,7 +277,9 @@ class RunRecorder(L.Callback):
             self._write_mask(missing)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        start_whole_epoch(trainer)
+        resume_epoch(trainer)
+        for name, value in self._last.items():  # of a validation before a resume, which schedules may watch
+            trainer.callback_metrics.setdefault(name, value.to(pl_module.device))
         self.autosave.start(trainer.current_epoch)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -292,6 +295,12 @@ class RunRecorder(L.Callback):
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._last = dict(trainer.callback_metrics)
         self.best.complete(trainer.current_epoch, self._last)
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training goes on from here.
+        if self.folder and not trainer.is_last_batch and 0 <= trainer.max_steps <= trainer.global_step:
+            self._save_checkpoints(trainer)
+            self._is_cut = True
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
@@ -339,7 +348,8 @@ class RunRecorder(L.Callback):
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
         began, last = time.monotonic(), self.last_checkpoint
-        trainer.save_checkpoint(last, weights_only=False)
+        if not self._is_cut:
+            trainer.save_checkpoint(last, weights_only=False)
         self.best.save(trainer, last.with_name("best.ckpt"))
         if trainer.is_global_zero:
             sync_folder(last.parent)
@@ -358,10 +368,11 @@ class RunRecorder(L.Callback):
                 logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"]), varied)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.best.state_dict()
+        return self.best.state_dict() | {"last": {name: value.detach().cpu() for name, value in self._last.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best.load_state_dict(state_dict)
+        self._last = state_dict["last"]
 
 
 def final_metrics(metrics: dict[str, float]) -> dict[str, float]:

@@ -8,10 +8,13 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
+from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from gnn_depth.signals import Kept
-from gnn_depth.training.lightning_internals import replace_signal_handling
+from gnn_depth.signals import LATE, Kept
+from gnn_depth.training.lightning_internals import replace_signal_handling, take_time_limits
+
+TIME_IS_UP = 1000  # in place of a signal's number, and above all of them
 
 
 def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
@@ -73,7 +76,7 @@ class SafeStop(L.Callback):
 
     Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
     agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So none
-    stops alone while the others wait for it.
+    stops alone while the others wait for it. A time limit, as of ``max_time``, ends the training in the same way.
 
     Args:
         kept: The signals of this process; they are held back from the first step on.
@@ -82,17 +85,26 @@ class SafeStop(L.Callback):
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
         self.received_sigterm = False
+        self._number = 0
+        self._only_between_epochs = False
+        self._limits: list[tuple[Timer, float]] = []
 
     def replace(self, trainer: L.Trainer) -> None:
         """Replace Lightning's own handlers, which communicate with the other processes in the middle of a step."""
+        self._limits = take_time_limits(trainer)
+        callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        # It replaces the schedule when an epoch begins, which a training that resumes within one does not do.
+        self._only_between_epochs = any(isinstance(each, StochasticWeightAveraging) for each in callbacks)
         replace_signal_handling(trainer, self._hold_signals, lambda: self.received_sigterm)
-        trainer.callbacks.insert(0, self)  # type: ignore[attr-defined]
+        callbacks.insert(0, self)
 
     def _hold_signals(self) -> None:
         self.kept.holding = True
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        if not trainer.is_last_batch:  # the end of the epoch follows the last one
+        # The end of the epoch follows the last batch; gradients that wait for more batches are in no checkpoint.
+        ends_step = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
+        if ends_step and not trainer.is_last_batch and not self._only_between_epochs:
             self._agree(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
@@ -100,17 +112,21 @@ class SafeStop(L.Callback):
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         if isinstance(exception, SIGTERMException):
-            exception.args = (signal.Signals(self.kept.number).name,)
+            is_late = self._number == TIME_IS_UP
+            exception.args = ("max_time" if is_late else signal.Signals(self._number).name,)
             # The first of several processes reports for all: Lightning kills the rest as soon as another one fails.
-            exception.code = 128 + self.kept.number if trainer.is_global_zero else 0
+            code = LATE if is_late else 128 + self._number
+            exception.code = code if trainer.is_global_zero else 0
 
     def _agree(self, trainer: L.Trainer) -> None:
         number = self.kept.number
+        if number == 0 and any(timer.time_elapsed() >= limit for timer, limit in self._limits):
+            number = TIME_IS_UP
         if trainer.world_size > 1:
             numbers = torch.tensor([number], device=trainer.strategy.root_device)
             number = int(trainer.strategy.reduce(numbers, reduce_op="max"))
         if number and not _is_complete(trainer):
-            self.kept.number, self.kept.saving = number, True
+            self._number, self.kept.saving = number, True
             self.received_sigterm = True
 
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
+from lightning.pytorch.callbacks import Timer
 
 from gnn_depth import signals
 from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import SMALL
+from tests.cli.test_resume import assert_same
 from tests.faults.conftest import result_of
 
 PARTS = ["--data", "MiniBatches", "--data.source", "SyntheticCitation", "--data.parts", "4", "--data.method"]
@@ -39,21 +40,66 @@ def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
     assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 3
 
 
+PLATEAU = ["--model.scheduler", "ReduceLROnPlateau", "--model.scheduler.monitor", "val/loss"]
+PLATEAU += ["--model.scheduler.patience", "0", "--model.scheduler.threshold", "0.1"]
+OPEN_WINDOW = ["--trainer.accumulate_grad_batches", "3", "--trainer.precision", "64-true"]
+AVERAGING = ["--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"]
+AVERAGING += ["--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.device=null"]
+
+
 @pytest.mark.parametrize(
-    ("data", "steps"), [(SMALL, 3), ([*PARTS, "random"], 9), ([*PARTS, "neighbor"], 9)], ids=["whole", "parts", "drawn"]
+    ("data", "words", "steps"),
+    [
+        (SMALL, ["--trainer.check_val_every_n_epoch", "3"], 3),
+        ([*PARTS, "random"], [*PLATEAU, "--trainer.val_check_interval", "3"], 9),
+        ([*PARTS, "neighbor"], [], 9),
+        ([*PARTS, "random"], [*PLATEAU, *OPEN_WINDOW], 5),  # two steps an epoch, of three batches and of one
+        ([*PARTS, "random"], AVERAGING, 12),  # only between epochs
+    ],
+    ids=["whole", "parts", "drawn", "accumulated in float64", "averaged"],
 )
 def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
-    fit: Callable, harm: Callable, data: list[str], steps: int
+    fit: Callable, harm: Callable, data: list[str], words: list[str], steps: int
+):
+    _, whole = fit(*words, data=data)
+    _, stopped = fit(*harm("Send", number=signal.SIGTERM, moment="on_after_backward"), *words, data=data)
+    assert read_checkpoint(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
+    answer, resumed = fit(*words, "--ckpt_path", "auto", data=data)
+    assert answer.code == 0, answer.err
+    assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (resumed, whole)))
+    for key in ("metrics", "epochs", "steps", "best_epoch"):
+        assert result_of(resumed)[key] == result_of(whole)[key], key
+
+
+def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit: Callable):
+    data = [*PARTS, "random"]
+    _, whole = fit("--trainer.max_steps", "15", data=data)
+    _, short = fit("--trainer.max_steps", "6", data=data)
+    assert (result_of(short)["status"], result_of(short)["steps"]) == ("finished", 6)
+    assert (short / "checkpoints/best.ckpt").exists()
+    _, longer = fit("--trainer.max_steps", "15", "--ckpt_path", str(short), data=data)
+    assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (longer, whole)))
+    assert result_of(longer)["metrics"] == result_of(whole)["metrics"]
+
+
+@pytest.mark.parametrize(("data", "steps"), [(SMALL, 3), ([*PARTS, "random"], 9)], ids=["whole", "parts"])
+def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(
+    fit: Callable, monkeypatch: pytest.MonkeyPatch, data: list[str], steps: int
 ):
     _, whole = fit(data=data)
-    _, stopped = fit(*harm("Send", number=signal.SIGTERM), data=data)
-    assert read_checkpoint(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
-    answer, resumed = fit("--ckpt_path", "auto", data=data)
+    asked: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Timer, "time_elapsed", lambda *_: asked.append(1) or 60.0 * (len(asked) >= steps))
+        answer, late = fit("--trainer.max_time", "00:00:00:30", data=data)
+    assert answer.code == 124
+    assert "a larger --trainer.max_time" in answer.err
+    assert (result_of(late)["status"], result_of(late)["reason"]) == ("interrupted", "max_time")
+    assert read_checkpoint(late / "checkpoints" / "last.ckpt")["global_step"] == steps
+    answer, rest = fit("--trainer.max_time", "00:01:00:00", "--ckpt_path", str(late), data=data)
     assert answer.code == 0, answer.err
-    one, other = (read_checkpoint(folder / "checkpoints" / "last.ckpt")["state_dict"] for folder in (whole, resumed))
-    assert result_of(resumed)["epochs"] == 6
-    for name, value in one.items():
-        assert torch.equal(other[name], value), name
+    one, other = (read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (rest, whole))
+    for key in ("state_dict", "optimizer_states", "loops"):
+        assert_same(one[key], other[key], key)
 
 
 def test_more_signals_while_it_is_saved_change_nothing(fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch):

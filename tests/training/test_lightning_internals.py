@@ -20,8 +20,8 @@ from gnn_depth.training.lightning_internals import (
     is_between_epochs,
     is_within_step,
     replace_signal_handling,
+    resume_epoch,
     save_whole_epoch,
-    start_whole_epoch,
 )
 from tests.training.conftest import Several, Tiny
 from tests.training.test_loggers import Rows
@@ -289,7 +289,7 @@ class SaveAt(Callback):
 
 class StartWhole(Callback):
     def on_train_start(self, trainer, pl_module):
-        start_whole_epoch(trainer)
+        resume_epoch(trainer)
 
 
 @pytest.mark.parametrize("end", [{"epochs": 6}, {"epochs": -1, "max_steps": 12}], ids=["epochs", "steps"])
