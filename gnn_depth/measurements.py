@@ -75,3 +75,11 @@ def load(folder: Path, name: str) -> Measurement:
 def names(folder: Path) -> list[str]:
     """Names of the measurements in a run's folder."""
     return sorted(path.stem for path in (folder / FOLDER).glob("*.npz"))
+
+
+def edges(centres: np.ndarray) -> np.ndarray:
+    """Edges of a heat map's cells: midway between neighbouring centres, and as far beyond the first and the last."""
+    if len(centres) == 1:
+        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    middle = (centres[1:] + centres[:-1]) / 2
+    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])

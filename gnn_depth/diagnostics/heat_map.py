@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 
+from gnn_depth import measurements
 from gnn_depth.measurements import Measurement
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def draw(measurement: Measurement) -> "Figure":
     from matplotlib.ticker import MaxNLocator
 
     values = measurement.values if measurement.values.ndim == 2 else measurement.values.mean(axis=2)
-    edges = _edges(measurement.steps)
+    edges = measurements.edges(measurement.steps)
     cells = _columns(edges, values.astype(float)).T
     count = len(cells)
     figure = Figure(figsize=(5.4, 4.4), dpi=100)
@@ -82,14 +83,6 @@ def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, extent: tuple[fl
     if keys:
         where = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}
         axes.figure.legend(handles=keys, frameon=False, fontsize=FONT, handlelength=1, **where)
-
-
-def _edges(steps: Int[np.ndarray, "steps"]) -> Float[np.ndarray, "edges"]:
-    """The left and right edge of each step's cell: midway to its neighbours, and equally far beyond the ends."""
-    if len(steps) == 1:
-        return np.array([steps[0] - 0.5, steps[0] + 0.5])
-    middle = (steps[1:] + steps[:-1]) / 2
-    return np.concatenate([[2 * steps[0] - middle[0]], middle, [2 * steps[-1] - middle[-1]]])
 
 
 def _columns(

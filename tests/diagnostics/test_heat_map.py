@@ -5,6 +5,7 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.colors import AsinhNorm, to_rgba
 
+from gnn_depth import measurements
 from gnn_depth.diagnostics import heat_map as module
 from gnn_depth.diagnostics.heat_map import LOST, MAP, SCALE, SCALE_OF_LOGARITHMS, WIDTH, ZERO, draw, heat_map
 from gnn_depth.measurements import Measurement
@@ -96,7 +97,7 @@ def test_a_single_step_of_many_that_is_not_finite_is_not_averaged_away(lost):
 def test_columns_are_the_means_of_the_steps_that_they_meet():
     steps = np.unique(np.random.default_rng(0).integers(0, 5000, 900))
     values = np.random.default_rng(1).standard_normal((len(steps), 3))
-    edges = module._edges(steps)
+    edges = measurements.edges(steps)
     found = module._columns(edges, values)
     width = (edges[-1] - edges[0]) / WIDTH
     for column in range(WIDTH):

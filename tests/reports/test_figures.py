@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import Measurement, edges
 from gnn_depth.reports import ReportError, load
 from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
-from gnn_depth.reports.figures.charts import cell_edges, stretches, stroke
+from gnn_depth.reports.figures.charts import areas_and_bars, stretches, stroke
 from gnn_depth.reports.figures.groups import CROWDED, placed
 from gnn_depth.reports.figures.metrics import half_widths
 from gnn_depth.reports.published import parse
@@ -45,7 +45,7 @@ def test_lines_are_means_in_percent_and_bands_their_spread(grid, spread):
             values = [100 * value for value in VALUES[line.label, number]]
             assert line.x[place] == number
             assert line.y[place] == pytest.approx(sum(values) / len(values))
-            edges = line.bands[0].low[place], line.bands[0].high[place]
+            edges = line.bands[0][0][place], line.bands[0][1][place]
             if len(values) == 1:
                 assert np.isnan(edges).all()
                 continue
@@ -70,7 +70,7 @@ def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_co
     ours = {line.label: line for line in panel.lines}
     first, second = ours["lip, A 2020"], ours["lip, B 2021"]
     assert (first.x.tolist(), first.y.tolist()) == ([10], [pytest.approx(70)])
-    assert (first.bands[0].low[0], first.bands[0].high[0]) == (pytest.approx(67), pytest.approx(73))
+    assert (first.bands[0][0][0], first.bands[0][1][0]) == (pytest.approx(67), pytest.approx(73))
     assert (second.x.tolist(), second.y.tolist(), second.bands) == ([2, 10], [pytest.approx(75), pytest.approx(60)], ())
     strokes = [stroke(line.style) for line in (ours["lip"], first, second)]
     assert len({pen.colour for pen in strokes}) == 1
@@ -115,7 +115,7 @@ def test_panels_keep_the_style_of_a_line_and_the_notes_name_the_folders(tmp_path
     styles = [{line.label: line.style for line in panel.lines} for panel in drawn.panels]
     assert styles[0] == styles[1] == {"gat": 0, "lip": 1}
     note = drawn.panels[1].lines[1].notes[0]
-    assert "data=Cora, norm=lip, depth 2" in note
+    assert note.startswith("n = 1\n")
     assert str(tmp_path / "grid" / "data=Cora,norm=lip,depth=2") in note
 
 
@@ -268,8 +268,8 @@ def test_layers_have_start_end_and_all_between(tmp_path):
         assert lines["start"].y[layer] == pytest.approx(statistics.median(one.values[0, layer] for one in made))
         assert lines["end"].y[layer] == pytest.approx(statistics.median(one.values[-1, layer] for one in made))
         every = [value for one in made for value in one.values[:, layer]]
-        assert lines["end"].bands[0].low[layer] == min(every)
-        assert lines["end"].bands[0].high[layer] == max(every)
+        assert lines["end"].bands[0][0][layer] == min(every)
+        assert lines["end"].bands[0][1][layer] == max(every)
     assert lines["start"].style == lines["end"].style
 
 
@@ -284,7 +284,7 @@ def test_layers_at_one_time_are_medians_between_all_seeds(tmp_path, when, place)
     for layer in range(5):
         values = [one.values[place, layer] for one in made]
         assert line.y[layer] == pytest.approx(statistics.median(values))
-        assert (line.bands[0].low[layer], line.bands[0].high[layer]) == (min(values), max(values))
+        assert (line.bands[0][0][layer], line.bands[0][1][layer]) == (min(values), max(values))
     assert f"At the {'first' if when == 'start' else 'last'} measured step." in drawn.caption
 
 
@@ -308,9 +308,9 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
     for step in range(6):
         neurons = sorted(value for one in made for value in one.values[step, 2])
         assert line.y[step] == pytest.approx(statistics.fmean(neurons))
-        assert (line.bands[0].low[step], line.bands[0].high[step]) == (neurons[0], neurons[-1])
+        assert (line.bands[0][0][step], line.bands[0][1][step]) == (neurons[0], neurons[-1])
         first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
-        assert (line.bands[1].low[step], line.bands[1].high[step]) == (pytest.approx(first), pytest.approx(third))
+        assert (line.bands[1][0][step], line.bands[1][1][step]) == (pytest.approx(first), pytest.approx(third))
 
 
 def test_of_many_layers_a_history_shows_six_from_the_first_to_the_last(tmp_path):
@@ -333,7 +333,7 @@ def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
     for epoch in range(3):
         there = [100 * one[epoch] for one in made if epoch < len(one) and not math.isnan(one[epoch])]
         assert line.y[epoch] == pytest.approx(statistics.fmean(there))
-        assert line.bands[0].high[epoch] == pytest.approx(statistics.fmean(there) + statistics.stdev(there))
+        assert line.bands[0][1][epoch] == pytest.approx(statistics.fmean(there) + statistics.stdev(there))
     assert "the first of its runs" in drawn.caption
 
 
@@ -350,7 +350,7 @@ def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive
         make_run(tmp_path, {"depth": 2}, seed, curves={"val/loss": [1000.0, 1.0, low]})
     drawn = convergence(load(tmp_path), tag="val/loss")
     assert drawn.y.log
-    assert (drawn.panels[0].lines[0].bands[0].low > 0).all()
+    assert (drawn.panels[0].lines[0].bands[0][0] > 0).all()
     assert not convergence(load(tmp_path), tag="val/loss", spread="none").panels[0].lines[0].bands
 
 
@@ -409,19 +409,24 @@ def test_points_that_are_not_finite_are_counted(tmp_path):
     assert "a measure is not finite: 1 of 2 runs." in scatter(load(tmp_path), ["hidden", "gradients"]).caption
 
 
-@given(st.lists(st.booleans(), max_size=12))
+@given(st.lists(st.booleans(), min_size=1, max_size=12))
 def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     places = np.array(there, dtype=bool)
     found = stretches(places)
     assert [place for part in found for place in range(part.start, part.stop)] == np.flatnonzero(places).tolist()
     assert all(after.start > before.stop for before, after in pairwise(found))
-    assert [part.stop - part.start for part in stretches(places, apart=True)] == [1] * sum(there)
+    edge = np.where(places, 1.0, np.nan)
+    areas, bars = areas_and_bars(edge, edge, apart=False)
+    assert {part.stop - part.start for part in areas}.isdisjoint({1})
+    inside = [place for part in areas for place in range(part.start, part.stop)]
+    assert sorted(inside + bars) == np.flatnonzero(places).tolist()
+    assert areas_and_bars(edge, edge, apart=True) == ([], np.flatnonzero(places).tolist())
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=20, unique=True))
 def test_every_cell_of_a_map_holds_its_centre_and_touches_its_neighbours(steps):
     centres = np.array(sorted(steps), dtype=float)
-    edges = cell_edges(centres)
-    assert len(edges) == len(centres) + 1
-    assert (edges[:-1] < centres).all()
-    assert (centres < edges[1:]).all()
+    borders = edges(centres)
+    assert len(borders) == len(centres) + 1
+    assert (borders[:-1] < centres).all()
+    assert (centres < borders[1:]).all()

@@ -12,16 +12,11 @@ import numpy as np
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # Matplotlib's
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")  # Plotly's
-DASHES = (
-    (),
-    (5, 1.6),
-    (1.2, 1.4),
-    (6, 1.6, 1.2, 1.6),
-    (9, 2.2),
-    (3, 1.2, 3, 3.4),
-    (6, 1.6, 1.2, 1.6, 1.2, 1.6),
-    (1.2, 3.2),
-)  # on, off, on, off in line widths; none is solid
+# On, off, on, off in line widths; the first is solid.
+DASHES: tuple[tuple[float, ...], ...] = (
+    *((), (5, 1.6), (1.2, 1.4), (6, 1.6, 1.2, 1.6), (9, 2.2), (3, 1.2, 3, 3.4)),
+    *((6, 1.6, 1.2, 1.6, 1.2, 1.6), (1.2, 3.2)),
+)
 START_DASH = (2.5, 1.5)
 CENTRED = 0.2  # share of the colours that one side of zero needs for a scale centred there
 
@@ -48,33 +43,22 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
-    """The area around a line, from low to high at each of its points; NaN where there is none."""
-
-    low: np.ndarray
-    high: np.ndarray
-
-    def stretches(self, apart: bool) -> list[slice]:
-        """The stretches where both edges are finite, see `stretches`."""
-        return stretches(np.isfinite(self.low) & np.isfinite(self.high), apart)
-
-
-@dataclass(frozen=True, eq=False)
 class Line:
     """Points in the order of x, NaN where there is none, and bands around them from the widest to the narrowest.
 
     Attributes:
         label: Its name in the legend.
+        bands: The low and the high edge of each, NaN where there is none.
         style: Number of its colour, marker and dashes; equal for lines of the same thing.
         part: ``start``, thin, dotted and with open markers; ``end``, solid; ``published``, open markers without a line.
-        notes: Hover text of each point.
-        note: Hover text that all points share.
+        notes: More text for hovering over each point.
+        note: More text for hovering that all points share.
     """
 
     label: str
     x: np.ndarray
     y: np.ndarray
-    bands: tuple[Band, ...] = ()
+    bands: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     style: int = 0
     part: Literal["whole", "start", "end", "published"] = "whole"
     notes: tuple[str, ...] = ()
@@ -98,7 +82,7 @@ class Points:
         label: Their name in the legend.
         colour: A value for each point, NaN for an open marker; without a colour axis the style gives the colour.
         style: Number of the marker and the colour.
-        notes: Hover text of each point.
+        notes: Text for hovering over each point.
     """
 
     label: str
@@ -115,7 +99,7 @@ class HeatMap:
 
     Attributes:
         log10: True if the values are logarithms, where -inf is the logarithm of an exact zero.
-        note: Hover text that all cells share.
+        note: Text for hovering that all cells share.
     """
 
     x: np.ndarray
@@ -211,25 +195,26 @@ def stroke(style: int) -> Stroke:
     return Stroke(COLOURS[place], MARKERS[other], SYMBOLS[other], DASHES[other])
 
 
-def stretches(there: np.ndarray, apart: bool = False) -> list[slice]:
+def stretches(there: np.ndarray) -> list[slice]:
     """The stretches of consecutive places that are present.
 
     Args:
         there: Booleans, shape (places,).
-        apart: Treat every place as a stretch of its own, as on an axis of categories.
     """
-    if apart:
-        return [slice(int(place), int(place) + 1) for place in np.flatnonzero(there)]
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], there.astype(int), [0]])))
-    return [slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+    found: list[slice] = np.ma.clump_unmasked(np.ma.array(there, mask=~there))  # type: ignore[no-untyped-call]
+    return found
 
 
-def cell_edges(centres: np.ndarray) -> np.ndarray:
-    """Edges of a heat map's cells: midway between neighbours, and as far beyond the first and last."""
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    middle = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+def areas_and_bars(low: np.ndarray, high: np.ndarray, apart: bool) -> tuple[list[slice], list[int]]:
+    """A band as the stretches that are areas, and the single points that are bars.
+
+    Args:
+        low, high: Its edges, NaN where there is none.
+        apart: Nothing connects the points: all are bars.
+    """
+    found = stretches(np.isfinite(low) & np.isfinite(high))
+    areas = [part for part in found if part.stop - part.start > 1 and not apart]
+    return areas, [place for part in found if part not in areas for place in range(part.start, part.stop)]
 
 
 @contextmanager

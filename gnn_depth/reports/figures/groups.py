@@ -1,4 +1,4 @@
-"""Group runs by panel and line of a figure, and write labels and captions."""
+"""Group runs by panel and line of a figure, place settings on axes, and write captions."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from gnn_depth.reports.figures.charts import Axis, Line, Panel
+from gnn_depth.reports.figures.charts import Axis, HeatMap, Line, Panel, Points
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import (
     axes,
@@ -25,8 +25,7 @@ from gnn_depth.reports.settings import (
 from gnn_depth.reports.table import Labels
 from gnn_depth.runs import RESULTS
 
-MAX_PANELS = 24
-MAX_LINES = 16
+MAX_PANELS, MAX_LINES = 24, 16  # of a figure that can be read
 CROWDED = 0.05  # of an axis: values nearer than this get a logarithmic axis, then no tick of their own
 LISTED = 10  # folders in a hover text
 
@@ -43,6 +42,11 @@ class Names:
         titles = zip(self.panel, values, strict=True)
         return ", ".join(value if name == "name" else f"{words(name)}={value}" for name, value in titles)
 
+    def split(self, values: Labels) -> tuple[str, str]:
+        """The title of the panel and the label of the line for values of both."""
+        count = len(self.panel)
+        return self.panel_title(values[:count]), ", ".join(values[count:])
+
     @property
     def legend(self) -> str:
         """Title of the legend."""
@@ -51,7 +55,7 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ only in their seed, with their panel and line."""
+    """Runs that differ only in their seed, with their panel and line, and the style of the line."""
 
     panel: str
     line: str
@@ -60,10 +64,7 @@ class Group:
 
 
 def names(
-    frame: pd.DataFrame,
-    panel: Sequence[str] | None,
-    line: Sequence[str] | None,
-    used: Collection[str] = (),
+    frame: pd.DataFrame, panel: Sequence[str] | None, line: Sequence[str] | None, used: Collection[str] = ()
 ) -> Names:
     """Full names of the axes; where one is None, all axes that vary and are not used otherwise.
 
@@ -87,7 +88,7 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
         check: Require that the runs of one group differ in nothing but their seed.
 
     Raises:
-        ReportError: Runs of one group differ in more than their seed, none has a result, or panels are too many.
+        ReportError: Runs of one group differ in more than their seed, or none has a result.
     """
     results = with_result(frame)
     both = (*by.panel, *by.line)
@@ -97,23 +98,36 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
         found[labels].append(run)
     if check:
         check_one_experiment(results, found.values(), both)
-    made = []
-    styles: dict[Labels, int] = {}
-    for labels, runs in found.items():
-        panel, line = labels[: len(by.panel)], labels[len(by.panel) :]
-        style = styles.setdefault(line, len(styles))
-        made.append(Group(by.panel_title(panel), ", ".join(line), style, results.iloc[runs]))
-    check_size(len({group.panel for group in made}), len(styles))
-    return made
+    styles: dict[str, int] = {}
+    titles = {labels: by.split(labels) for labels in found}
+    return [
+        Group(panel, line, styles.setdefault(line, len(styles)), results.iloc[found[labels]])
+        for labels, (panel, line) in titles.items()
+    ]
 
 
-def into_panels(drawn: Iterable[tuple[str, Line]]) -> tuple[Panel, ...]:
-    """Lines by the title of their panel, in order of first appearance."""
-    lines: dict[str, list[Line]] = {}
-    for title, line in drawn:
-        lines.setdefault(title, []).append(line)
-    check_size(len(lines), 0)
-    return tuple(Panel(title, tuple(inside)) for title, inside in lines.items())
+def into_panels(drawn: Iterable[tuple[str, Line | Points | HeatMap]]) -> tuple[Panel, ...]:
+    """What is drawn, by the title of its panel, in order of first appearance.
+
+    Raises:
+        ReportError: There are too many panels or lines to read.
+    """
+    inside: dict[str, list[Line | Points | HeatMap]] = {}
+    for title, part in drawn:
+        inside.setdefault(title, []).append(part)
+    lines = {part.label for parts in inside.values() for part in parts if not isinstance(part, HeatMap)}
+    for count, most, what in ((len(inside), MAX_PANELS, "panels"), (len(lines), MAX_LINES, "lines")):
+        if count > most:
+            raise ReportError(f"{count} {what} are too many for one figure (at most {most}): choose runs with --where.")
+    return tuple(
+        Panel(
+            title,
+            tuple(part for part in parts if isinstance(part, Line)),
+            tuple(part for part in parts if isinstance(part, Points)),
+            next((part for part in parts if isinstance(part, HeatMap)), None),
+        )
+        for title, parts in inside.items()
+    )
 
 
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
@@ -128,27 +142,15 @@ def with_result(frame: pd.DataFrame) -> pd.DataFrame:
     return results
 
 
-def check_size(panels: int, lines: int) -> None:
-    """Refuse figures with too many panels or lines to read.
-
-    Raises:
-        ReportError: There are too many panels or lines.
-    """
-    for count, most, what in ((panels, MAX_PANELS, "panels"), (lines, MAX_LINES, "lines")):
-        if count > most:
-            raise ReportError(f"{count} {what} are too many for one figure (at most {most}): choose runs with --where.")
-
-
 def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
     """An axis for a setting, and the positions on it: numbers at their values, other values side by side.
 
     Numbers too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic axis.
     """
-    title = words(name)
     places = [place for value in values if (place := number(value)) is not None]
     if len(places) < len(values):
         ticks = tuple((float(place), value) for place, value in enumerate(values))
-        return Axis(title, ticks, categories=True), [tick for tick, _ in ticks]
+        return Axis(words(name), ticks, categories=True), [tick for tick, _ in ticks]
     whole = places[-1] - places[0] or 1.0
     nearest = min((after - before for before, after in itertools.pairwise(places)), default=whole)
     log = min(places) > 0 and nearest / whole < CROWDED
@@ -158,7 +160,7 @@ def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
     for at, place in enumerate(scaled):
         if not kept or (place - scaled[kept[-1]]) / whole >= CROWDED:
             kept.append(at)
-    return Axis(title, tuple((places[at], values[at]) for at in kept), log=log), places
+    return Axis(words(name), tuple((places[at], values[at]) for at in kept), log=log), places
 
 
 def metric_axis(name: str, log: bool = False) -> Axis:

@@ -1,36 +1,23 @@
 """Figures of a measure over layers: heat maps over steps, start and end of the training, distributions of neurons."""
 
-from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.figures.charts import Axis, Band, Chart, HeatMap, Line, Panel, quiet
-from gnn_depth.reports.figures.groups import (
-    Group,
-    count_of,
-    folder_list,
-    groups,
-    into_panels,
-    names,
-    sentences,
-    span,
-    tally,
-    with_result,
-)
-from gnn_depth.reports.figures.measured import Measured, choose, read
+from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, quiet
+from gnn_depth.reports.figures.groups import Group, count_of, folder_list, into_panels, names, sentences, span
+from gnn_depth.reports.figures.measured import WHEN, Measured, When, read
 from gnn_depth.reports.load import ReportError
 
-When: TypeAlias = Literal["both", "start", "end"]
-WHEN: tuple[When, ...] = get_args(When)
 CAPTIONS = {
     "both": "Dotted, open: start of training. Solid, filled: end. Band: least to largest value during training.",
     "start": "At the first measured step.",
     "end": "At the last measured step.",
 }
 MAX_LAYERS = 6  # panels of a history, unless layers are chosen
+STEP, LAYER = Axis("step", whole=True), Axis("layer", whole=True)
 
 
 def heatmap(frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[str] | None = None) -> Chart:
@@ -44,20 +31,17 @@ def heatmap(frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[st
     Raises:
         ReportError: An axis or the measure does not exist, or runs of one panel differ in more than their seed.
     """
-    (name,) = choose(with_result(frame), measure)
-    made, missing = read(groups(frame, names(frame, panel, ())), name)
-    panels = tuple(
-        Panel(
-            group.panel,
-            map=HeatMap(one.steps, one.layers, one.typical.T, log10=one.log10, note=folder_list(one.folders)),
-        )
-        for group, one in made
-    )
+    made, missing = read(frame, measure, names(frame, panel, ()))
+    maps = [HeatMap(one.steps, one.layers, one.typical.T, one.log10, folder_list(one.folders)) for _, one in made]
+    panels = into_panels(zip([group.panel for group, _ in made], maps, strict=True))
+    caption = sentences(_seeds(made, "Median over seeds") or "One run per panel.", missing)
+    return Chart(STEP, LAYER, panels, colour=Axis(made[0][1].label), caption=caption)
+
+
+def _seeds(made: Sequence[tuple[Group, Measured]], what: str) -> str:
+    """A sentence on the number of runs behind each line or panel; empty if it is one."""
     runs = {len(one.folders) for _, one in made}
-    what = "One run per panel." if runs == {1} else f"Median over seeds, {count_of(runs)}."
-    caption = sentences(what, missing, tally(frame))
-    colour = Axis(made[0][1].label)
-    return Chart(Axis("step", whole=True), Axis("layer", whole=True), panels, colour=colour, caption=caption)
+    return "" if runs == {1} else f"{what}, {count_of(runs)}."
 
 
 def layers(
@@ -84,49 +68,26 @@ def layers(
     """
     if when not in WHEN:
         raise ReportError(unknown("time", when, WHEN))
-    (name,) = choose(with_result(frame), measure)
     by = names(frame, panel, line)
-    made, missing = read(groups(frame, by), name, when)
-    draw = _both if when == "both" else _one
-    panels = into_panels((group.panel, drawn) for group, one in made for drawn in draw(group, one))
-    runs = {len(one.folders) for _, one in made}
-    what = "" if runs == {1} else f"Medians over seeds, {count_of(runs)}."
-    band = "Band: all seeds." if what and when != "both" else ""
-    caption = sentences(CAPTIONS[when], what, band, missing, tally(frame))
-    return Chart(Axis("layer", whole=True), Axis(made[0][1].label), panels, by.legend, caption=caption)
+    made, missing = read(frame, measure, by, when)
+    panels = into_panels((group.panel, drawn) for group, one in made for drawn in _over_layers(group, one, when))
+    seeds = _seeds(made, "Medians over seeds")
+    caption = sentences(CAPTIONS[when], seeds, "Band: all seeds." if seeds and when != "both" else "", missing)
+    return Chart(LAYER, Axis(made[0][1].label), panels, by.legend, caption=caption)
 
 
-def _both(group: Group, one: Measured) -> list[Line]:
-    """The start, the end, and a band over all steps."""
-    low, high = _extremes(one)
-    made = []
-    parts: tuple[tuple[Literal["start", "end"], tuple[Band, ...]], ...]
-    parts = (("end", (Band(low, high),)), ("start", ()))
-    for when, bands in parts:
-        y = one.at(when).typical[0]
-        notes = tuple(
-            f"{group.line} {when} of training\nlayer {layer}: {value:.4g}\nfrom {least:.4g} to {most:.4g}".lstrip()
-            for layer, value, least, most in zip(one.layers, y, low, high, strict=True)
-        )
-        made.append(Line(group.line, one.layers, y, bands, group.style, when, notes, folder_list(one.folders)))
-    return made
-
-
-def _one(group: Group, one: Measured) -> list[Line]:
-    """A single step, and a band over all runs."""
-    y = one.typical[0]
-    notes = tuple(
-        f"{group.line}\nlayer {layer}: {value:.4g}".lstrip() for layer, value in zip(one.layers, y, strict=True)
-    )
-    bands = (Band(*_extremes(one)),) if len(one.folders) > 1 else ()
-    return [Line(group.line, one.layers, y, bands, group.style, notes=notes, note=folder_list(one.folders))]
-
-
-def _extremes(one: Measured) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest finite value of every layer."""
+def _over_layers(group: Group, one: Measured, when: When) -> Iterator[Line]:
+    """A line for the end and one for the start, or a single one; the first with a band over all steps and runs."""
     finite = np.where(np.isfinite(one.of_layers), one.of_layers, np.nan)
     with quiet():
-        return np.nanmin(finite, axis=(0, 1)), np.nanmax(finite, axis=(0, 1))
+        band = np.nanmin(finite, axis=(0, 1)), np.nanmax(finite, axis=(0, 1))
+    folders = folder_list(one.folders)
+    if when == "both":
+        yield Line(group.line, one.layers, one.at("end").typical[0], (band,), group.style, "end", note=folders)
+        yield Line(group.line, one.layers, one.at("start").typical[0], (), group.style, "start", note=folders)
+    else:
+        bands = (band,) if len(one.folders) > 1 else ()
+        yield Line(group.line, one.layers, one.typical[0], bands, group.style, note=folders)
 
 
 def history(
@@ -150,9 +111,8 @@ def history(
     Raises:
         ReportError: An axis, the measure or a layer does not exist, or runs of one line differ in more than their seed.
     """
-    (name,) = choose(with_result(frame), measure)
     by = names(frame, panel, line)
-    made, missing = read(groups(frame, by), name)
+    made, missing = read(frame, measure, by)
     every = sorted({int(layer) for _, one in made for layer in one.layers})
     if absent := [layer for layer in layers if layer not in every]:
         raise ReportError(f"layer {absent[0]} was not measured. Available: {span(every)}.")
@@ -165,19 +125,17 @@ def history(
         if layer in one.layers
     )
     left = f"Layers shown: {', '.join(map(str, shown))} of {len(every)}." if len(shown) < len(every) else ""
-    caption = sentences(_values([one for _, one in made]), left, missing, tally(frame))
-    return Chart(Axis("step", whole=True), Axis(made[0][1].label), panels, by.legend, caption=caption)
+    caption = sentences(_pooled([one for _, one in made]), left, missing)
+    return Chart(STEP, Axis(made[0][1].label), panels, by.legend, caption=caption)
 
 
-def _values(made: Sequence[Measured]) -> str:
+def _pooled(made: Sequence[Measured]) -> str:
     """A note on the values that a line and its bands summarise; empty for a single value."""
     counts = [one.values.shape[0] * one.values.shape[3] for one in made]
-    if max(counts) == 1:
-        return ""
     runs = span(len(one.folders) for one in made)
     several = any(one.values.shape[3] > 1 for one in made)
     origin = f"neurons of {runs} {'run' if runs == '1' else 'runs'}" if several else "one of each run"
-    return f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
+    return "" if max(counts) == 1 else f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
 
 
 def _distribution(group: Group, one: Measured, layer: int) -> Line:
@@ -188,11 +146,5 @@ def _distribution(group: Group, one: Measured, layer: int) -> Line:
         mean = np.nanmean(values, axis=1)
         low, first, third, high = np.nanquantile(values, [0, 0.25, 0.75, 1], axis=1)
     # A single value has no distribution.
-    bands = (Band(low, high), Band(first, third)) if values.shape[1] > 1 else ()
-    points = zip(one.steps, mean, low, first, third, high, strict=True)
-    notes = tuple(
-        f"{group.line}\nstep {step}: mean {middle:.4g}\n".lstrip()
-        + f"quartiles {q1:.4g} to {q3:.4g}\nall {least:.4g} to {most:.4g}"
-        for step, middle, least, q1, q3, most in points
-    )
-    return Line(group.line, one.steps, mean, bands, group.style, notes=notes, note=folder_list(one.folders))
+    bands = ((low, high), (first, third)) if values.shape[1] > 1 else ()
+    return Line(group.line, one.steps, mean, bands, group.style, note=folder_list(one.folders))

@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
 from gnn_depth import measurements
-from gnn_depth.measurements import Measurement
 from gnn_depth.registry import unknown
 from gnn_depth.reports.figures.charts import quiet
-from gnn_depth.reports.figures.groups import Group, plural, sentences
+from gnn_depth.reports.figures.groups import Group, Names, groups, plural, sentences, tally, with_result
 from gnn_depth.reports.load import ReportError, read_measure
+
+When: TypeAlias = Literal["both", "start", "end"]
+WHEN: tuple[When, ...] = get_args(When)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,74 +52,72 @@ class Measured:
         with quiet():
             return np.nanmedian(self.of_layers, axis=0)
 
-    def at(self, when: Literal["start", "end"]) -> "Measured":
-        """The first or the last measured step of each run alone."""
+    def at(self, when: When) -> "Measured":
+        """The first or the last measured step of each run alone, or all steps."""
+        if when == "both":
+            return self
         runs, count = self.reached.shape
         place = self.reached.argmax(axis=1) if when == "start" else count - 1 - self.reached[:, ::-1].argmax(axis=1)
         values = self.values[np.arange(runs), place][:, None]
         return replace(self, steps=self.steps[:1], values=values, reached=np.ones((runs, 1), dtype=bool))
 
 
-def measure_names(folders: Iterable[str]) -> list[str]:
-    """The names of all measures that at least one run has."""
-    return sorted({name for folder in folders for name in measurements.names(Path(folder))})
-
-
-def choose(frame: pd.DataFrame, wanted: Sequence[str], count: int = 1) -> list[str]:
-    """The measures a figure shows: the requested ones, or all if their number fits.
+def choose(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
+    """The measures a figure shows: the requested ones, or all that at least one run has if their number fits.
 
     Args:
         frame: Runs, as `load` returns them.
         wanted: Names of measures, or none.
-        count: How many the figure shows.
+        counts: How many the figure can show.
 
     Raises:
         ReportError: No run has a measure, or none of a name, or their number does not fit.
     """
-    found = measure_names(frame["folder"])
+    found = sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
     if not found:
         raise ReportError("none of the runs has a measure: there is no file measures/NAME.npz in their folders.")
     if missing := [name for name in wanted if name not in found]:
         raise ReportError(unknown("measure", missing[0], found))
     chosen = list(wanted) or found
-    if len(chosen) != count:
-        needs = "one measure" if count == 1 else f"{count} measures"
+    if len(chosen) not in counts:
+        needs = " or ".join(plural(count, "measure") for count in counts)
         have = f"--measure names {len(chosen)}" if wanted else f"the runs have {len(found)}"
         raise ReportError(f"this figure shows {needs}, and {have}. Choose with --measure: {', '.join(found)}.")
     return chosen
 
 
 def read(
-    found: Sequence[Group], name: str, when: Literal["both", "start", "end"] = "both"
+    frame: pd.DataFrame, measure: Sequence[str], by: Names, when: When = "both"
 ) -> tuple[list[tuple[Group, Measured]], str]:
-    """Read one measure for every group of runs that has it, and caption sentences about missing values.
+    """Read one measure for every group of runs that has it, and caption sentences about missing runs and values.
 
     Args:
-        found: Groups of runs.
-        name: Name of the measure.
+        frame: Runs, as `load` returns them.
+        measure: Name of the measure; the only one by default.
+        by: Axes that distinguish panels and lines.
         when: Keep all steps, or only the first or the last one of each run.
 
     Raises:
-        ReportError: A file is damaged, or units differ between runs.
+        ReportError: The measure does not exist, a file is damaged, units differ between runs, or runs of one group
+            differ in more than their seed.
     """
+    (name,) = choose(with_result(frame), measure, [1])
+    found = groups(frame, by)
     each = [(group, measured(group.runs["folder"], name)) for group in found]
-    made = [(group, one if when == "both" else one.at(when)) for group, one in each if one is not None]
-    if len({one.label for _, one in made}) > 1:
-        raise ReportError(f"measure {name!r} has several units: {', '.join(sorted({one.label for _, one in made}))}.")
+    made = [(group, one.at(when)) for group, one in each if one is not None]
+    if len(labels := sorted({one.label for _, one in made})) > 1:
+        raise ReportError(f"measure {name!r} has several units: {', '.join(labels)}.")
     without = sum(len(group.runs) for group in found) - sum(len(one.folders) for _, one in made)
     early = sum(int((~one.reached[:, -1]).sum()) for _, one in made)
-    zero = lost = count = 0
-    for _, one in made:
-        there = one.values[one.reached]
-        zeros = np.isneginf(there) & one.log10
-        zero += int(zeros.sum())
-        lost += int((~np.isfinite(there) & ~zeros).sum())
-        count += there.size
+    there = np.concatenate([one.values[one.reached].ravel() for _, one in made])
+    zeros = np.isneginf(there) & made[0][1].log10
+    lost = ~np.isfinite(there) & ~zeros
     return made, sentences(
-        f"Exactly zero, without a logarithm: {zero} of {count} values." if zero else "",
-        f"Not finite: {lost} of {count} values." if lost else "",
+        f"Exactly zero, without a logarithm: {zeros.sum()} of {there.size} values." if zeros.any() else "",
+        f"Not finite: {lost.sum()} of {there.size} values." if lost.any() else "",
         f"Ended earlier than other seeds: {plural(early)}." if early else "",
         f"Without this measure: {plural(without)}." if without else "",
+        tally(frame),
     )
 
 
@@ -130,17 +130,14 @@ def measured(folders: Iterable[str], name: str) -> Measured | None:
     found = {folder: read_measure(folder, name) for folder in folders if name in measurements.names(Path(folder))}
     # A run that diverged before anything was measured has a file without steps.
     found = {folder: one for folder, one in found.items() if len(one.steps)}
-    return _together(found) if found else None
-
-
-def _together(found: dict[str, Measurement]) -> Measured:
+    if not found:
+        return None
     first_folder, first = next(iter(found.items()))
     steps = np.unique(np.concatenate([one.steps for one in found.values()]))
-    shape = _with_neurons(first).shape[1:]
-    values = np.full((len(found), len(steps), *shape), np.nan)
-    reached = np.zeros((len(found), len(steps)), dtype=bool)
+    shape = (len(first.layers), *(first.values.shape[2:] or (1,)))  # one neuron where they have none
+    values, reached = np.full((len(found), len(steps), *shape), np.nan), np.zeros((len(found), len(steps)), dtype=bool)
     for run, (folder, one) in enumerate(found.items()):
-        if _with_neurons(one).shape[1:] != shape or not np.array_equal(one.layers, first.layers):
+        if one.values.shape[1:] != first.values.shape[1:] or not np.array_equal(one.layers, first.layers):
             raise ReportError(
                 f"{one.name!r} of {folder!r} has other layers or neurons than that of {first_folder!r}: "
                 "runs of one panel may differ only in the seed."
@@ -148,13 +145,6 @@ def _together(found: dict[str, Measurement]) -> Measured:
         if (one.unit, one.log10) != (first.unit, first.log10):
             raise ReportError(f"{one.name!r} of {folder!r} has another unit than that of {first_folder!r}.")
         at = np.searchsorted(steps, one.steps)
-        values[run, at] = _with_neurons(one)
-        reached[run, at] = True
+        values[run, at], reached[run, at] = one.values.reshape(-1, *shape), True
     label = f"log₁₀ {first.unit or first.name}" if first.log10 else first.unit or first.name.replace("_", " ")
     return Measured(label, first.log10, steps, first.layers, values, reached, tuple(found))
-
-
-def _with_neurons(measurement: Measurement) -> np.ndarray:
-    """The values with an axis of neurons, of length one if they had none."""
-    values = np.asarray(measurement.values, dtype=float)
-    return values if values.ndim == 3 else values[:, :, None]

@@ -11,7 +11,8 @@ from plotly.graph_objects import Figure, Heatmap, Scatter
 from plotly.io import to_html
 from plotly.subplots import make_subplots
 
-from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, cell_edges, stroke
+from gnn_depth.measurements import edges
+from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, areas_and_bars, stroke
 from gnn_depth.web_page import web_page
 
 PANEL_HEIGHT, PIXELS = 430, 96  # of a panel, and of an inch
@@ -36,15 +37,11 @@ UNCOLOURED = {"not finite": "#D9D9D9", "exactly zero": "#000000"}
 
 
 def write_page(chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None) -> None:
-    """Write a chart as a page."""
-    path.write_text(page(chart, title, size), encoding="utf-8")
-
-
-def page(chart: Chart, title: str = "", size: tuple[float, float] | None = None) -> str:
-    """A chart as a page of HTML that needs no other file.
+    """Write a chart as a page of HTML that needs no other file.
 
     Args:
         chart: The content.
+        path: The file.
         title: Heading of the page; by default the quantities of the chart.
         size: Width and height in inches; by default those of the window, and of all panels.
     """
@@ -54,7 +51,8 @@ def page(chart: Chart, title: str = "", size: tuple[float, float] | None = None)
     if size:
         figure.update_layout(width=PIXELS * size[0], height=PIXELS * size[1])
     plot = to_html(figure, full_html=False, include_plotlyjs=True, config=CONFIG)
-    return web_page(title or ", and ".join(labels), f"{plot}\n<p>{html.escape(chart.caption)}</p>")
+    page = web_page(title or ", and ".join(labels), f"{plot}\n<p>{html.escape(chart.caption)}</p>")
+    path.write_text(page, encoding="utf-8")
 
 
 def to_plotly(chart: Chart) -> Figure:
@@ -71,8 +69,11 @@ def to_plotly(chart: Chart) -> Figure:
         vertical_spacing=0.12 / chart.rows,
         figure=Figure(layout={"template": "none"}),
     )
+    figure.update_xaxes(**GRID, **_axis(chart.x))
+    figure.update_yaxes(**GRID, **_axis(chart.y))
     named: set[str] = set()
     for place, panel in enumerate(chart.panels):
+        at = {"row": place // columns + 1, "col": place % columns + 1}
         traces = [trace for line in panel.lines for trace in _line_traces(line, chart.x)]
         traces += [trace for points in panel.points for trace in _point_traces(points, chart.colour is None)]
         traces += _map_traces(panel.map, chart) if panel.map else []
@@ -80,20 +81,16 @@ def to_plotly(chart: Chart) -> Figure:
             if trace.showlegend is None:  # one entry in the legend for all panels
                 trace.showlegend = bool(trace.name) and trace.name not in named
                 named.add(trace.name)
-            figure.add_trace(trace, row=place // columns + 1, col=place % columns + 1)
+            figure.add_trace(trace, **at)
+        if place + columns >= count:
+            figure.update_xaxes(title_text=html.escape(chart.x.label), showticklabels=True, **at)
+        if at["col"] == 1:
+            figure.update_yaxes(title_text=html.escape(chart.y.label), **at)
     if chart.colour:
         low, high = chart.colour_range
         bar = {"title": {"text": html.escape(chart.colour.label), "side": "right"}}
         colours = "RdBu_r" if chart.diverging else "Viridis"
         figure.update_layout(coloraxis={"colorscale": colours, "cmin": low, "cmax": high, "colorbar": bar})
-    figure.update_xaxes(**GRID, **_axis(chart.x))
-    figure.update_yaxes(**GRID, **_axis(chart.y))
-    for place in range(count):
-        row, column = place // columns + 1, place % columns + 1
-        if place + columns >= count:
-            figure.update_xaxes(title_text=html.escape(chart.x.label), showticklabels=True, row=row, col=column)
-        if column == 1:
-            figure.update_yaxes(title_text=html.escape(chart.y.label), row=row, col=column)
     figure.update_layout(
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
         height=90 + PANEL_HEIGHT * chart.rows,
@@ -119,23 +116,21 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 def _line_traces(line: Line, x: Axis) -> Iterator[Scatter]:
     """The bands and the line; a click in the legend hides them together in all panels."""
-    pen = stroke(line.style)
-    apart = line.apart(x)
-    for depth, band in enumerate(line.bands):
-        shared: dict[str, Any] = {"legendgroup": line.label, "showlegend": False, "hoverinfo": "skip"}
-        parts = band.stretches(apart)
-        if wide := [part for part in parts if part.stop - part.start > 1]:
+    pen, apart = stroke(line.style), line.apart(x)
+    shared: dict[str, Any] = {"legendgroup": line.label, "showlegend": False, "hoverinfo": "skip"}
+    for depth, (low, high) in enumerate(line.bands):
+        areas, bars = areas_and_bars(low, high, apart)
+        if areas:
             # None between the stretches ends one outline and begins another.
-            outline_x = [at for part in wide for at in (*line.x[part], *line.x[part][::-1], None)]
-            outline_y = [at for part in wide for at in (*band.low[part], *band.high[part][::-1], None)]
+            outline_x = [at for part in areas for at in (*line.x[part], *line.x[part][::-1], None)]
+            outline_y = [at for part in areas for at in (*low[part], *high[part][::-1], None)]
             fill = f"rgba{(*hex_to_rgb(pen.colour), round(0.16 + 0.1 * depth, 2))}"
             look = {"fill": "toself", "fillcolor": fill, "line": {"width": 0}}
             yield Scatter(x=outline_x, y=outline_y, mode="lines", **look, **shared)
-        if single := [part.start for part in parts if part.stop - part.start == 1]:
-            low, high = band.low[single], band.high[single]
-            bars = {"type": "data", "array": (high - low) / 2, "color": pen.colour, "thickness": 1.5, "width": 5}
-            look = {"mode": "markers", "marker": {"opacity": 0}, "error_y": bars}
-            yield Scatter(x=line.x[single], y=(low + high) / 2, **look, **shared)
+        if bars:
+            half = {"type": "data", "array": (high - low)[bars] / 2, "color": pen.colour, "thickness": 1.5, "width": 5}
+            look = {"mode": "markers", "marker": {"opacity": 0}, "error_y": half}
+            yield Scatter(x=line.x[bars], y=(low + high)[bars] / 2, **look, **shared)
     markers = apart or len(line.x) <= ALL_MARKED
     opened = "-open" if line.part in ("start", "published") else ""
     dashes = ",".join(f"{2 * length:g}px" for length in line.dashes) or "solid"  # in pixels of a line two wide
@@ -147,10 +142,20 @@ def _line_traces(line: Line, x: Axis) -> Iterator[Scatter]:
         mode="+".join(["lines"] * (not apart) + ["markers"] * markers),
         line={"color": pen.colour, "width": 2, "dash": dashes},
         marker={"symbol": pen.symbol + opened, "color": pen.colour, "size": 8},
-        hovertext=[_html(note) for note in line.notes] or None,
+        hovertext=[_html(text) for text in _hover(line, x)],
         hovertemplate=f"%{{hovertext}}<br>{_html(line.note)}<extra></extra>",
         connectgaps=False,
     )
+
+
+def _hover(line: Line, x: Axis) -> Iterator[str]:
+    """What hovering over each point shows: where it is, its value, the bands, and its note."""
+    ticks, part = dict(x.ticks), "" if line.part == "whole" else f" ({line.part})"
+    for place, (at, value) in enumerate(zip(line.x, line.y, strict=True)):
+        name = ticks.get(round(at) if x.categories else at, f"{at:g}")
+        bands = [f"{low[place]:.4g} to {high[place]:.4g}" for low, high in line.bands if np.isfinite(low[place])]
+        texts = (line.label + part, f"{x.label} {name}: {value:.4g}", *bands, *line.notes[place : place + 1])
+        yield "\n".join(filter(None, texts))
 
 
 def _point_traces(points: Points, plain: bool) -> Iterator[Scatter]:
@@ -181,20 +186,19 @@ def _map_traces(map_: HeatMap, chart: Chart) -> Iterator[Heatmap | Scatter]:
     # Plotly itself would name the middle between the edges of a cell.
     x, y = html.escape(chart.x.label), html.escape(chart.y.label)
     text = [[f"{y} {row:g}, {x} {column:g}" for column in map_.x] for row in map_.y]
-    shared = {"x": cell_edges(map_.x), "y": cell_edges(map_.y), "text": text, "hoverongaps": False}
+    shared = {"x": edges(map_.x), "y": edges(map_.y), "text": text, "hoverongaps": False, "showlegend": False}
 
     def hover(value: str) -> str:
         return f"%{{text}}<br><b>{value}</b><br>{note}<extra></extra>"
 
     for name, where in map_.uncoloured.items():
         colour = UNCOLOURED[name]
-        z = np.where(where, 0.0, np.nan)
-        flat = {"colorscale": [[0, colour], [1, colour]], "showscale": False, "showlegend": False}
-        yield Heatmap(z=z, hovertemplate=hover(name), **flat, **shared)
+        flat = {"colorscale": [[0, colour], [1, colour]], "showscale": False}
+        yield Heatmap(z=np.where(where, 0.0, np.nan), hovertemplate=hover(name), **flat, **shared)
         key = {"symbol": "square", "size": 12, "color": colour}
         yield Scatter(x=[None], y=[None], mode="markers", name=name, marker=key)
     z = np.where(np.isfinite(map_.values), map_.values, np.nan)
-    yield Heatmap(z=z, coloraxis="coloraxis", showlegend=False, hovertemplate=hover("%{z:.4g}"), **shared)
+    yield Heatmap(z=z, coloraxis="coloraxis", hovertemplate=hover("%{z:.4g}"), **shared)
 
 
 def _html(text: str) -> str:

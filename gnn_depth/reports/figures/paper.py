@@ -16,7 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
-from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, cell_edges, stretches, stroke
+from gnn_depth.measurements import edges
+from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, areas_and_bars, stretches, stroke
 
 COLUMN, PAGE, PANEL_HEIGHT = 3.5, 7.2, 2.35  # inches: width of one column and of a two-column page
 FONT, SMALL, TITLE = 8.5, 8.0, 9.5
@@ -105,22 +106,19 @@ def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None)
 def _axes(figure: Figure, chart: Chart, width: float, height: float) -> list[Axes]:
     """One pair of axes for each panel, with labels on the left and below."""
     every = figure.subplots(chart.rows, chart.columns, sharex=True, sharey=True, squeeze=False).ravel()
-    count = len(chart.panels)
-    for spare in every[count:]:
+    for spare in every[len(chart.panels) :]:
         spare.remove()
     for place, (axes, panel) in enumerate(zip(every, chart.panels, strict=False)):
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_title("\n".join(wrapped(panel.title, width - 0.3, FONT)))
         axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
-        lowest = place + chart.columns >= count
+        lowest, leftmost = place + chart.columns >= len(chart.panels), place % chart.columns == 0
         axes.tick_params(labelbottom=lowest)
-        if lowest:
-            axes.set_xlabel(chart.x.label)
-        if place % chart.columns == 0:
-            axes.set_ylabel(_upright(chart.y.label, height))
+        axes.set_xlabel(chart.x.label if lowest else "")
+        axes.set_ylabel(_upright(chart.y.label, height) if leftmost else "")
         _ticks(axes.xaxis, chart.x, width)
         _ticks(axes.yaxis, chart.y, height)
-    return list(every[:count])
+    return list(every[: len(chart.panels)])
 
 
 def _ticks(target: Any, axis: Axis, width: float) -> None:
@@ -155,25 +153,18 @@ def _upright(label: str, height: float) -> str:
 
 
 def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
-    pen = stroke(line.style)
-    apart = line.apart(x)
-    for depth, band in enumerate(line.bands):
+    pen, apart, start = stroke(line.style), line.apart(x), line.part == "start"
+    for depth, (low, high) in enumerate(line.bands):
         # A light face, darker the further inside, and an edge that shows where bands of several lines overlap.
         face, edge = to_rgba(pen.colour, 0.16 + 0.14 * depth), to_rgba(pen.colour, 0.6)
-        for part in band.stretches(apart):
-            at, low, high = line.x[part], band.low[part], band.high[part]
-            if len(at) > 1:
-                ax.fill_between(at, low, high, zorder=2, facecolor=face, edgecolor=edge, linewidth=0.4)
-            else:
-                bar: dict[str, Any] = {
-                    "color": pen.colour,
-                    "fmt": "none",
-                    "capsize": 2.5,
-                    "linewidth": 1.0,
-                    "zorder": 2,
-                }
-                ax.errorbar(at, (low + high) / 2, yerr=(high - low) / 2, **bar)
-    start = line.part == "start"
+        areas, bars = areas_and_bars(low, high, apart)
+        for part in areas:
+            look: dict[str, Any] = {"facecolor": face, "edgecolor": edge, "linewidth": 0.4, "zorder": 2}
+            ax.fill_between(line.x[part], low[part], high[part], **look)
+        if bars:
+            middle, half = (low + high)[bars] / 2, (high - low)[bars] / 2
+            look = {"color": pen.colour, "fmt": "none", "capsize": 2.5, "linewidth": 1.0, "zorder": 2}
+            ax.errorbar(line.x[bars], middle, yerr=half, **look)
     (artist,) = ax.plot(
         line.x,
         line.y,
@@ -224,7 +215,7 @@ def _key(marker: str, colour: str) -> Line2D:
 
 def _draw_map(ax: Axes, map_: HeatMap, shade: dict[str, Any], legend: dict[str, Artist]) -> Any:
     """Draw the values, and hatch those without a colour."""
-    x, y = cell_edges(map_.x), cell_edges(map_.y)
+    x, y = edges(map_.x), edges(map_.y)
     for name, where in map_.uncoloured.items():
         for row in np.flatnonzero(where.any(axis=1)):
             for part in stretches(where[row]):
@@ -241,23 +232,22 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
     if title:
         figure.suptitle("\n".join(wrapped(title, width, TITLE)), fontsize=TITLE)
     below = 0.0
-    if handles:
-        for columns in range(min(len(handles), LEGEND_COLUMNS), 0, -1):
-            legend = figure.legend(
-                list(handles.values()),
-                list(handles),
-                title=chart.legend or None,
-                ncols=columns,
-                loc="upper center",
-                bbox_to_anchor=(0.5, below),
-                borderaxespad=0.0,
-                frameon=False,
-                handlelength=3.4 if chart.panels[0].lines else 1.4,
-                columnspacing=1.4,
-            )
-            if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
-                break
-            legend.remove()
-        below -= legend.get_window_extent().height / figure.bbox.height + GAP / height
+    for columns in range(min(len(handles), LEGEND_COLUMNS), 0, -1):  # as many as fit into the width
+        legend = figure.legend(
+            list(handles.values()),
+            list(handles),
+            title=chart.legend or None,
+            ncols=columns,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            borderaxespad=0.0,
+            frameon=False,
+            handlelength=3.4 if chart.panels[0].lines else 1.4,
+            columnspacing=1.4,
+        )
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            below = -legend.get_window_extent().height / figure.bbox.height - GAP / height
+            break
+        legend.remove()
     caption = "\n".join(wrapped(chart.caption, width, SMALL))
     figure.text(0.5, below, caption, ha="center", va="top", size=SMALL, linespacing=1.2, color="0.2")

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.figures.charts import Axis, Chart, Panel, Points, quiet
+from gnn_depth.reports.figures.charts import Axis, Chart, Points, quiet
 from gnn_depth.reports.figures.groups import (
     Group,
     groups,
+    into_panels,
     metric_axis,
     names,
     plural,
@@ -20,7 +21,7 @@ from gnn_depth.reports.figures.groups import (
     tally,
     with_result,
 )
-from gnn_depth.reports.figures.measured import Measured, choose, measure_names, measured
+from gnn_depth.reports.figures.measured import Measured, choose, measured
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import axes, label, metric_words, metrics, varying, words
 from gnn_depth.reports.table import METRIC
@@ -57,60 +58,47 @@ def scatter(
     if metric not in metrics(frame):
         raise ReportError(unknown("metric", metric, metrics(frame)))
     results = with_result(frame)
-    count = 1 if len(measure or measure_names(results["folder"])) == 1 else 2
-    chosen = choose(results, measure, count)
+    chosen = choose(results, measure, [1, 2])
     if not measure:
-        chosen.sort(key=_of_gradients)
+        chosen.sort(key=lambda name: "grad" in name)
     at = _places(chosen, at)
-    found = _found(results, chosen)
-    by = names(frame, panel, line)
-    panels: dict[str, list[Points]] = {}
-    for group in groups(frame, by, check=False):
-        runs = group.runs[group.runs["folder"].isin(found)]
-        if len(runs):
-            points = _points(group, runs, found, at, metric, varying(frame, axes(frame)))
-            panels.setdefault(group.panel, []).append(points)
+    each = {folder: [measured([folder], name) for name in chosen] for folder in results["folder"]}
+    found = {folder: [one for one in ones if one] for folder, ones in each.items() if all(ones)}
+    if not found:
+        raise ReportError(f"no run has {'both ' if len(chosen) == 2 else ''}{' and '.join(chosen)}.")
+    by, named = names(frame, panel, line), varying(frame, axes(frame))
+    drawn = [
+        (group.panel, _points(group, runs, found, at, metric, named))
+        for group in groups(frame, by, check=False)
+        if len(runs := group.runs[group.runs["folder"].isin(found)])
+    ]
     x, *y = [
         Axis(f"{one.label}, {'mean of layers' if where == 'mean' else f'{where} layer'}")
         for one, where in zip(next(iter(found.values())), at, strict=True)
     ]
-    hidden = sum(int((~np.isfinite(one.x + one.y)).sum()) for inside in panels.values() for one in inside)
-    what = "a measure is not finite" if count == 2 else "the measure or the metric is not finite"
+    hidden = sum(int((~np.isfinite(points.x + points.y)).sum()) for _, points in drawn)
+    what = "a measure is not finite" if y else "the measure or the metric is not finite"
     lost = f"Not drawn, because {what}: {hidden} of {plural(len(found))}." if hidden else ""
     return Chart(
         x,
         y[0] if y else metric_axis(metric),
-        tuple(Panel(title, points=tuple(inside)) for title, inside in panels.items()),
+        into_panels(drawn),
         by.legend,
         colour=Axis(metric_words(metric)) if y else None,
         caption=sentences("A point is a run at its last measured step.", lost, tally(frame)),
     )
 
 
-def _of_gradients(name: str) -> bool:
-    return "grad" in name
-
-
 def _places(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
     """The layer of each measure."""
     if at is None:
-        return ("last", "first") if len(measures) == 2 else ("first" if _of_gradients(measures[0]) else "last",)
+        return ("last", "first") if len(measures) == 2 else ("first" if "grad" in measures[0] else "last",)
     if wrong := [place for place in at if place not in PLACES]:
         raise ReportError(unknown("layer", wrong[0], PLACES))
     if len(at) != len(measures):
         both = f"{plural(len(at), 'layer')} for {plural(len(measures), 'measure')}"
         raise ReportError(f"each measure needs one layer: --at gives {both}.")
     return at
-
-
-def _found(runs: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Measured]]:
-    """The measures of every run that has all of them, by run folder."""
-    each = {folder: [measured([folder], name) for name in measures] for folder in runs["folder"]}
-    found = {folder: [one for one in ones if one is not None] for folder, ones in each.items()}
-    found = {folder: ones for folder, ones in found.items() if len(ones) == len(measures)}
-    if not found:
-        raise ReportError(f"no run has {'both ' if len(measures) == 2 else ''}{' and '.join(measures)}.")
-    return found
 
 
 def _points(
@@ -144,7 +132,5 @@ def _note(run: dict[Hashable, Any], named: Sequence[str], metric: str, values: S
 def _value(one: Measured, where: str) -> float:
     """A measure of one run at its last step, in a layer."""
     values = one.of_layers[0, -1]
-    if where == "mean":
-        with quiet():
-            return float(np.nanmean(values))
-    return float(values[0 if where == "first" else -1])
+    with quiet():
+        return float({"first": values[0], "last": values[-1]}.get(where, np.nanmean(values)))
