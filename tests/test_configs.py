@@ -48,12 +48,6 @@ def test_every_folder_of_configs_is_installed():
         assert f'"share/gnn_depth/{folder}" = ["{folder}/*.yaml"]' in text
 
 
-def test_gat_30_is_gat_lip_30_without_the_norm():
-    plain, normed = (yaml.safe_load((FOLDER / name).read_text()) for name in ("gat_30.yaml", "gat_lip_30.yaml"))
-    assert normed["model"].pop("norm") == "lipschitz"
-    assert plain == normed
-
-
 @pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
 def test_a_shipped_grid_asks_for_what_there_is(path):
     grid, resolver = load_grid(str(path)), Resolver([])

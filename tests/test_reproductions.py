@@ -18,10 +18,10 @@ def metrics(name, tmp_path, real_data):
     return json.loads(result.read_text())["metrics"]
 
 
-def test_lipschitz_norm_trains_thirty_layers_that_the_plain_gat_cannot(tmp_path, real_data):
-    normed, plain = (metrics(name, tmp_path, real_data) for name in ("gat_lip_30", "gat_30"))
-    assert normed["test_acc_at_best_val"] > 0.5
-    assert plain["test_acc_at_best_val"] < 0.35
+def test_thirty_layers_of_a_gat_train_and_stay_trained(tmp_path, real_data):
+    found = metrics("gat_lip_30", tmp_path, real_data)
+    assert found["test_acc_at_best_val"] > 0.75
+    assert found["test/acc"] > found["test_acc_at_best_val"] - 0.03
 
 
 def test_the_two_layer_gcn_reaches_its_papers_accuracy(tmp_path, real_data):
