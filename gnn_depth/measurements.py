@@ -1,10 +1,15 @@
 """Arrays measured during training, in a run's folder: one file for each measure."""
 
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOLDER = "measures"
 
@@ -83,3 +88,22 @@ def edges(centres: np.ndarray) -> np.ndarray:
         return np.array([centres[0] - 0.5, centres[0] + 0.5])
     middle = (centres[1:] + centres[:-1]) / 2
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+
+
+def frame(measurements: "Sequence[Measurement]") -> "pd.DataFrame":
+    """Measurements in long form: columns ``step``, ``layer``, ``measure``, ``value``, and ``neuron`` for neurons.
+
+    Values are those measured, not their logarithms.
+    """
+    import pandas as pd
+
+    parts = []
+    for one in measurements:
+        axes = {"step": one.steps, "layer": one.layers}
+        if one.values.ndim == 3:
+            axes["neuron"] = np.arange(one.values.shape[2])
+        places = np.meshgrid(*axes.values(), indexing="ij")
+        columns = {axis: place.ravel() for axis, place in zip(axes, places, strict=True)}
+        values = 10**one.values if one.log10 else one.values
+        parts.append(pd.DataFrame({**columns, "measure": one.name, "value": values.ravel()}))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["step", "layer", "measure", "value"])

@@ -2,20 +2,30 @@
 
 from gnn_depth.diagnostics.balance import Balancedness
 from gnn_depth.diagnostics.callbacks import (
+    DirichletEnergy,
+    EffectiveRank,
     GradientExpansion,
     GradientNorms,
     GradientSimilarity,
+    LayerMeasures,
+    MeanAverageDistance,
     RepresentationSimilarity,
 )
 from gnn_depth.diagnostics.first_failure import FirstFailure
 from gnn_depth.diagnostics.lipschitz import LipschitzConstants
+from gnn_depth.diagnostics.statistics import MEASURES
 
 __all__ = [
+    "MEASURES",
     "Balancedness",
+    "DirichletEnergy",
+    "EffectiveRank",
     "FirstFailure",
     "GradientExpansion",
     "GradientNorms",
     "GradientSimilarity",
+    "LayerMeasures",
     "LipschitzConstants",
+    "MeanAverageDistance",
     "RepresentationSimilarity",
 ]

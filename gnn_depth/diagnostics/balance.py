@@ -21,8 +21,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.callbacks import Due, Schedule, check_attachment, loss_scale, save_despite
-from gnn_depth.diagnostics.hooks import select
+from gnn_depth.diagnostics.callbacks import Due, Schedule, check_attachment, loss_scale, save_despite, select_layers
 from gnn_depth.diagnostics.log import MeasureLog, NeuronLog, Quantity, save_measurements
 from gnn_depth.measurements import Measurement
 from gnn_depth.nn.parts import Link, Share
@@ -415,7 +414,7 @@ class Balancedness(L.Callback):
     def _measure(self, trainer: L.Trainer, scaled: bool, keep: bool) -> None:
         laws, norms = self._reader.read(lambda parameter: parameter.grad)
         if scaled:
-            scale = loss_scale(trainer, norms[1, 0])
+            scale = loss_scale(trainer)
             laws, norms = (torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms))
         values = norms.new_full((len(self.measure_log.quantities), len(self.measure_log.layers)), torch.nan)
         if self._links:
@@ -441,7 +440,7 @@ class Balancedness(L.Callback):
             )
 
 
-def find(module: nn.Module, name: str) -> Stack:
+def find(module: L.LightningModule, name: str) -> Stack:
     """Find the stack by its name in a module.
 
     Raises:
@@ -449,7 +448,7 @@ def find(module: nn.Module, name: str) -> Stack:
     """
     if "*" in name:
         raise MisconfigurationException(f"Balancedness measures one stack, and {name!r} may match several: name one.")
-    (found,) = select(module, name).values()
+    (found,) = select_layers(module, name).values()
     if missing := [part for part in ("layers", "links", "why_no_law") if not hasattr(found, part)]:
         raise MisconfigurationException(
             f"Balancedness: {name!r} is a {type(found).__name__}, which has no {missing[0]!r}: name a module that has "

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import lightning as L
 import torch
@@ -15,16 +15,13 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.hooks import InputGradients, InputHooks, InputStates, entrances, numbers, select
-from gnn_depth.diagnostics.log import MeasureLog, Quantity
-from gnn_depth.diagnostics.measures import (
-    log10_growth,
-    log10_similarity,
-    log10_total_growth,
-    relative_similarity,
-    similarity,
-)
-from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
+from gnn_depth.diagnostics.hooks import entrances, numbers, select
+from gnn_depth.diagnostics.log import MeasureLog
+from gnn_depth.diagnostics.statistics import LayerStatistics, Processes, measures_called
+from gnn_depth.measurements import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Due(Enum):
@@ -110,6 +107,18 @@ def check_attachment(trainer: L.Trainer, callback: L.Callback) -> None:
         )
 
 
+def select_layers(module: L.LightningModule, pattern: str) -> dict[str, nn.Module]:
+    """The modules that :func:`select` finds in a LightningModule.
+
+    Raises:
+        MisconfigurationException: There is none.
+    """
+    try:
+        return select(module, pattern)
+    except ValueError as error:
+        raise MisconfigurationException(str(error)) from None
+
+
 def save_despite(callback: L.Callback, save: Callable[[], None]) -> None:
     """Save the measurements made before an exception; a failure is only a warning, so that the exception is shown."""
     try:
@@ -123,10 +132,10 @@ def is_shared(trainer: L.Trainer) -> bool:
     return bool(getattr(trainer.train_dataloader, "shared", False))
 
 
-def loss_scale(trainer: L.Trainer, like: Tensor) -> Tensor:
+def loss_scale(trainer: L.Trainer) -> Tensor:
     """The factor of the loss in mixed precision, as a tensor: reading it as a number would wait for the device."""
     scaler = getattr(trainer.precision_plugin, "scaler", None)
-    one = torch.ones_like(like)
+    one = torch.ones((), dtype=torch.float64, device=trainer.strategy.root_device)
     return one if scaler is None else scaler.scale(one)
 
 
@@ -140,11 +149,11 @@ class Log(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-class EveryLayer(L.Callback, ABC):
-    """Measure every layer's input, or its gradient, in the scheduled steps.
+class LayerCallback(L.Callback, ABC):
+    """The base of callbacks that measure what enters every layer, or its gradient, in the scheduled steps.
 
     Hooks are attached in these steps only, where our layers run uncompiled, and no process waits for another in them:
-    :meth:`_measure` runs when all gradients of a step are there, before they are clipped.
+    processes exchange when all gradients of a step are there, before they are clipped.
 
     The gradients are those of the loss that the optimizer's step lowers, without the scaling of mixed precision. The
     batches of a step (accumulated gradients) are parts of one batch, and so are those of all processes, each with its
@@ -163,35 +172,23 @@ class EveryLayer(L.Callback, ABC):
             has another callback of this class.
     """
 
-    quantities: ClassVar[tuple[Quantity, ...]] = ()
-
     def __init__(
         self, layers: str = "stack.blocks.*.layer", every_n_steps: int | None = None, every_n_epochs: int | None = None
     ) -> None:
         self.layers = layers
         self.schedule = Schedule(every_n_steps, every_n_epochs)
         self.measure_log = self._make_log()
-        self._modules: Sequence[nn.Module] = ()
-        self._inputs = self._hooks(())
+        self._statistics = LayerStatistics((), (), measures_called(self.measures))
         self._step, self._due = -1, Due.NO
+
+    @property
+    @abstractmethod
+    def measures(self) -> Sequence[str]:
+        """Names of what is measured."""
 
     def _make_log(self) -> Any:
         """The log that takes the values: a :class:`Log`."""
-        return MeasureLog(self.quantities)
-
-    @abstractmethod
-    def _hooks(self, modules: Sequence[nn.Module]) -> InputHooks:
-        """Hooks on the modules that states enter."""
-
-    @abstractmethod
-    def _measure(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> Float[Tensor, "quantities layers"]:
-        """The values of a step, computed from the results that ``self._inputs`` collected."""
-
-    def _numbered(self, layers: Sequence[int]) -> Sequence[int]:
-        """The numbers of the layers that have values."""
-        return layers
+        return MeasureLog([measure.quantity for measure in measures_called(self.measures)])
 
     @property
     def state_key(self) -> str:
@@ -201,45 +198,59 @@ class EveryLayer(L.Callback, ABC):
         if stage != "fit":
             return
         check_attachment(trainer, self)
-        found = select(pl_module, self.layers)
-        self._modules = list(found.values())
-        self._inputs = self._hooks(entrances(pl_module, found))
+        found = select_layers(pl_module, self.layers)
+        measures = self._statistics.measures
+        self._statistics = LayerStatistics(entrances(pl_module, found), list(found.values()), measures)
+        self._processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
         self._step, self._due = -1, Due.NO
-        self.measure_log.open(self._numbered(numbers(list(found))))
+        layers = numbers(list(found))
+        self.measure_log.open(layers[:-1] if all(measure.between for measure in measures) else layers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.schedule.start(trainer)
+        self._processes.shared = is_shared(trainer)
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         if trainer.global_step != self._step:  # the first batch of a step
             self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
-            self._inputs.clear()
+            self._statistics.hooks.clear()
         if self._due is not Due.NO:
-            self._inputs.attach()
-
-    def on_before_backward(self, trainer: L.Trainer, pl_module: L.LightningModule, loss: Tensor) -> None:
-        self._inputs.end_forward()
+            self._statistics.hooks.attach()
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
         if self._due is Due.NO:
             return
-        self._inputs.detach()
+        self._statistics.hooks.detach()
         if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
-            values = self._measure(trainer, pl_module, optimizer)
+            values = self._measure(trainer, optimizer)
             self.measure_log.add(trainer, self._step, values, keep=self._due is Due.YES)
-        self._inputs.clear()
+        self._statistics.hooks.clear()
         self._due = Due.NO  # optimizers with a line search come here several times in a step
 
+    def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "measures layers"]:
+        """The values of a step."""
+        scale = loss_scale(trainer)
+        of_parameters = self._statistics.of_parameters()
+        # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            of_parameters = {name: values / scale for name, values in of_parameters.items()}
+        values = self._statistics.values(self._processes, scale) | of_parameters
+        most = max(len(values[name]) for name in self.measures)
+        rows = [
+            nn.functional.pad(values[name], (0, most - len(values[name])), value=torch.nan) for name in self.measures
+        ]
+        return torch.stack(rows)
+
     def on_train_batch_end(self, *args: Any) -> None:
-        self._inputs.detach()
+        self._statistics.hooks.detach()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.measure_log.close(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        self._inputs.detach()
+        self._statistics.hooks.detach()
         save_despite(self, lambda: self.measure_log.close(trainer))
 
     def state_dict(self) -> dict[str, Any]:
@@ -248,71 +259,12 @@ class EveryLayer(L.Callback, ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.measure_log.load_state_dict(state_dict)
 
-
-class LayerMoments(EveryLayer):
-    """A callback that measures the row moments of every layer's input, or of its gradient.
-
-    Processes exchange one tensor a step, and in the first one the width of the widest layer, as a process may have no
-    rows of it.
-    """
-
-    _width = 0
-
-    def _hooks(self, modules: Sequence[nn.Module]) -> InputHooks:
-        return InputGradients(modules, row_moments)
-
-    def _moments(self, trainer: L.Trainer) -> RowMoments:
-        """Row moments of each layer, stacked, over all batches and processes; a layer that was not seen has no rows.
-
-        Gradients are those of the mean loss of all processes, and zero where no loss depends on a state.
-        """
-        taken = self._inputs.taken
-        if not isinstance(self._inputs, InputGradients):
-            return self._merged(trainer, taken)
-        device = trainer.strategy.root_device
-        taken = [
-            [*found, *(row_moments(torch.zeros(shape, device=device)) for shape in without)]
-            for found, without in zip(taken, self._inputs.without, strict=True)
-        ]
-        moments = self._merged(trainer, taken)
-        factor = loss_scale(trainer, moments.scale[0]).reciprocal()
-        return moments.times(factor if is_shared(trainer) else factor / trainer.world_size)
-
-    def _merged(self, trainer: L.Trainer, taken: Sequence[Sequence[RowMoments]]) -> RowMoments:
-        device = trainer.strategy.root_device
-        here = RowMoments.stack([_merge_batches(parts, device) for parts in taken])
-        if trainer.world_size == 1:
-            return here
-        gathered = trainer.strategy.all_gather(here.widened(self._agreed_width(trainer, here)).pack())
-        everywhere = RowMoments.unpack(gathered, len(taken))
-        return everywhere.side_by_side() if is_shared(trainer) else everywhere.merged()
-
-    def _agreed_width(self, trainer: L.Trainer, here: RowMoments) -> int:
-        """The width of the widest layer in any process."""
-        width = here.mean.shape[-1]
-        if not self._width:
-            widest = torch.tensor(width, device=trainer.strategy.root_device)
-            self._width = int(trainer.strategy.reduce(widest, reduce_op="max"))
-        if width > self._width:
-            raise MisconfigurationException(
-                f"a layer's input is {width} wide, and none was wider than {self._width} in the first measured step: "
-                "several processes cannot compare it."
-            )
-        return self._width
+    def frame(self) -> "pd.DataFrame":
+        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
+        return frame(self.measure_log.measurements())
 
 
-def _merge_batches(parts: Sequence[RowMoments], device: torch.device) -> RowMoments:
-    if not parts:
-        return RowMoments.empty(0, device)
-    return parts[0] if len(parts) == 1 else RowMoments.stack(parts).merged()
-
-
-def unless_unseen(moments: RowMoments, values: Float[Tensor, "*quantities layers"]) -> Float[Tensor, "*_ layers"]:
-    """The values of each layer, and NaN for layers without rows."""
-    return torch.where(moments.count > 0, values, torch.nan)
-
-
-class GradientNorms(EveryLayer):
+class GradientNorms(LayerCallback):
     r"""Norms of the gradients of hidden states and of parameters, in every layer of any LightningModule.
 
     .. math:: \|G^l\|_F, \; G^l = \partial \mathrm{loss} / \partial X^l, \qquad
@@ -327,51 +279,30 @@ class GradientNorms(EveryLayer):
 
     Loggers show the logarithms as ``gradient_norm/hidden_log10/layer_007`` and ``gradient_norm/parameters_log10/...``;
     ``measures/gradient_norm_hidden.npz`` and ``..._parameters.npz`` in the run's folder have all of them.
+
+    Args:
+        layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
+        every_n_steps: Steps from one measurement to the next.
+        every_n_epochs: Epochs from one to the next, instead; with neither, every step.
+        entries: Measure the mean, standard deviation and share of zeros of the parameters' gradients, too:
+            ``gradient_mean``, ``gradient_std`` and ``gradient_sparsity``.
     """
 
-    quantities = (
-        Quantity("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||"),
-        Quantity("gradient_norm_parameters", "gradient_norm/parameters_log10", "||dLoss/dW||"),
-    )
+    measures: tuple[str, ...] = ("gradient_norm_hidden", "gradient_norm_parameters")
 
-    def _hooks(self, modules: Sequence[nn.Module]) -> InputHooks:
-        return InputGradients(modules, sum_of_squares)
-
-    def _measure(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> Float[Tensor, "quantities layers"]:
-        return torch.stack([self._of_hidden(trainer, pl_module), self._of_parameters(trainer, optimizer)])
-
-    def _of_hidden(self, trainer: L.Trainer, pl_module: L.LightningModule) -> Float[Tensor, "layers"]:
-        zero = torch.zeros((), dtype=torch.float64, device=pl_module.device)
-        squares = [sum((part.to(zero.device) for part in parts), zero) for parts in self._inputs.taken]
-        seen = torch.tensor(self._inputs.seen, dtype=torch.float64).to(zero.device, non_blocking=True)
-        both = torch.stack([torch.stack(squares), seen])
-        total, seen = both if trainer.world_size == 1 else trainer.strategy.reduce(both, reduce_op="sum")
-        # The loss is the mean over processes: each has a part of its gradient, or all have the same.
-        parts = trainer.world_size if is_shared(trainer) else trainer.world_size**2
-        norms = (total / parts).sqrt() / loss_scale(trainer, zero)
-        return torch.where(seen > 0, norms, torch.nan)
-
-    def _of_parameters(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "layers"]:
-        norms = torch.stack([parameter_gradient_norm(module) for module in self._modules])
-        # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
-        scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
-        return norms / loss_scale(trainer, norms[0]) if scaled else norms
+    def __init__(
+        self,
+        layers: str = "stack.blocks.*.layer",
+        every_n_steps: int | None = None,
+        every_n_epochs: int | None = None,
+        entries: bool = False,
+    ) -> None:
+        if entries:
+            self.measures = (*self.measures, "gradient_mean", "gradient_std", "gradient_sparsity")
+        super().__init__(layers, every_n_steps, every_n_epochs)
 
 
-def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
-    """The norm of the gradients of all parameters of a module together, in float64; NaN if none is trained."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    gradients = [parameter.grad for parameter in trained if parameter.grad is not None]
-    dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
-    device = next(module.parameters(), torch.empty(0)).device
-    if not dense:
-        return torch.full((), 0.0 if trained else torch.nan, dtype=torch.float64, device=device)
-    return torch.stack([sum_of_squares(gradient) for gradient in dense]).sum().sqrt()
-
-
-class GradientSimilarity(LayerMoments):
+class GradientSimilarity(LayerCallback):
     r"""The similarity mu of the nodes' gradients in every layer, absolute and relative to their norm.
 
     .. math:: \mu(G^l) = \Big\| G^l - \tfrac1N 1 1^T G^l \Big\|_F, \quad \frac{\mu(G^l)}{\|G^l\|_F}, \qquad
@@ -390,19 +321,10 @@ class GradientSimilarity(LayerMoments):
     run's folder have all of them.
     """
 
-    quantities = (
-        Quantity("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)"),
-        Quantity("gradient_similarity_relative", "gradient_similarity/relative_log10", "µ(G) / ||G||"),
-    )
-
-    def _measure(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> Float[Tensor, "quantities layers"]:
-        moments = self._moments(trainer)
-        return unless_unseen(moments, torch.stack([similarity(moments), relative_similarity(moments)]))
+    measures = ("gradient_similarity", "gradient_similarity_relative")
 
 
-class GradientExpansion(LayerMoments):
+class GradientExpansion(LayerCallback):
     r"""The growth factor of the gradients' similarity mu through each layer, and from each layer to the last.
 
     .. math:: \frac{\mu(G^l)}{\mu(G^{l+1})}, \quad \frac{\mu(G^l)}{\mu(G^L)} = \prod_{k=l}^{L-1}
@@ -420,32 +342,18 @@ class GradientExpansion(LayerMoments):
     folder have all of them.
     """
 
-    quantities = (
-        Quantity("gradient_growth", "gradient_expansion/growth_log10", "µ(G^l) / µ(G^(l+1))", product=True),
-        Quantity("gradient_expansion", "gradient_expansion/total_log10", "µ(G^l) / µ(G^L)"),
-    )
+    measures = ("gradient_growth", "gradient_expansion")
 
-    def _numbered(self, layers: Sequence[int]) -> Sequence[int]:
-        if len(layers) < 2:
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if stage == "fit" and not len(self.measure_log.layers):
             raise MisconfigurationException(
-                f"GradientExpansion compares each layer with the next, and only one is called {self.layers!r}: "
-                "take a pattern that matches several, or GradientSimilarity."
+                f"GradientExpansion compares each layer with the next, and only one is called {self.layers!r}: take a "
+                "pattern that matches several, or GradientSimilarity."
             )
-        return layers[:-1]
-
-    def _measure(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> Float[Tensor, "quantities layers"]:
-        moments = self._moments(trainer)
-        log10_mu = unless_unseen(moments, log10_similarity(moments))
-        # The last layer that has rows, found without waiting for the device.
-        places = torch.arange(1, len(log10_mu) + 1, device=log10_mu.device)
-        last = log10_mu.index_select(0, ((moments.count > 0) * places).argmax(keepdim=True))
-        total = log10_total_growth(torch.stack([log10_mu[:-1], last.expand(len(log10_mu) - 1)], -1))
-        return 10 ** torch.stack([log10_growth(log10_mu), total])
 
 
-class RepresentationSimilarity(LayerMoments):
+class RepresentationSimilarity(LayerCallback):
     r"""The similarity mu of the nodes' hidden states in every layer, absolute and relative to their norm.
 
     .. math:: \mu(X^l) = \Big\| X^l - \tfrac1N 1 1^T X^l \Big\|_F, \quad \frac{\mu(X^l)}{\|X^l\|_F}
@@ -462,16 +370,79 @@ class RepresentationSimilarity(LayerMoments):
     ``..._relative.npz`` in the run's folder have all of them.
     """
 
-    quantities = (
-        Quantity("representation_similarity", "representation_similarity/mu_log10", "µ(X)"),
-        Quantity("representation_similarity_relative", "representation_similarity/relative_log10", "µ(X) / ||X||"),
-    )
+    measures = ("representation_similarity", "representation_similarity_relative")
 
-    def _hooks(self, modules: Sequence[nn.Module]) -> InputHooks:
-        return InputStates(modules, row_moments)
 
-    def _measure(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> Float[Tensor, "quantities layers"]:
-        moments = self._moments(trainer)
-        return unless_unseen(moments, torch.stack([similarity(moments), relative_similarity(moments)]))
+class DirichletEnergy(LayerCallback):
+    r"""The Dirichlet energy of every layer's input: the squared difference between neighbours.
+
+    .. math:: E(X^l) = \frac1N \sum_i \sum_{j \in N_i} \|x^l_i - x^l_j\|^2
+
+    See :func:`gnn_depth.diagnostics.measures.dirichlet_energy` and Rusch, Bronstein & Mishra, *A Survey on
+    Oversmoothing in Graph Neural Networks*, 2023. The edges are those that the layer is called with: a graph, an
+    ``edge_index``, or a sparse adjacency matrix; NaN where there are none. Of several batches and processes it is the
+    energy of their graphs side by side: sums over edges and numbers of nodes add up.
+
+    Loggers show the logarithms as ``dirichlet_energy/log10/layer_007``; ``measures/dirichlet_energy.npz`` in the run's
+    folder has all of them.
+    """
+
+    measures = ("dirichlet_energy",)
+
+
+class MeanAverageDistance(LayerCallback):
+    r"""MAD of every layer's input: the mean cosine distance of a node to its neighbours, averaged over the nodes.
+
+    See :func:`gnn_depth.diagnostics.measures.mean_average_distance` and Chen, Lin, Li, Li, Zhou & Sun, *Measuring and
+    Relieving the Over-smoothing Problem for Graph Neural Networks from the Topological View*, AAAI 2020. The edges are
+    those that the layer is called with, as for :class:`DirichletEnergy`. Of several batches and processes it is the
+    average over the nodes of all.
+
+    Loggers show the logarithms as ``mean_average_distance/log10/layer_007``; ``measures/mean_average_distance.npz`` in
+    the run's folder has all of them.
+    """
+
+    measures = ("mean_average_distance",)
+
+
+class EffectiveRank(LayerCallback):
+    r"""The effective and the numerical rank of every layer's input: the number of directions that the nodes fill.
+
+    .. math:: \exp \Big( -\sum_k p_k \log p_k \Big), \; p_k = \sigma_k \Big/ \sum_j \sigma_j, \qquad
+        \|X^l\|_F^2 / \|X^l\|_2^2
+
+    for the singular values :math:`\sigma` of :math:`X^l`: see :func:`gnn_depth.diagnostics.measures.effective_rank` and
+    :func:`~gnn_depth.diagnostics.measures.numerical_rank`. Of several batches and processes they are the ranks of all
+    rows together. A QR decomposition for each layer takes longer than the other measures: use ``every_n_steps``.
+
+    Loggers show them as ``rank/effective/layer_007`` and ``rank/numerical/...``; ``measures/effective_rank.npz`` and
+    ``measures/numerical_rank.npz`` in the run's folder have all of them.
+    """
+
+    measures = ("effective_rank", "numerical_rank")
+
+
+class LayerMeasures(LayerCallback):
+    """Any measures of every layer, by name, from one set of hooks.
+
+    Args:
+        measures: Names of :data:`gnn_depth.diagnostics.MEASURES`, but for ``update_ratio``.
+        layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
+        every_n_steps: Steps from one measurement to the next.
+        every_n_epochs: Epochs from one to the next, instead; with neither, every step.
+
+    Raises:
+        ValueError: There is no such measure.
+    """
+
+    measures: Sequence[str] = ()
+
+    def __init__(
+        self,
+        measures: list[str],
+        layers: str = "stack.blocks.*.layer",
+        every_n_steps: int | None = None,
+        every_n_epochs: int | None = None,
+    ) -> None:
+        self.measures = measures
+        super().__init__(layers, every_n_steps, every_n_epochs)

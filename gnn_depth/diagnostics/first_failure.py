@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.callbacks import LayerMoments
+from gnn_depth.diagnostics.callbacks import LayerCallback, loss_scale
 from gnn_depth.diagnostics.measures import norm, similarity
 
 SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
@@ -26,7 +26,7 @@ TEXTS = {
 }
 
 
-class FirstFailure(LayerMoments):
+class FirstFailure(LayerCallback):
     r"""Report the layer and step at which gradients first became non-finite, smoothed out or expanded, each once.
 
     The gradients :math:`G^l` of what enters each layer, as in :class:`GradientSimilarity`, are examined from the last
@@ -57,6 +57,8 @@ class FirstFailure(LayerMoments):
             has another FirstFailure.
     """
 
+    measures = ("gradient_norm_hidden",)
+
     def __init__(
         self,
         layers: str = "stack.blocks.*.layer",
@@ -81,10 +83,8 @@ class FirstFailure(LayerMoments):
         self.measure_log.look()
         return self.measure_log.found
 
-    def _measure(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
-    ) -> Float[Tensor, "3 layers"]:
-        moments = self._moments(trainer)
+    def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "3 layers"]:
+        moments = self._statistics.gradients(self._processes, loss_scale(trainer))
         return torch.stack([moments.count, similarity(moments), norm(moments)])
 
 

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -28,12 +26,12 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
             matches the layers, but not their submodules.
 
     Raises:
-        MisconfigurationException: No submodule matches.
+        ValueError: No submodule matches.
     """
     names = dict(root.named_modules(remove_duplicate=False))
     found = {name: module for name, module in names.items() if name and _matches(name, pattern)}
     if not found:
-        raise MisconfigurationException(_no_match(root, pattern, names))
+        raise ValueError(_no_match(root, pattern, names))
     return found
 
 
@@ -72,117 +70,115 @@ def numbers(names: Sequence[str]) -> list[int]:
     return places if in_order else list(range(1, len(names) + 1))
 
 
-class InputHooks(ABC):
-    """Hooks that reduce each module's input, its first argument, to the values to keep.
+class InputHooks:
+    """Hooks that reduce what enters each module, and the gradient of the loss with respect to it, to values to keep.
 
-    A module that stands at several places is called once for each of them in order, and then from the first again.
+    A module's input is its first argument, or the first tensor of a tuple. The gradient is the whole one, through
+    everything that reads that tensor. Calls in the backward pass are not looked at: they compute a state again.
+
+    A module that stands at several places is called once for each of them in order. Further calls belong to its places
+    from the first again, or with ``repeats`` to new places, as many further on as there are modules.
 
     Args:
         modules: The module at each place.
-        take: Reduces a tensor to what is kept.
+        of_state: Reduces a state, given with all arguments of the call; None if states are not wanted.
+        of_gradient: Reduces a gradient; None if gradients are not wanted.
+        repeats: True if further calls of a module are places of their own.
 
     Attributes:
-        taken: The results at each place.
-        seen: True at each place that had a tensor to reduce.
+        states: The results at each place that had a floating-point tensor.
+        gradients: The results at each place that had a tensor with a gradient, of every call that the loss depends on.
+        without: The shapes of the inputs at each place whose gradient has not arrived; after the backward pass, of
+            those that the loss does not depend on.
+        called: The places that were called.
         paused: True while a measurement runs a forward pass of its own, which no hook is to see.
     """
 
     paused: ClassVar[bool] = False
 
-    def __init__(self, modules: Sequence[nn.Module], take: Callable[[Tensor], Any]) -> None:
-        self._take = take
+    def __init__(
+        self,
+        modules: Sequence[nn.Module],
+        of_state: Callable[[Tensor, tuple[Any, ...], dict[str, Any]], Any] | None = None,
+        of_gradient: Callable[[Tensor], Any] | None = None,
+        repeats: bool = False,
+    ) -> None:
+        self._of_state, self._of_gradient, self._repeats = of_state, of_gradient, repeats
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(modules):
             self._places.setdefault(module, []).append(place)
         self._count = len(modules)
-        self._on_modules: list[RemovableHandle] = []
+        self._handles: list[RemovableHandle] = []
+        self._on_leaves: list[RemovableHandle] = []
         self.clear()
 
     def clear(self) -> None:
         """Forget all results."""
-        self.taken: list[list[Any]] = [[] for _ in range(self._count)]
-        self.seen = [False] * self._count
+        # New lists: a graph that is kept beyond its step goes on adding to those of its step.
+        self.states: dict[int, list[Any]] = {}
+        self.gradients: dict[int, list[Any]] = {}
+        self.without: dict[int, list[torch.Size]] = {}
+        self.called: set[int] = set()
 
     def attach(self) -> None:
         """Put hooks on the modules before a forward pass."""
         self.detach()
+        self._handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
+
+    def begin_pass(self) -> None:
+        """Count the calls of each module from the first again, and forget inputs that outlive a pass."""
         self._calls = dict.fromkeys(self._places, 0)
-        self._on_modules = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
-
-    def end_forward(self) -> None:
-        """Remove the hooks from the modules, because the backward pass calls checkpointed layers again."""
-        for handle in self._on_modules:
-            handle.remove()
-        self._on_modules = []
-
-    def detach(self) -> None:
-        """Remove all hooks."""
-        self.end_forward()
-
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if InputHooks.paused:
-            return
-        places = self._places[module]
-        place = places[self._calls[module] % len(places)]
-        self._calls[module] += 1
-        self._look(place, args[0] if args else next(iter(kwargs.values()), None))
-
-    @abstractmethod
-    def _look(self, place: int, x: Any) -> None:
-        """Reduce the input at a place, now or when its gradient arrives."""
-
-
-class InputGradients(InputHooks):
-    """Hooks that reduce the gradient of the loss with respect to each module's input.
-
-    It is the whole gradient, through everything that reads that tensor. ``taken`` has the result of every call that the
-    loss depends on; ``seen`` says where an input was a tensor with a gradient.
-
-    Attributes:
-        without: The shapes of the inputs at each place whose gradient has not arrived; after the backward pass, of
-            those that the loss does not depend on.
-    """
-
-    def __init__(self, modules: Sequence[nn.Module], take: Callable[[Tensor], Any]) -> None:
-        self._on_leaves: list[RemovableHandle] = []
-        super().__init__(modules, take)
-
-    def clear(self) -> None:
-        super().clear()
-        self.without: list[list[torch.Size]] = [[] for _ in range(self._count)]
-
-    def detach(self) -> None:
-        """Remove all hooks, also those on inputs that are parameters and outlive the pass."""
-        super().detach()
         for handle in self._on_leaves:
             handle.remove()
         self._on_leaves = []
 
-    def _look(self, place: int, x: Any) -> None:
-        if isinstance(x, Tensor) and x.requires_grad:
-            self.seen[place] = True
-            self.without[place].append(x.shape)
-            # Bound to the lists of this step: a graph that is kept beyond its step adds to the old lists.
-            leave = partial(self._leave, self.without[place], self.taken[place])
-            handle = x.register_hook(leave)  # type: ignore[no-untyped-call]
+    def detach(self) -> None:
+        """Remove all hooks."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self.begin_pass()
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if InputHooks.paused or in_backward():
+            return
+        places = self._places[module]
+        again, number = divmod(self._calls[module], len(places))
+        self._calls[module] += 1
+        place = places[number] + (again * self._count if self._repeats else 0)
+        self.called.add(place)
+        x = first_tensor((*args, *named.values()))
+        if x is not None and self._of_state is not None:
+            state = x.detach() if isinstance(x, Tensor) else x.dense()
+            self.states.setdefault(place, []).append(self._of_state(state, args, named))
+        if isinstance(x, Tensor) and x.requires_grad and self._of_gradient is not None:
+            without, gradients = self.without.setdefault(place, []), self.gradients.setdefault(place, [])
+            without.append(x.shape)
+            handle = x.register_hook(partial(self._leave, without, gradients))  # type: ignore[no-untyped-call]
             if x.is_leaf:  # other tensors are freed with their hooks
                 self._on_leaves.append(handle)
 
-    def _leave(self, without: list[torch.Size], taken: list[Any], gradient: Tensor) -> None:
-        shape = gradient.shape
-        if shape in without:
-            without.remove(shape)
-        taken.append(self._take(gradient.detach() if gradient.requires_grad else gradient))
+    def _leave(self, without: list[torch.Size], gradients: list[Any], gradient: Tensor) -> None:
+        assert self._of_gradient is not None
+        if gradient.shape in without:
+            without.remove(gradient.shape)
+        gradients.append(self._of_gradient(gradient.detach() if gradient.requires_grad else gradient))
 
 
-class InputStates(InputHooks):
-    """Hooks that reduce each module's input itself, where it is a floating-point tensor."""
+def in_backward() -> bool:
+    """True during a backward pass: a layer that is called then computes its state again."""
+    return torch._C._current_graph_task_id() != -1  # what torch.utils.checkpoint asks too
 
-    def _look(self, place: int, x: Any) -> None:
-        x = x.dense() if hasattr(x, "dense") else x  # sparse features
-        if isinstance(x, Tensor) and x.is_floating_point():
-            self.seen[place] = True
-            self.taken[place].append(self._take(x.detach()))
+
+def first_tensor(arguments: Iterable[Any]) -> Any:
+    """The first argument, or the first tensor in it if it is a tuple; None unless its numbers are floating-point.
+
+    It is a tensor, or sparse features with a method ``dense``.
+    """
+    first = next(iter(arguments), None)
+    if isinstance(first, tuple | list):
+        first = next((x for x in first if isinstance(x, Tensor)), None)
+    return first if hasattr(first, "dense") or (isinstance(first, Tensor) and first.is_floating_point()) else None
 
 
 @dataclass(frozen=True)
@@ -224,9 +220,9 @@ def recorded_calls(modules: Sequence[nn.Module]) -> Iterator[list[Call | None]]:
 
     def enter(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         if places[module] and args:
-            x = args[0].dense() if hasattr(args[0], "dense") else args[0]  # sparse features
-            if isinstance(x, Tensor) and x.is_floating_point():
-                calls[places[module][0]] = Call(module, x.detach(), args[1:], named)
+            if (x := first_tensor(args)) is not None:
+                x = x.detach() if isinstance(x, Tensor) else x.dense()
+                calls[places[module][0]] = Call(module, x, args[1:], named)
             del places[module][0]
 
     handles = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in places]

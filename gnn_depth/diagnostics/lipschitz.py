@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.callbacks import check_attachment, save_despite
-from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls, select
+from gnn_depth.diagnostics.callbacks import check_attachment, save_despite, select_layers
+from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls
 from gnn_depth.diagnostics.log import MeasureLog, Quantity
 
 Function = Callable[[Tensor], Tensor]
@@ -255,7 +255,7 @@ class LipschitzConstants(L.Callback):
         if stage != "fit":
             return
         check_attachment(trainer, self)
-        found = select(pl_module, self.layers)
+        found = select_layers(pl_module, self.layers)
         self._modules = list(found.values())
         self._starts = [None] * len(found)
         self._batch = None

@@ -1,7 +1,8 @@
 """Pure functions that measure how similar the rows of a matrix are, and how this changes with depth.
 
-All work in float64 and without gradients. Each is NaN for a matrix with an infinite or NaN entry, except
-:func:`count_non_finite`. Edges are two tensors of node numbers; an undirected graph has both directions of each edge.
+All work in float64 and without gradients. Each is NaN for a matrix with an infinite or NaN entry. Edges are an
+``edge_index`` as in PyTorch Geometric, sources and targets of shape (2, edges); an undirected graph has both directions
+of each edge.
 """
 
 from collections.abc import Iterator
@@ -10,47 +11,44 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gnn_depth.diagnostics.moments import RowMoments
+from gnn_depth.diagnostics.moments import RowMoments, row_moments
 
 CHUNK = 1 << 16  # numbers of edges x channels at once, which fit into the cache
 
 
-def similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
+def similarity(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
     r"""The similarity mu, the distance of the rows from their mean; zero if all rows are equal.
 
     .. math:: \mu(X) = \Big\| X - \tfrac1N 1 1^T X \Big\|_F
 
     Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024.
+
+    Args:
+        x: A matrix, or the moments of its rows.
     """
+    moments = _moments(x)
     return moments.scale * moments.centred.sqrt()
 
 
-def log10_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
+def log10_similarity(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
     """The logarithm of :func:`similarity`, also beyond the range of float64; -inf for zero."""
+    moments = _moments(x)
     return moments.scale.log10() + moments.centred.log10() / 2
 
 
-def norm(moments: RowMoments) -> Float[Tensor, "*layers"]:
+def norm(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
     r"""The Frobenius norm :math:`\|X\|_F`."""
+    moments = _moments(x)
     return moments.scale * moments.square.sqrt()
 
 
-def log10_norm(moments: RowMoments) -> Float[Tensor, "*layers"]:
-    """The logarithm of :func:`norm`, also beyond the range of float64; -inf for zero."""
-    return moments.scale.log10() + moments.square.log10() / 2
-
-
-def relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
+def relative_similarity(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
     r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal rows to 1.
 
     Smoothing lowers it; a factor of the whole matrix, as in vanishing, does not change it. NaN for zeros.
     """
+    moments = _moments(x)
     return (moments.centred / moments.square).sqrt()
-
-
-def log10_relative_similarity(moments: RowMoments) -> Float[Tensor, "*layers"]:
-    """The logarithm of :func:`relative_similarity`; -inf for equal rows."""
-    return relative_similarity(moments).log10()
 
 
 def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:
@@ -76,9 +74,7 @@ def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor
     return log10_mu[..., 0] - log10_mu[..., -1]
 
 
-def dirichlet_energy(
-    x: Float[Tensor, "nodes channels"], source: Int[Tensor, "edges"], target: Int[Tensor, "edges"]
-) -> Float[Tensor, ""]:
+def dirichlet_energy(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]) -> Float[Tensor, ""]:
     r"""The Dirichlet energy, the squared difference between neighbours; zero if they are equal, and without edges.
 
     .. math:: E(X) = \frac1N \sum_i \sum_{j \in N_i} \|x_i - x_j\|^2
@@ -86,12 +82,19 @@ def dirichlet_energy(
     Rusch, Bronstein & Mishra, *A Survey on Oversmoothing in Graph Neural Networks*, 2023, who use its root. An
     edge that appears twice counts twice. Half of it, without 1/N, is the trace of :math:`X^T (D - A) X`.
     """
+    return total_squared_difference(x, edge_index) / max(len(x), 1)
+
+
+def total_squared_difference(
+    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
+) -> Float[Tensor, ""]:
+    """The squared difference between the ends of every edge, summed: N times the :func:`dirichlet_energy`."""
     x = _wide(x)
-    return _unless_broken(_squared_differences(x, source, target) / max(len(x), 1), x)
+    return _unless_broken(_squared_differences(x, edge_index), x)
 
 
 def normalised_dirichlet_energy(
-    x: Float[Tensor, "nodes channels"], source: Int[Tensor, "edges"], target: Int[Tensor, "edges"]
+    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
 ) -> Float[Tensor, ""]:
     r"""The Dirichlet energy of nodes divided by the roots of their degrees, as a GCN propagates them.
 
@@ -103,15 +106,13 @@ def normalised_dirichlet_energy(
     the same vector times :math:`\sqrt{1 + d_i}`; for equal rows only in regular graphs. Self-loops are left out, as the
     formula has its own for each node; :math:`d_i` counts the edges into i.
     """
-    others = (source != target).double()
-    degree = others.new_zeros(len(x)).index_add_(0, target, others)
+    others = (edge_index[0] != edge_index[1]).double()
+    degree = others.new_zeros(len(x)).index_add_(0, edge_index[1], others)
     x = _wide(x)
-    return _unless_broken(_squared_differences(x / (1 + degree).sqrt()[:, None], source, target) / 2, x)
+    return _unless_broken(_squared_differences(x / (1 + degree).sqrt()[:, None], edge_index) / 2, x)
 
 
-def mean_average_distance(
-    x: Float[Tensor, "nodes channels"], source: Int[Tensor, "pairs"], target: Int[Tensor, "pairs"]
-) -> Float[Tensor, ""]:
+def mean_average_distance(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]) -> Float[Tensor, ""]:
     r"""MAD: the mean cosine distance of a node to its neighbours, averaged over all nodes with neighbours.
 
     .. math:: \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i} \Big( 1 - \cos(x_i, x_j) \Big), \quad
@@ -124,11 +125,19 @@ def mean_average_distance(
 
     Args:
         x: Rows.
-        source: The node in :math:`N_i` of each pair: a neighbour or, for the paper's MADGap, a remote node.
-        target: The node i of each pair. Pairs of a node with itself are left out; without other pairs it is NaN.
+        edge_index: Pairs of a node in :math:`N_i`, a neighbour or for the paper's MADGap a remote node, and the node i.
+            Pairs of a node with itself are left out; without other pairs it is NaN.
     """
-    (directions, directed), other = _directions(x), source != target
-    source, target = source[other], target[other]
+    total, count = total_average_distance(x, edge_index)
+    return total / count
+
+
+def total_average_distance(
+    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The numerator and the denominator of the :func:`mean_average_distance`."""
+    directions, directed = _directions(x)
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
     pairs = directions.new_zeros(2, len(x))
     pairs[0].index_add_(0, target, torch.ones_like(target, dtype=torch.float64))
     for from_, to in _chunks(source, target, directions.shape[1]):
@@ -138,7 +147,7 @@ def mean_average_distance(
         pairs[1].index_add_(0, to, torch.where(alone, 1.0, distances))
     count, total = pairs
     averages = total / count.clamp_min(1)
-    return _unless_broken(averages.sum() / (count > 0).sum(), x)
+    return _unless_broken(averages.sum(), x), (count > 0).sum().double()
 
 
 def mean_average_distance_of_all_pairs(x: Float[Tensor, "nodes channels"]) -> Float[Tensor, ""]:
@@ -164,21 +173,40 @@ def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
 
     Roy & Vetterli, *The effective rank: a measure of effective dimensionality*, EUSIPCO 2007; zero for zeros.
     """
-    if not x.numel():
-        return torch.zeros((), dtype=torch.float64, device=x.device)
-    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition refuses values that are not finite
-    wide = wide / _positive(wide.abs().amax())  # other libraries than LAPACK may not scale by themselves
-    if len(wide) > wide.shape[1]:
-        wide = torch.linalg.qr(wide, mode="r").R  # a small matrix with the same singular values
-    values = torch.linalg.svdvals(wide)
+    values = _singular_values(x)
     shares = values / _positive(values.sum())
-    rank = torch.special.entr(shares).sum().exp()
-    return _unless_broken(torch.where(values.any(), rank, 0.0), x)
+    return torch.where(values.any(), torch.special.entr(shares).sum().exp(), 0.0)
 
 
-def count_non_finite(x: Tensor) -> Int[Tensor, ""]:
-    """The number of infinite or NaN entries."""
-    return (~x.isfinite()).sum()
+def numerical_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
+    r"""The numerical rank :math:`\|X\|_F^2 / \|X\|_2^2`, from 1 to the rank; small singular values hardly count.
+
+    Rudelson & Vershynin, *Sampling from large matrices: an approach through geometric functional analysis*, J. ACM
+    2007; zero for zeros.
+    """
+    values = _singular_values(x)
+    return (values / _positive(values.amax())).square().sum() if len(values) else values.sum()
+
+
+def _singular_values(x: Tensor) -> Float[Tensor, "values"]:
+    """The singular values, up to a common factor; NaN if an entry is not finite."""
+    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition refuses values that are not finite
+    if wide.numel():
+        wide = wide / _positive(wide.abs().amax())  # other libraries than LAPACK may not scale by themselves
+    return _unless_broken(torch.linalg.svdvals(triangle(wide)), x)
+
+
+def triangle(x: Float[Tensor, "rows channels"]) -> Float[Tensor, "rank channels"]:
+    """A matrix of at most as many rows as channels with the same singular values: R of a QR decomposition.
+
+    That of several matrices below one another is the same as that of their triangles below one another.
+    """
+    wide = _wide(x)
+    return torch.linalg.qr(wide, mode="r").R if len(wide) > wide.shape[1] else wide
+
+
+def _moments(x: Tensor | RowMoments) -> RowMoments:
+    return row_moments(x) if isinstance(x, Tensor) else x
 
 
 def _wide(x: Tensor) -> Float[Tensor, "nodes channels"]:
@@ -203,9 +231,9 @@ def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor
     return x / _positive(norms), norms[:, 0] > 0
 
 
-def _squared_differences(x: Tensor, source: Tensor, target: Tensor) -> Float[Tensor, ""]:
+def _squared_differences(x: Tensor, edge_index: Tensor) -> Float[Tensor, ""]:
     total = x.new_zeros(())
-    for from_, to in _chunks(source, target, x.shape[1]):
+    for from_, to in _chunks(edge_index[0], edge_index[1], x.shape[1]):
         apart = _apart(x, from_, to).flatten()
         total += apart.dot(apart)
     return total

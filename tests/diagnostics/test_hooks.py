@@ -1,9 +1,8 @@
 import pytest
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from gnn_depth.diagnostics.hooks import InputGradients, entrances, numbers, select
+from gnn_depth.diagnostics.hooks import InputHooks, entrances, numbers, select
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
 
 def test_no_pattern_means_the_whole_module(stack):
     assert list(select(stack, "*")) == ["stack"]
-    with pytest.raises(MisconfigurationException, match="no module of Module is called ''"):
+    with pytest.raises(ValueError, match="no module of Module is called ''"):
         select(stack, "")
 
 
@@ -37,17 +36,13 @@ def test_a_module_of_two_names_is_found_under_both(stack):
 
 
 def test_a_name_that_does_not_exist_is_answered_with_the_nearest(stack):
-    with pytest.raises(MisconfigurationException) as error:
+    with pytest.raises(ValueError, match=r"'stack.layer.\*'\. Did you mean 'stack.layers.\*'\? .*stack.layers.\*.\*"):
         select(stack, "stack.layer.*")
-    assert str(error.value) == (
-        "no module of Module is called 'stack.layer.*'. Did you mean 'stack.layers.*'? "
-        "Available: stack, stack.layers, stack.layers.*, stack.layers.*.*."
-    )
 
 
 def test_of_many_names_an_error_lists_some():
     root = nn.ModuleDict({f"part_{letter}": nn.Identity() for letter in "abcdefghijklmnopqrstuvwxyz"})
-    with pytest.raises(MisconfigurationException, match=r"part_a, .*part_t, and 6 more"):
+    with pytest.raises(ValueError, match=r"part_a, .*part_t, and 6 more"):
         select(root, "nothing like it")
 
 
@@ -73,63 +68,61 @@ def test_two_lists_of_layers_are_numbered_through():
 
 def test_the_gradient_is_that_through_everything_that_reads_the_input():
     layer = nn.Linear(2, 2)
-    seen = InputGradients([layer], torch.clone)
+    seen = InputHooks([layer], of_gradient=torch.clone)
     seen.attach()
     x = torch.randn(3, 2).requires_grad_()
     y = 2 * x
     (layer(y).sum() + y.square().sum()).backward()
-    assert torch.allclose(seen.taken[0][0], x.grad / 2)
+    assert torch.allclose(seen.gradients[0][0], x.grad / 2)
 
 
 def test_every_call_is_taken():
     layer = nn.Linear(2, 2)
-    seen = InputGradients([layer], torch.clone)
+    seen = InputHooks([layer], of_gradient=torch.clone)
     seen.attach()
     x, y = torch.randn(3, 2).requires_grad_(), torch.randn(5, 2).requires_grad_()
     (layer(input=x).sum() + layer(y).sum()).backward()
-    assert sorted(len(part) for part in seen.taken[0]) == [3, 5]
+    assert sorted(len(part) for part in seen.gradients[0]) == [3, 5]
 
 
 def test_nothing_is_taken_after_the_hooks_are_off():
     layer, x = nn.Linear(2, 2), nn.Parameter(torch.randn(3, 2))
-    seen = InputGradients([layer], torch.clone)
+    seen = InputHooks([layer], of_gradient=torch.clone)
     for taken in (1, 2):
         seen.attach()
         layer(x).sum().backward()
-        assert len(seen.taken[0]) == taken
+        assert len(seen.gradients[0]) == taken
     seen.detach()
     layer(x).sum().backward()
-    assert len(seen.taken[0]) == 2
+    assert len(seen.gradients[0]) == 2
     assert not layer._forward_pre_hooks
     assert not x._backward_hooks
 
 
 def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():
     layers = [nn.Linear(2, 2), nn.Linear(2, 2)]
-    gradients = InputGradients(layers, torch.clone)
+    gradients = InputHooks(layers, of_gradient=torch.clone)
 
     def loss():
         gradients.clear()
         gradients.attach()
-        total = layers[1](layers[0](torch.ones(3, 2, requires_grad=True))).sum()
-        gradients.end_forward()
-        return total
+        return layers[1](layers[0](torch.ones(3, 2, requires_grad=True))).sum()
 
     kept = loss()
     kept.backward(retain_graph=True)
-    assert [len(taken) for taken in gradients.taken] == [1, 1]
+    assert [len(taken) for taken in gradients.gradients.values()] == [1, 1]
     gradients.detach()
     later = loss()
     (kept + later).backward()
-    assert [len(taken) for taken in gradients.taken] == [1, 1]
-    assert gradients.without == [[], []]
+    assert [len(taken) for taken in gradients.gradients.values()] == [1, 1]
+    assert gradients.without == {0: [], 1: []}
 
 
 def test_parameters_that_are_inputs_lose_their_hooks():
     layer, parameter = nn.Linear(2, 2), nn.Parameter(torch.ones(3, 2))
-    gradients = InputGradients([layer], torch.clone)
+    gradients = InputHooks([layer], of_gradient=torch.clone)
     gradients.attach()
     layer(parameter).sum().backward()
     gradients.detach()
     assert not parameter._backward_hooks
-    assert len(gradients.taken[0]) == 1
+    assert len(gradients.gradients[0]) == 1

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gnn_depth.diagnostics.balance import BalanceReader, size
-from gnn_depth.diagnostics.callbacks import parameter_gradient_norm
-from gnn_depth.diagnostics.hooks import Call, InputGradients, entrances, evaluating, numbers, recorded_calls, select
+from gnn_depth.diagnostics.hooks import Call, InputHooks, entrances, evaluating, numbers, recorded_calls, select
 from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
-from gnn_depth.graph import Graph
+from gnn_depth.diagnostics.statistics import edges_of, parameter_gradient_norm
 from gnn_depth.nn.parts import FeatureNorm
 
 WIDEST = 512  # the singular values of wider features would take seconds a layer
@@ -99,17 +98,17 @@ def read(
     """
     found = select(model, layers)
     modules = list(found.values())
-    hidden = InputGradients(entrances(model, found), row_moments)
+    hidden = InputHooks(entrances(model, found), of_gradient=row_moments)
     with evaluating(model), _left_as_it_was(model):
         with torch.enable_grad(), _batch_statistics(model):
             hidden.attach()
             with recorded_calls(modules) as calls, _norms_of_outputs(modules) as outputs:
                 value = loss(model, batch)
-            hidden.end_forward()
             value.backward()  # type: ignore[no-untyped-call]
             hidden.detach()
         outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
-        gradients = map(_merged, hidden.taken, hidden.without)
+        places = range(len(modules))
+        gradients = [_merged(hidden.gradients.get(place, ()), hidden.without.get(place, ())) for place in places]
         readings = list(map(_reading, numbers(list(found)), modules, calls, outs, gradients))
         readings, why_no_law = _with_balance(readings, getattr(model, stack, None))
         if scales is not None:
@@ -216,10 +215,8 @@ def _constant(call: Call, scale: float, guesses: Guesses) -> float:
 
 
 def _energy(call: Call) -> float | None:
-    graph = next((item for item in (*call.rest, *call.named.values()) if isinstance(item, Graph)), None)
-    if graph is None or call.x.ndim != 2:
-        return None
-    return dirichlet_energy(call.x, graph.source, graph.target).item()
+    edges = edges_of(call.x, (call.x, *call.rest), call.named)
+    return None if edges is None else dirichlet_energy(call.x, edges[0]).item()
 
 
 def _missing_bounds(readings: Sequence[Reading], calls: Sequence[Call | None]) -> list[str]:

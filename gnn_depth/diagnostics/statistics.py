@@ -1,0 +1,454 @@
+"""Statistics of every layer: what is kept of a step, merged over its batches and processes, for measures to read."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gnn_depth.diagnostics import measures as pure
+from gnn_depth.diagnostics.hooks import InputHooks
+from gnn_depth.diagnostics.log import Quantity
+from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
+from gnn_depth.graph import Graph
+from gnn_depth.registry import unknown
+
+Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes that messages go to
+
+
+@dataclass
+class Processes:
+    """The processes that train together.
+
+    Attributes:
+        count: Their number.
+        shared: True if all have the same batches, not parts of them.
+        device: The device of what they exchange.
+    """
+
+    count: int = 1
+    shared: bool = False
+    device: torch.device | str = "cpu"
+    _agreed: dict[object, list[int]] = field(default_factory=dict, repr=False)
+
+    def gather(self, x: Tensor) -> Float[Tensor, "processes ..."]:
+        """A tensor of every process, of equal shape in all."""
+        everywhere = [torch.empty_like(x) for _ in range(self.count)]
+        torch.distributed.all_gather(everywhere, x.contiguous())
+        return torch.stack(everywhere)
+
+    def agreed(self, what: str, sizes: Sequence[int]) -> list[int]:
+        """The largest of some sizes in any process, found once: a process may have no rows of a layer.
+
+        Raises:
+            ValueError: A size is larger than it was anywhere in the first measured step.
+        """
+        if what not in self._agreed:
+            here = torch.tensor(sizes, device=self.device)
+            self._agreed[what] = self.gather(here).amax(0).tolist()
+        known = self._agreed[what]
+        if len(sizes) != len(known) or any(size > most for size, most in zip(sizes, known, strict=True)):
+            raise ValueError(
+                f"{what} are {list(sizes)}, and were at most {known} in the first measured step: several processes "
+                "cannot compare them."
+            )
+        return known
+
+
+class Statistic(ABC):
+    """A statistic of a matrix's rows that merges over batches and processes."""
+
+    needs_edges: bool = False
+
+    @abstractmethod
+    def of(self, x: Tensor, edges: Edges | None) -> Any:
+        """The statistic of a matrix."""
+
+    @abstractmethod
+    def joined(self, parts: Sequence[Any], device: torch.device | str) -> Any:
+        """That of all rows of some parts, or of no rows."""
+
+    @abstractmethod
+    def everywhere(self, layers: Sequence[Any], processes: Processes) -> Any:
+        """Those of every layer, over all processes, as measures take them."""
+
+
+class Moments(Statistic):
+    """Row moments."""
+
+    def of(self, x: Tensor, edges: Edges | None) -> RowMoments:
+        return row_moments(x)
+
+    def joined(self, parts: Sequence[RowMoments], device: torch.device | str) -> RowMoments:
+        if not parts:
+            return RowMoments.empty(0, device)
+        return parts[0] if len(parts) == 1 else RowMoments.stack(parts).merged()
+
+    def everywhere(self, layers: Sequence[RowMoments], processes: Processes) -> RowMoments:
+        moments = RowMoments.stack(layers)
+        if processes.count > 1:
+            (width,) = processes.agreed("the widest layer's channels", [moments.mean.shape[-1]])
+            of_each = RowMoments.unpack(processes.gather(moments.widened(width).pack()), len(layers))
+            moments = of_each.side_by_side() if processes.shared else of_each.merged()
+        return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))  # no rows, no values
+
+
+class Totals(Statistic):
+    """A numerator and a denominator, which are both sums over nodes."""
+
+    def __init__(self, of: Callable[[Tensor, Edges | None], tuple[Any, Any]], needs_edges: bool = False) -> None:
+        self._of = of
+        self.needs_edges = needs_edges
+
+    def of(self, x: Tensor, edges: Edges | None) -> Float[Tensor, "2"]:
+        if self.needs_edges and edges is None:
+            return torch.full((2,), torch.nan, dtype=torch.float64, device=x.device)
+        return torch.stack([torch.as_tensor(part, dtype=torch.float64, device=x.device) for part in self._of(x, edges)])
+
+    def joined(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
+        return torch.stack(list(parts)).sum(0) if parts else torch.zeros(2, dtype=torch.float64, device=device)
+
+    def everywhere(self, layers: Sequence[Tensor], processes: Processes) -> Float[Tensor, "layers 2"]:
+        here = torch.stack(list(layers))
+        return here if processes.count == 1 else processes.gather(here).sum(0)
+
+
+class Triangles(Statistic):
+    """A triangular matrix with the same singular values."""
+
+    def of(self, x: Tensor, edges: Edges | None) -> Tensor:
+        return pure.triangle(x.flatten(0, -2) if x.ndim > 1 else x[:, None])
+
+    def joined(self, parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
+        if not parts:
+            return torch.zeros(0, 0, dtype=torch.float64, device=device)
+        return parts[0] if len(parts) == 1 else pure.triangle(torch.cat(list(parts)))
+
+    def everywhere(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
+        if processes.count > 1:
+            widths = processes.agreed("channels of the layers", [layer.shape[1] for layer in layers])
+            sizes = [(width - len(layer), width - layer.shape[1]) for layer, width in zip(layers, widths, strict=True)]
+            square = [
+                nn.functional.pad(one, (0, right, 0, down)) for one, (down, right) in zip(layers, sizes, strict=True)
+            ]
+            gathered = processes.gather(torch.cat([one.flatten() for one in square]))
+            parts = torch.split(gathered, [width**2 for width in widths], dim=1)
+            layers = [pure.triangle(part.reshape(-1, max(width, 1))) for part, width in zip(parts, widths, strict=True)]
+        return [layer if layer.numel() else layer.new_full((1, 1), torch.nan) for layer in layers]
+
+
+MOMENTS, TRIANGLES = Moments(), Triangles()
+ENERGY = Totals(lambda x, edges: (pure.total_squared_difference(x, edges[0]), edges[1]), True)  # type: ignore[index]
+DISTANCE = Totals(lambda x, edges: pure.total_average_distance(x, edges[0]), True)  # type: ignore[index]
+ZEROS = Totals(lambda x, edges: ((x == 0).sum(), x.numel()))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number for every layer.
+
+    Attributes:
+        name, tag, unit, log10, product: As in :class:`Quantity`.
+        reads: What it is computed from: ``states`` that enter the layers, their ``gradients``, the gradients of the
+            layers' ``parameters``, or ``updates`` of these.
+        compute: Gives the values of all layers: from the statistic of states or gradients, or from the layers.
+        statistic: The statistic of the states.
+        between: True if it compares each layer with the next, and so has no value for the last.
+    """
+
+    name: str
+    tag: str
+    unit: str
+    reads: Literal["states", "gradients", "parameters", "updates"]
+    compute: Callable[[Any], Tensor]
+    statistic: Statistic = MOMENTS
+    log10: bool = True
+    product: bool = False
+    between: bool = False
+
+    @property
+    def quantity(self) -> Quantity:
+        return Quantity(self.name, self.tag, self.unit, self.product, self.log10)
+
+
+def _ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
+    return totals[:, 0] / totals[:, 1]
+
+
+def _each(measure: Callable[[Any], Tensor]) -> Callable[[Sequence[Any]], Float[Tensor, "layers"]]:
+    """Measure layer by layer."""
+    return lambda layers: torch.stack([measure(layer) for layer in layers])
+
+
+def _growth(moments: RowMoments) -> Float[Tensor, "pairs"]:
+    return 10 ** pure.log10_growth(pure.log10_similarity(moments))
+
+
+def _expansion(moments: RowMoments) -> Float[Tensor, "pairs"]:
+    log10_mu = pure.log10_similarity(moments)
+    # The last layer that has rows, found without waiting for the device.
+    places = torch.arange(1, len(log10_mu) + 1, device=log10_mu.device)
+    last = log10_mu.index_select(0, ((moments.count > 0) * places).argmax(keepdim=True))
+    return 10 ** pure.log10_total_growth(torch.stack([log10_mu[:-1], last.expand(len(log10_mu) - 1)], -1))
+
+
+def _mean(moments: RowMoments) -> Float[Tensor, "layers"]:
+    return moments.scale * moments.mean[:, 0]
+
+
+def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
+    return moments.scale * (moments.centred / moments.count).sqrt()
+
+
+def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
+    """The norm of the gradients of all parameters of a module together, in float64; NaN if none is trained."""
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    gradients = _gradients(module)
+    if not gradients:
+        value = 0.0 if trained else torch.nan
+        return torch.full((), value, dtype=torch.float64, device=_device(module))
+    return torch.stack([sum_of_squares(gradient) for gradient in gradients]).sum().sqrt()
+
+
+def _gradients(module: nn.Module) -> list[Tensor]:
+    found = [parameter.grad for parameter in module.parameters() if parameter.requires_grad]
+    return [g.coalesce().values() if g.is_sparse else g for g in found if g is not None]
+
+
+def _device(module: nn.Module) -> torch.device:
+    return next(module.parameters(), torch.empty(0)).device
+
+
+def _of_entries(statistic: Statistic, measure: Callable[[Any], Tensor]) -> Callable[[Sequence[nn.Module]], Tensor]:
+    """A measure of all entries of the gradients of each module's parameters, as rows of one column."""
+
+    def of_modules(modules: Sequence[nn.Module]) -> Float[Tensor, "layers"]:
+        entries = [[statistic.of(g.flatten(), None) for g in _gradients(module)] for module in modules]
+        joined = [statistic.joined(parts, _device(module)) for parts, module in zip(entries, modules, strict=True)]
+        return measure(statistic.everywhere(joined, Processes()))
+
+    return of_modules
+
+
+def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, ""]:
+    """The norm of the change of a module's parameters, divided by their norm before it; NaN if it has none."""
+    if not before:
+        return torch.full((), torch.nan, dtype=torch.float64)
+    changes = [sum_of_squares(p.detach() - old) for p, old in zip(module.parameters(), before, strict=True)]
+    return (torch.stack(changes).sum() / torch.stack([sum_of_squares(old) for old in before]).sum()).sqrt()
+
+
+#: Every measure, by name.
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        Measure("representation_norm", "representation_norm/log10", "||X||", "states", pure.norm),
+        Measure("representation_similarity", "representation_similarity/mu_log10", "µ(X)", "states", pure.similarity),
+        Measure(
+            "representation_similarity_relative",
+            "representation_similarity/relative_log10",
+            "µ(X) / ||X||",
+            "states",
+            pure.relative_similarity,
+        ),
+        Measure("dirichlet_energy", "dirichlet_energy/log10", "Dirichlet energy", "states", _ratio, ENERGY),
+        Measure("mean_average_distance", "mean_average_distance/log10", "MAD", "states", _ratio, DISTANCE),
+        Measure(
+            "effective_rank",
+            "rank/effective",
+            "effective rank",
+            "states",
+            _each(pure.effective_rank),
+            TRIANGLES,
+            log10=False,
+        ),
+        Measure(
+            "numerical_rank",
+            "rank/numerical",
+            "numerical rank",
+            "states",
+            _each(pure.numerical_rank),
+            TRIANGLES,
+            log10=False,
+        ),
+        Measure("zero_activations", "zero_activations/share", "zeros in X", "states", _ratio, ZEROS, log10=False),
+        Measure("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", "gradients", pure.norm),
+        Measure("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", "gradients", pure.similarity),
+        Measure(
+            "gradient_similarity_relative",
+            "gradient_similarity/relative_log10",
+            "µ(G) / ||G||",
+            "gradients",
+            pure.relative_similarity,
+        ),
+        Measure(
+            "gradient_growth",
+            "gradient_expansion/growth_log10",
+            "µ(G^l) / µ(G^(l+1))",
+            "gradients",
+            _growth,
+            product=True,
+            between=True,
+        ),
+        Measure(
+            "gradient_expansion",
+            "gradient_expansion/total_log10",
+            "µ(G^l) / µ(G^L)",
+            "gradients",
+            _expansion,
+            between=True,
+        ),
+        Measure(
+            "gradient_norm_parameters",
+            "gradient_norm/parameters_log10",
+            "||dLoss/dW||",
+            "parameters",
+            _each(parameter_gradient_norm),
+        ),
+        Measure(
+            "gradient_mean",
+            "gradient_entries/mean",
+            "mean of dLoss/dW",
+            "parameters",
+            _of_entries(MOMENTS, _mean),
+            log10=False,
+        ),
+        Measure(
+            "gradient_std",
+            "gradient_entries/std_log10",
+            "deviation of dLoss/dW",
+            "parameters",
+            _of_entries(MOMENTS, _deviation),
+        ),
+        Measure(
+            "gradient_sparsity",
+            "gradient_entries/zeros",
+            "zeros in dLoss/dW",
+            "parameters",
+            _of_entries(ZEROS, _ratio),
+            log10=False,
+        ),
+        Measure("update_ratio", "update_ratio/log10", "||update|| / ||W||", "updates", torch.stack),
+    )
+}
+
+
+def measures_called(names: Sequence[str]) -> list[Measure]:
+    """The measures of these names.
+
+    Raises:
+        ValueError: A name is unknown; the message has the nearest one and all names.
+    """
+    for name in names:
+        if name not in MEASURES:
+            raise ValueError(unknown("measure", name, MEASURES))
+    return [MEASURES[name] for name in dict.fromkeys(names)]
+
+
+class LayerStatistics:
+    """Collects in the passes of a step what some measures need of every layer.
+
+    Args:
+        inputs: For each layer the module that its state enters: as a rule the layer itself.
+        layers: The layers, whose parameters are measured.
+        measures: What is measured.
+        edge_index: The edges, for layers that are not called with theirs.
+        repeats: True if further calls of a layer in a pass are layers of their own.
+
+    Attributes:
+        hooks: The hooks on the layers.
+        without_edges: The places of layers that are measured along edges and have none.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[nn.Module],
+        layers: Sequence[nn.Module],
+        measures: Sequence[Measure],
+        edge_index: Tensor | Graph | None = None,
+        repeats: bool = False,
+    ) -> None:
+        self.layers, self.measures = layers, measures
+        self.without_edges = False
+        self._edge_index = edge_index
+        self._of_states = list(dict.fromkeys(m.statistic for m in measures if m.reads == "states"))
+        of_state = self._take if self._of_states else None
+        of_gradient = row_moments if any(m.reads == "gradients" for m in measures) else None
+        self.hooks = InputHooks(inputs, of_state, of_gradient, repeats)
+
+    def _take(self, x: Tensor, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+        needed = any(statistic.needs_edges for statistic in self._of_states)
+        edges = edges_of(x, args, named, self._edge_index) if needed else None
+        self.without_edges |= needed and edges is None
+        return [statistic.of(x, edges) for statistic in self._of_states]
+
+    def gradients(self, processes: Processes, loss_scale: Tensor | None = None) -> RowMoments:
+        """The moments of the gradients of every layer's state, over all batches and processes; zeros where no loss
+        depends on a state, and no rows for a layer that was not seen.
+
+        They are those of the mean loss of all processes, without the scaling of mixed precision.
+        """
+        hooks = self.hooks
+        parts = [
+            [
+                *hooks.gradients.get(place, ()),
+                *(row_moments(torch.zeros(s, device=processes.device)) for s in hooks.without.get(place, ())),
+            ]
+            for place in range(self.count)
+        ]
+        moments = MOMENTS.everywhere([MOMENTS.joined(of_layer, processes.device) for of_layer in parts], processes)
+        factor = 1.0 if processes.shared else 1.0 / processes.count
+        return moments.times(factor if loss_scale is None else factor / loss_scale)
+
+    @property
+    def count(self) -> int:
+        """The number of layers, with those of repeated calls."""
+        return max([len(self.layers) - 1, *self.hooks.called]) + 1
+
+    def values(self, processes: Processes, loss_scale: Tensor | None = None) -> dict[str, Float[Tensor, "layers"]]:
+        """The values of all measures that the passes of a step give; merging needs all processes."""
+        found: dict[Any, Any] = {}
+        if any(measure.reads == "gradients" for measure in self.measures):
+            found["gradients"] = self.gradients(processes, loss_scale)
+        for number, statistic in enumerate(self._of_states):
+            parts = [[of_call[number] for of_call in self.hooks.states.get(place, ())] for place in range(self.count)]
+            joined = [statistic.joined(of_layer, processes.device) for of_layer in parts]
+            found[statistic] = statistic.everywhere(joined, processes)
+        return {
+            m.name: m.compute(found[m.statistic if m.reads == "states" else "gradients"])
+            for m in self.measures
+            if m.reads in ("states", "gradients")
+        }
+
+    def of_parameters(self) -> dict[str, Float[Tensor, "layers"]]:
+        """The values of all measures of the parameters' gradients, as they are now."""
+        return {m.name: m.compute(self.layers) for m in self.measures if m.reads == "parameters"}
+
+
+def edges_of(
+    x: Tensor, args: tuple[Any, ...], named: dict[str, Any], given: Tensor | Graph | None = None
+) -> Edges | None:
+    """The edges that a layer was called with, or the given ones; None if there are none that fit its rows."""
+    if args and isinstance(args[0], tuple | list):  # sources and targets, which are other rows
+        return None
+    for item in (given,) if given is not None else (*args, *named.values()):
+        edges = _edges(item)
+        if edges is not None and x.ndim == 2 and int(edges.max() if edges.numel() else -1) < len(x):
+            return edges, item.num_nodes if isinstance(item, Graph) else len(x)
+    return None
+
+
+def _edges(item: Any) -> Tensor | None:
+    """The ``edge_index`` of a graph, or of a sparse adjacency matrix whose rows are targets."""
+    if isinstance(item, Graph):
+        return item.edge_index
+    if hasattr(item, "sparse_sizes"):  # torch_sparse.SparseTensor
+        row, column, _ = item.coo()
+        return torch.stack([column, row])
+    if isinstance(item, Tensor) and item.layout is not torch.strided:
+        return item.to_sparse_coo().coalesce().indices().flip(0)  # type: ignore[no-untyped-call]
+    is_edges = isinstance(item, Tensor) and item.dtype == torch.long and item.ndim == 2 and len(item) == 2
+    return item if is_edges else None

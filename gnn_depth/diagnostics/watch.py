@@ -1,0 +1,320 @@
+"""Watch any module in a training loop of one's own: every layer's states, gradients and parameters, step by step."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gnn_depth.diagnostics.first_failure import first_failures, needed
+from gnn_depth.diagnostics.heat_map import draw
+from gnn_depth.diagnostics.hooks import AtEndOfBackward, InputHooks, entrances, message_passing, numbers, select
+from gnn_depth.diagnostics.statistics import LayerStatistics, Measure, Processes, measures_called, update_ratio
+from gnn_depth.graph import Graph
+from gnn_depth.measurements import Measurement, frame, save
+from gnn_depth.registry import unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+DEFAULT = (
+    "representation_norm",
+    "representation_similarity",
+    "representation_similarity_relative",
+    "gradient_norm_hidden",
+    "gradient_norm_parameters",
+    "gradient_similarity",
+    "gradient_similarity_relative",
+    "gradient_expansion",
+)
+FAILURES = "first failure"  # of a row: what findings need
+BLOCK = 50  # steps after which values move to the host
+
+
+def watch(
+    model: nn.Module,
+    layers: str | Sequence[str] | None = None,
+    measures: Sequence[str] = DEFAULT,
+    every: int = 1,
+    *,
+    edge_index: Tensor | Graph | None = None,
+    scaler: Any = None,
+    shared: bool = False,
+) -> "Watched":
+    """Watch a model in a training loop: a context that measures every layer in each step, or in every n-th.
+
+    .. code-block:: python
+
+        with gnn_depth.watch(model, layers="convs.*") as watched:
+            for step in range(200):
+                loss = cross_entropy(model(x, edge_index)[mask], y[mask])
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                watched.step()
+        watched.frame()
+
+    The model is trained as without it. States are what enters a layer, its first argument (of a tuple the first
+    tensor), and gradients are those of the loss with respect to it, through everything that reads it. Passes count in
+    training mode only. Several backward passes before ``watched.step()`` are parts of one batch. A layer that is called
+    several times in a pass is a layer at each call. Gradients of parameters are those at the end of the backward pass,
+    before they are clipped. Compiled models run uncompiled in the measured steps, and compiled in the others.
+
+    Where ``torch.distributed`` is initialised, every process has to watch: their batches are parts of one, and the loss
+    is the mean of theirs. Nothing is left on the model after the block.
+
+    Args:
+        model: The model, or a list of the layers of a loop written by hand.
+        layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default all message-passing
+            layers.
+        measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
+        every: Steps from one measured step to the next.
+        edge_index: The edges, for layers that are not called with theirs.
+        scaler: The ``GradScaler`` that scales the loss, so that gradients can be measured without its factor.
+        shared: True if all processes have the same batch, not parts of one.
+
+    Raises:
+        ValueError: There is no such layer or measure, or ``every`` is not positive.
+    """
+    if every < 1:
+        raise ValueError(f"every must be at least 1, not {every}.")
+    return Watched(model, layers, measures_called(measures), every, edge_index, scaler, shared)
+
+
+class Watched:
+    """A watched model: see :func:`watch`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layers: str | Sequence[str] | None,
+        measures: Sequence[Measure],
+        every: int,
+        edge_index: Tensor | Graph | None,
+        scaler: Any,
+        shared: bool,
+    ) -> None:
+        model = _unwrapped(model)
+        patterns = [layers] if isinstance(layers, str) else layers
+        found = message_passing(model) if patterns is None else {}
+        for pattern in patterns or ():
+            found |= select(model, pattern)
+        self._notes: dict[str, str] = {}
+        self._names, self._numbers = list(found), numbers(list(found))
+        self._measures, self._every, self._scaler = measures, every, scaler
+        self._reads = {measure.reads for measure in measures}
+        modules = list(found.values())
+        self._statistics = LayerStatistics(entrances(model, found), modules, measures, edge_index, True, model)
+        self._model: nn.Module | None = model
+        device = next(model.parameters(), torch.empty(0)).device
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self._processes = Processes(torch.distributed.get_world_size() if distributed else 1, shared, device)
+        self._step, self._count, self._open, self._attached = 0, len(found), ExitStack(), False
+        self._steps: list[int] = []
+        self._rows: list[dict[str, Any]] = []  # the values of each step, tensors first and arrays once they are moved
+
+    def __enter__(self) -> "Watched":
+        if self._model is None:
+            raise ValueError("this watch has ended: call gnn_depth.watch again for another block.")
+        self._begin_step()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._open.close()
+        if not self._step and kind is None:
+            self._note("steps", "watched.step() was never called: call it once after each step of the optimizer.")
+        # Nothing of the model is kept.
+        self._model = self._scaler = None
+        self._statistics = LayerStatistics((), (), ())
+        self._before: list[list[Tensor]] = []
+        self._move()
+
+    def step(self) -> None:
+        """End a step: call it once after each step of the optimizer."""
+        if self._model is None:
+            raise ValueError("watched.step() belongs inside the block of its watch.")
+        if self._step % self._every == 0:
+            self._measure()
+        self._step += 1
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        """Look at the step that begins, if it is one to measure."""
+        hooks, layers = self._statistics.hooks, self._statistics.layers
+        hooks.clear()
+        self._of_parameters: dict[str, Tensor] | None = None
+        self._scale: Tensor | None = None
+        if self._step % self._every:
+            self._open.close()
+            self._attached = False
+            return
+        if not self._attached:
+            self._attach(hooks)
+        if "updates" in self._reads:
+            self._before = [[p.detach().clone() for p in layer.parameters()] for layer in layers]
+
+    def _attach(self, hooks: InputHooks) -> None:
+        assert self._model is not None
+        self._attached = True
+        hooks.attach()
+        handles: list[Any] = [hooks, self._model.register_forward_pre_hook(hooks.begin_pass)]
+        if self._reads != {"gradients"} or self._scaler is not None:  # gradients tell by themselves where a pass ends
+            after = AtEndOfBackward(self._after_backward)
+            trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+            handles += [p.register_post_accumulate_grad_hook(after) for p in trained]  # type: ignore[no-untyped-call]
+        for handle in handles:
+            self._open.callback(handle.remove)
+        if "torch._dynamo" in sys.modules:  # a compiled graph would not call the hooks, or break where they are
+            self._open.enter_context(torch.compiler.set_stance("force_eager"))
+
+    @torch.no_grad()
+    def _after_backward(self) -> None:
+        self._statistics.hooks.end_pass()
+        if self._scaler is not None:
+            self._scale = self._scaler.scale(torch.ones((), dtype=torch.float64, device=self._processes.device))
+        self._of_parameters = self._statistics.of_parameters(self._scale)
+
+    @torch.no_grad()
+    def _measure(self) -> None:
+        """Record the values of the step that ends."""
+        statistics = self._statistics
+        self._take_notes()
+        merged = statistics.merged(self._processes, self._scale)
+        row = statistics.values(merged) | (self._of_parameters or {})
+        if "updates" in self._reads:
+            pairs = zip(statistics.layers, self._before, strict=True)
+            row["update_ratio"] = torch.stack([update_ratio(layer, before) for layer, before in pairs])
+        if "gradients" in self._reads:
+            row[FAILURES] = needed(merged["gradients"])
+        for measure in self._measures:
+            self._count = max(self._count, len(row.get(measure.name, ())) + measure.between)
+        self._steps.append(self._step)
+        self._rows.append(row)
+        if len(self._rows) % BLOCK == 0:
+            self._move()
+
+    def _move(self) -> None:
+        """Move the newest values to the host."""
+        for row in self._rows[-BLOCK:]:
+            row.update({name: torch.as_tensor(values).cpu().numpy() for name, values in row.items()})
+
+    def _take_notes(self) -> None:
+        """Warn of what a step does not tell."""
+        hooks, names = self._statistics.hooks, dict(enumerate(self._names))
+        where = f"in step {self._step}"
+        if not hooks.called:
+            self._note("called", f"no layer was called in training mode {where}: call model.train() and run the model.")
+            return
+        if missing := [name for place, name in names.items() if place not in hooks.called]:
+            self._note("missing", f"not called {where}: {_some(missing)}.")
+        if unread := [name for place, name in names.items() if place in hooks.unreadable]:
+            self._note(
+                "unread", f"the first argument is no floating-point tensor, nor a tuple with one: {_some(unread)}."
+            )
+        if "gradients" in self._reads and not any(hooks.gradients.values()):
+            self._note("gradients", f"no gradient arrived at a layer's input {where}: was there a backward pass?")
+        if "parameters" in self._reads and self._of_parameters is None:
+            self._note("parameters", f"no parameter got a gradient from a backward pass {where}.")
+        if self._statistics.without_edges:
+            self._note("edges", "layers are called without an edge_index that fits their rows: give watch one.")
+        if hooks.half and self._scaler is None:
+            self._note("scaler", "gradients are float16: if a GradScaler scales the loss, give it to watch as scaler.")
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind not in self._notes:
+            self._notes[kind] = text
+            warnings.warn(f"gnn_depth.watch: {text}", stacklevel=4)
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be measured, and why; each is a warning, too."""
+        return list(self._notes.values())
+
+    @property
+    def layers(self) -> dict[int, str]:
+        """The name of each layer by its number; a layer that is called several times in a pass has as many numbers."""
+        in_order = self._count == len(self._names)
+        layers = self._numbers if in_order else range(1, self._count + 1)
+        return {number: self._names[place % len(self._names)] for place, number in enumerate(layers)}
+
+    def measurements(self) -> list[Measurement]:
+        """The values of each measure in all measured steps so far, as logarithms where that is how they are shown."""
+        self._move()
+        steps, layers = np.array(self._steps, dtype=int), np.array(list(self.layers), dtype=int)
+        found = []
+        for measure in self._measures:
+            values = np.full((len(steps), self._count), np.nan)
+            for row, of_step in zip(values, self._rows, strict=True):
+                of_layers = of_step.get(measure.name, np.empty(0))
+                if measure.reads in ("parameters", "updates") and len(of_layers):
+                    of_layers = np.resize(of_layers, self._count)  # the parameters of a layer at each of its calls
+                row[: len(of_layers)] = of_layers
+            if measure.log10:
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    values = np.log10(values)
+            last = self._count - 1 if measure.between else self._count
+            found.append(Measurement(measure.name, steps, values[:, :last], measure.unit, measure.log10, layers[:last]))
+        return found
+
+    def frame(self) -> "pd.DataFrame":
+        """All values in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
+        return frame(self.measurements())
+
+    def findings(self) -> dict[str, Any]:
+        """The first step and layer at which gradients failed, by kind: see :class:`gnn_depth.diagnostics.FirstFailure`.
+
+        Raises:
+            ValueError: No measure reads gradients.
+        """
+        if "gradients" not in self._reads:
+            raise ValueError("findings are about gradients: watch one of their measures, such as gradient_similarity.")
+        self._move()
+        rows = np.zeros((len(self._rows), 3, self._count))
+        for row, of_step in zip(rows, self._rows, strict=True):
+            row[:, : of_step[FAILURES].shape[1]] = of_step[FAILURES]
+        return first_failures(self._steps, rows, list(self.layers)) if self._steps else {}
+
+    def plot(self, measure: str) -> "Figure":
+        """A heat map of a measure over steps and layers, as a Matplotlib figure.
+
+        Raises:
+            ValueError: It was not measured, or no step was.
+        """
+        found = {one.name: one for one in self.measurements()}
+        if measure not in found:
+            raise ValueError(unknown("measure", measure, found))
+        if not self._steps:
+            raise ValueError("no step has been measured: call watched.step() once after each step of the optimizer.")
+        return draw(found[measure])
+
+    def save(self, folder: str | Path) -> None:
+        """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and :mod:`gnn_depth.reports`."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for measurement in self.measurements():
+            save(Path(folder), measurement)
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside those that compile it or distribute it.
+
+    Raises:
+        ValueError: It is a ``DataParallel``, which copies its layers in every pass.
+    """
+    if isinstance(model, nn.DataParallel):
+        raise ValueError(
+            "DataParallel copies its layers in every pass: use DistributedDataParallel, or watch its module."
+        )
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        return _unwrapped(model.module)
+    return _unwrapped(model._orig_mod) if hasattr(model, "_orig_mod") else model  # type: ignore[arg-type]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

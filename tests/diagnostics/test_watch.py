@@ -1,0 +1,609 @@
+"""Models in loops of their own, and the values of every measure computed by hand."""
+
+import copy
+import gc
+import math
+import pickle
+import weakref
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch_geometric import nn as pyg
+from torch_geometric.nn import models
+
+import gnn_depth
+from gnn_depth import measurements
+from gnn_depth.diagnostics import MEASURES
+from gnn_depth.diagnostics.hooks import select
+
+NODES, CHANNELS, DEPTH = 12, 4, 3
+ALL = tuple(MEASURES)
+DEGREES = torch.tensor([0, 2, 4, 3, 2, 1])
+MODELS = {
+    "GCN": (models.GCN, {}),
+    "GAT": (models.GAT, {"heads": 2}),
+    "GATv2": (models.GAT, {"v2": True, "dropout": 0.0}),
+    "GraphSAGE": (models.GraphSAGE, {"aggr": "max"}),
+    "GIN": (models.GIN, {"norm": "batch_norm"}),
+    "PNA": (models.PNA, {"aggregators": ["mean", "max"], "scalers": ["identity", "amplification"], "deg": DEGREES}),
+    "EdgeCNN": (models.EdgeCNN, {"jk": "cat"}),
+}
+CONVOLUTIONS = {
+    "GCNConv": lambda: pyg.GCNConv(CHANNELS, CHANNELS),
+    "GATConv": lambda: pyg.GATConv(CHANNELS, CHANNELS),
+    "GATv2Conv": lambda: pyg.GATv2Conv(CHANNELS, CHANNELS),
+    "SAGEConv": lambda: pyg.SAGEConv(CHANNELS, CHANNELS),
+    "GINConv": lambda: pyg.GINConv(nn.Linear(CHANNELS, CHANNELS)),
+    "GraphConv": lambda: pyg.GraphConv(CHANNELS, CHANNELS),
+    "TransformerConv": lambda: pyg.TransformerConv(CHANNELS, CHANNELS),
+    "ChebConv": lambda: pyg.ChebConv(CHANNELS, CHANNELS, 2),
+    "TAGConv": lambda: pyg.TAGConv(CHANNELS, CHANNELS),
+    "ARMAConv": lambda: pyg.ARMAConv(CHANNELS, CHANNELS),
+    "SGConv": lambda: pyg.SGConv(CHANNELS, CHANNELS),
+    "ClusterGCNConv": lambda: pyg.ClusterGCNConv(CHANNELS, CHANNELS),
+    "LEConv": lambda: pyg.LEConv(CHANNELS, CHANNELS),
+    "ResGatedGraphConv": lambda: pyg.ResGatedGraphConv(CHANNELS, CHANNELS),
+    "FAConv": lambda: pyg.FAConv(CHANNELS),
+    "GCN2Conv": lambda: pyg.GCN2Conv(CHANNELS, 0.1),
+    "GatedGraphConv": lambda: pyg.GatedGraphConv(CHANNELS, 2),
+    "EdgeConv": lambda: pyg.EdgeConv(nn.Linear(2 * CHANNELS, CHANNELS)),
+    "FeaStConv": lambda: pyg.FeaStConv(CHANNELS, CHANNELS),
+    "SuperGATConv": lambda: pyg.SuperGATConv(CHANNELS, CHANNELS),
+    "MFConv": lambda: pyg.MFConv(CHANNELS, CHANNELS),
+    "GENConv": lambda: pyg.GENConv(CHANNELS, CHANNELS),
+    "FiLMConv": lambda: pyg.FiLMConv(CHANNELS, CHANNELS),
+}
+WITH_FIRST_STATE = ("FAConv", "GCN2Conv")
+
+
+def graph(nodes=NODES, edges=40, seed=3):
+    return torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
+
+
+def features(nodes=NODES, seed=1):
+    """Features that are differentiated, so that the first layer's input has a gradient, too."""
+    draws = torch.Generator().manual_seed(seed)
+    return torch.randn(nodes, CHANNELS, dtype=torch.float64, generator=draws).requires_grad_()
+
+
+class Loop(nn.Module):
+    """A model written by hand around some convolutions."""
+
+    def __init__(self, make, depth=DEPTH):
+        super().__init__()
+        self.layers = nn.ModuleList(make() for _ in range(depth))
+
+    def forward(self, x, edge_index):
+        first = x
+        for layer in self.layers:
+            args = (x, first, edge_index) if type(layer).__name__ in WITH_FIRST_STATE else (x, edge_index)
+            x = x + torch.tanh(layer(*args))
+        return x
+
+
+def by_hand(states, gradients, layers, before, edge_index):
+    """Every measure, from the states, their gradients, and layers with and without the step of the optimizer."""
+    found = {name: [] for name in ALL}
+    for x in states:
+        values = torch.linalg.svdvals(x)
+        shares = (values / values.sum()).tolist()
+        source, target = edge_index
+        unit = nn.functional.normalize(x, dim=1)
+        distances = [[] for _ in x]
+        for i, j in zip(source.tolist(), target.tolist()):
+            if i != j:  # two rows of zeros are equal
+                distances[j].append(1 - float(unit[i] @ unit[j]) if x[i].any() or x[j].any() else 0.0)
+        averages = [sum(of_node) / len(of_node) for of_node in distances if of_node]
+        mu = float((x - x.mean(0)).norm())
+        found["representation_norm"].append(float(x.norm()))
+        found["representation_similarity"].append(mu)
+        found["representation_similarity_relative"].append(mu / float(x.norm()))
+        found["dirichlet_energy"].append(float((x[source] - x[target]).square().sum()) / len(x))
+        found["mean_average_distance"].append(sum(averages) / len(averages))
+        found["effective_rank"].append(math.exp(-sum(p * math.log(p) for p in shares if p)))
+        found["numerical_rank"].append(float((values / values[0]).square().sum()))
+        found["zero_activations"].append(float((x == 0).double().mean()))
+    mus = [float((g - g.mean(0)).norm()) for g in gradients]
+    found["gradient_similarity"] = mus
+    found["gradient_norm_hidden"] = [float(g.norm()) for g in gradients]
+    found["gradient_similarity_relative"] = [mu / float(g.norm()) for mu, g in zip(mus, gradients)]
+    found["gradient_growth"] = [low / high for low, high in pairwise(mus)]
+    found["gradient_expansion"] = [low / mus[-1] for low in mus[:-1]]
+    for layer, old in zip(layers, before):
+        entries = torch.cat([p.grad.flatten() for p in old.parameters() if p.grad is not None])
+        found["gradient_norm_parameters"].append(float(entries.norm()))
+        found["gradient_mean"].append(float(entries.mean()))
+        found["gradient_std"].append(float(entries.std(unbiased=False)))
+        found["gradient_sparsity"].append(float((entries == 0).double().mean()))
+        old, new = (torch.cat([p.detach().flatten() for p in one.parameters()]) for one in (old, layer))
+        found["update_ratio"].append(float((new - old).norm() / old.norm()))
+    return found
+
+
+def hand_made(model, layers, loss):
+    """The inputs of a model's layers, their gradients, and the layers with gradients; of a copy."""
+    twin, states, handles = copy.deepcopy(model), [], []
+    modules = list(select(twin, layers).values())
+    for module in dict.fromkeys(modules):
+        handles.append(module.register_forward_pre_hook(lambda _, args: states.append(args[0])))
+    random = torch.get_rng_state()
+    total = loss(twin)
+    torch.set_rng_state(random)
+    gradients = torch.autograd.grad(total, states, retain_graph=True)
+    total.backward()
+    return [x.detach() for x in states], gradients, modules
+
+
+def watch_and_compare(model, layers, losses, edges, measures=ALL, rel=1e-9, **options):
+    """Train a watched model for a step a loss, and compare every value with the one computed by hand."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    expected = []
+    with gnn_depth.watch(model, layers, measures, **options) as watched:
+        for loss, edge_index in zip(losses, edges):
+            states, gradients, before = hand_made(model, layers, loss)
+            loss(model).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            optimizer.step()
+            optimizer.zero_grad()
+            expected.append(by_hand(states, gradients, list(select(model, layers).values()), before, edge_index))
+            watched.step()
+    assert watched.notes == []
+    frame = watched.frame()
+    for name in measures:
+        found = frame[frame.measure == name].pivot_table(index="step", columns="layer", values="value", dropna=False)
+        assert found.to_numpy() == pytest.approx(np.array([row[name] for row in expected]), rel=rel, abs=1e-14), name
+    return watched
+
+
+def square(x, edge_index):
+    return lambda model: model(x, edge_index).square().mean()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_measure_of_a_stock_model_is_that_of_autograd(name):
+    kind, options = MODELS[name]
+    model = kind(CHANNELS, CHANNELS, DEPTH, 5, **options).double()
+    edges = [graph(), graph(9, 20)]
+    watch_and_compare(model, "convs.*", [square(features(), edges[0]), square(features(9, 2), edges[1])], edges)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_every_measure_of_a_convolution_in_a_loop_is_that_of_autograd(name):
+    model = Loop(CONVOLUTIONS[name]).double()
+    watch_and_compare(model, "layers.*", [square(features(), graph())], [graph()])
+
+
+def loop(depth=DEPTH, make=lambda: pyg.GCNConv(CHANNELS, CHANNELS)):
+    torch.manual_seed(0)
+    return Loop(make, depth).double()
+
+
+def train(model, steps=3, watched=None, losses=None, optimizer=None):
+    """Steps of a loop without gradient accumulation."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(steps):
+        loss = losses[step] if losses else square(features(), graph())
+        loss(model).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if watched is not None:
+            watched.step()
+
+
+def watched_frame(model, *args, steps=3, **options):
+    """The values of some steps: a row for each step and measure, a column for each layer."""
+    with gnn_depth.watch(model, *args, **options) as watched:
+        train(model, steps, watched)
+    return wide(watched)
+
+
+def wide(watched):
+    return watched.frame().pivot_table(index=["measure", "step"], columns="layer", values="value", dropna=False)
+
+
+def test_a_watched_training_goes_as_one_that_is_not():
+    alone, watched = loop(make=lambda: pyg.GATConv(CHANNELS, CHANNELS, dropout=0.5)), None
+    watched = copy.deepcopy(alone)
+    torch.manual_seed(5)
+    train(alone)
+    torch.manual_seed(5)
+    watched_frame(watched, measures=ALL)
+    assert all(torch.equal(p, q) for p, q in zip(alone.parameters(), watched.parameters()))
+
+
+def hooks_of(model):
+    on_modules = [len(module._forward_pre_hooks) + len(module._forward_hooks) for module in model.modules()]
+    on_parameters = [
+        len(p._post_accumulate_grad_hooks or ()) + len(p._backward_hooks or ()) for p in model.parameters()
+    ]
+    return sum(on_modules) + sum(on_parameters)
+
+
+def test_hooks_are_there_in_measured_steps_alone_and_nothing_is_left_after_the_block():
+    model, x, hooked = loop(), features(), []
+    with gnn_depth.watch(model, measures=ALL, every=3) as watched:
+        for _ in range(7):
+            hooked.append(hooks_of(model) > 0)
+            train(model, 1, watched, [square(x, graph())])
+    assert hooked == [True, False, False, True, False, False, True]
+    assert hooks_of(model) == 0
+    assert not x._backward_hooks
+    assert sorted(set(watched.frame().step)) == [0, 3, 6]
+    forgotten = [weakref.ref(model), weakref.ref(x), *map(weakref.ref, model.parameters())]
+    del model, x
+    gc.collect()
+    assert [one() for one in forgotten] == [None] * len(forgotten)
+
+
+def test_an_exception_in_the_block_leaves_the_model_as_it_was_and_the_values_before_it():
+    model = loop()
+    watched = gnn_depth.watch(model)
+
+    def interrupted():
+        with watched:
+            train(model, 2, watched)
+            square(features(), graph())(model)
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        interrupted()
+    assert hooks_of(model) == 0
+    assert set(watched.frame().step) == {0, 1}
+
+
+def test_copies_and_pickles_of_a_watched_model_are_not_watched():
+    model = loop()
+    with gnn_depth.watch(model, measures=ALL) as watched:
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            square(features(), graph())(other).backward()
+        train(model, 1, watched)
+    expected = watched_frame(loop(), measures=ALL, steps=1)
+    assert np.array_equal(wide(watched), expected, equal_nan=True)
+
+
+def test_several_backward_passes_are_parts_of_one_batch():
+    def one_graph(parts):
+        x = torch.cat([x for x, _ in parts]).detach().requires_grad_()
+        starts = np.cumsum([0, *(len(x) for x, _ in parts)])
+        return x, torch.cat([edges + start for (_, edges), start in zip(parts, starts)], 1)
+
+    parts = [(features(9, 1), graph(9, 20, 1)), (features(5, 2), graph(5, 12, 2)), (features(1, 3), graph(1, 2, 3))]
+    found = []
+    for batches in (parts, [one_graph(parts)]):
+        model = loop()
+        with gnn_depth.watch(model, measures=ALL) as watched:
+            for x, edge_index in batches:
+                model(x, edge_index).square().sum().backward()
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+            watched.step()
+        found.append(wide(watched))
+    assert found[0].to_numpy() == pytest.approx(found[1].to_numpy(), rel=1e-9, nan_ok=True)
+
+
+def by_layers(layers, x, edge_index):
+    for layer in layers:
+        x = torch.tanh(layer(x, edge_index))
+    return x
+
+
+def test_layers_of_a_loop_without_a_model_are_watched_and_batches_are_not_taken_for_further_layers():
+    layers = loop().layers
+    with gnn_depth.watch(layers, "*", ["representation_norm", "gradient_norm_hidden"]) as watched:
+        for _ in range(2):
+            by_layers(layers, features(), graph()).sum().backward()
+        watched.step()
+    norms = wide(watched).loc["representation_norm"].to_numpy()[0]
+    assert len(norms) == 3
+    assert norms[0] == pytest.approx(2**0.5 * float(features().detach().norm()))
+
+
+@pytest.mark.parametrize("names", [1, 2])
+def test_a_layer_that_is_called_several_times_in_a_pass_is_a_layer_at_each_call(names):
+    untied, tied = loop(4), loop(4)
+    for place in range(4):
+        untied.layers[place].load_state_dict(untied.layers[place % names].state_dict())
+    tied.layers = tied.layers[:names]
+    tied.forward = lambda x, edge_index: Loop.forward(Repeated(tied.layers, 4), x, edge_index)
+    tied.layers.load_state_dict(untied.layers[:names].state_dict())
+    measures = [name for name in ALL if MEASURES[name].reads in ("states", "gradients")]
+    found = watched_frame(tied, "layers.*", [*measures, "gradient_norm_parameters"], steps=1)
+    expected = watched_frame(untied, "layers.*", measures, steps=1)
+    assert list(found.columns) == [1, 2, 3, 4]
+    assert found.loc[measures].to_numpy() == pytest.approx(expected.loc[measures].to_numpy(), rel=1e-9, nan_ok=True)
+    of_parameters = found.loc["gradient_norm_parameters"].to_numpy()[0]
+    assert (of_parameters == of_parameters[[place % names for place in range(4)]]).all()
+
+
+class Repeated:
+    """Layers that are called from the first again."""
+
+    def __init__(self, layers, calls):
+        self.layers = [layers[call % len(layers)] for call in range(calls)]
+
+
+def test_a_layer_of_several_names_is_measured_at_each():
+    model = loop()
+    model.layers[2] = model.layers[0]
+    states = ["representation_norm", "gradient_norm_hidden"]
+    expected = loop()
+    expected.layers[2].load_state_dict(expected.layers[0].state_dict())
+    found, expected = (watched_frame(one, "layers.*", states, steps=1) for one in (model, expected))
+    assert found.to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-9)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_states_that_are_computed_again_are_measured_once(reentrant):
+    class Again(pyg.GCNConv):
+        def forward(self, x, edge_index):
+            return checkpoint(super().forward, x, edge_index, use_reentrant=reentrant)
+
+    class Whole(Loop):
+        def forward(self, x, edge_index):
+            return checkpoint(super().forward, x, edge_index, use_reentrant=False)
+
+    expected = watched_frame(loop(), measures=ALL)
+    for model in (
+        loop(make=lambda: Again(CHANNELS, CHANNELS)),
+        Whole(lambda: pyg.GCNConv(CHANNELS, CHANNELS)).double(),
+    ):
+        model.load_state_dict(loop().state_dict())
+        assert watched_frame(model, measures=ALL).to_numpy() == pytest.approx(
+            expected.to_numpy(), rel=1e-9, nan_ok=True
+        )
+
+
+def test_passes_in_evaluation_mode_do_not_count():
+    model, expected = loop(), watched_frame(loop(), measures=ALL, steps=2)
+    with gnn_depth.watch(model, measures=ALL) as watched:
+        for _ in range(2):
+            model.eval()(features(5), graph(5))
+            train(model.train(), 1, watched)
+            with torch.no_grad():
+                model.eval()(features(5), graph(5))
+            model.train()
+    assert np.array_equal(wide(watched), expected, equal_nan=True)
+
+
+def test_the_scale_of_a_scaler_is_taken_out():
+    found = []
+    for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**9), None):
+        model = loop().float()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with gnn_depth.watch(model, measures=ALL, scaler=scaler) as watched:
+            for _ in range(2):
+                loss = square(features().float(), graph())(model)
+                (loss if scaler is None else scaler.scale(loss)).backward()
+                if scaler is None:
+                    optimizer.step()
+                else:
+                    scaler.unscale_(optimizer)
+                    scaler.step(optimizer)
+                    scaler.update(2.0**3)
+                optimizer.zero_grad()
+                watched.step()
+        found.append(wide(watched))
+    assert found[0].to_numpy() == pytest.approx(found[1].to_numpy(), rel=1e-4, nan_ok=True)
+
+
+def test_a_compiled_model_is_measured_as_it_is_and_compiled_in_the_other_steps():
+    expected = watched_frame(loop(), "layers.*", ALL, every=2, steps=4)
+    compiled, graphs = loop(), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+
+        def run(*arguments):
+            ran.append(1)
+            return graph.forward(*arguments)
+
+        return run
+
+    ran = []
+    model = torch.compile(compiled, backend=backend)
+    with gnn_depth.watch(model, "layers.*", ALL, every=2) as watched:
+        for step in range(4):
+            before = len(ran)
+            train(model, 1, watched)
+            assert (len(ran) > before) == (step % 2 == 1)
+    assert watched.notes == []
+    assert wide(watched).to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-9, nan_ok=True)
+    before = len(ran)
+    train(model, 1)
+    assert len(ran) > before
+
+
+def test_our_own_compiled_stack_is_measured_as_it_is():
+    def stack():
+        torch.manual_seed(0)
+        return gnn_depth.DeepGNN(CHANNELS, 2, layer="gcn", skip="residual", num_layers=4, hidden_channels=5).double()
+
+    expected = watched_frame(stack(), measures=ALL)
+    compiled = stack()
+    compiled.compile_layers()
+    assert np.array_equal(watched_frame(compiled, measures=ALL), expected, equal_nan=True)
+
+
+def test_the_first_tensor_of_a_tuple_is_measured():
+    class Bipartite(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convs = nn.ModuleList(pyg.SAGEConv(CHANNELS, CHANNELS) for _ in range(2))
+
+        def forward(self, x, edge_index):
+            for conv in self.convs:
+                x = conv((x, x[:5]), edge_index)
+                edge_index = edge_index[:, :6] % 5
+            return x
+
+    torch.manual_seed(0)
+    model = Bipartite().double()
+    states = []
+    handles = [conv.register_forward_pre_hook(lambda _, args: states.append(args[0][0])) for conv in model.convs]
+    edges = torch.stack([graph()[0], graph()[1] % 5])
+    gradients = torch.autograd.grad(model(features(), edges).sum(), states)
+    for handle in handles:
+        handle.remove()
+    watched = gnn_depth.watch(model, measures=["representation_norm", "gradient_norm_hidden", "dirichlet_energy"])
+    with watched:
+        model(features(), edges).sum().backward()
+        with pytest.warns(UserWarning, match="edge_index"):
+            watched.step()
+    found = wide(watched)
+    assert found.loc["representation_norm"].to_numpy()[0] == pytest.approx([float(x.detach().norm()) for x in states])
+    assert found.loc["gradient_norm_hidden"].to_numpy()[0] == pytest.approx([float(g.norm()) for g in gradients])
+    assert np.isnan(found.loc["dirichlet_energy"]).all(axis=None)
+
+
+@pytest.mark.parametrize("given", ["edge_index", "Graph", "sparse", "missing"])
+def test_edges_are_those_of_the_call_or_those_given(given):
+    edges = graph().unique(dim=1)
+    expected = loop()
+    states = list(expected.layers)
+    x = features()
+    with gnn_depth.watch(expected, "layers.*", ["dirichlet_energy"]) as reference:
+        expected(x, edges).sum().backward()
+        reference.step()
+
+    class Adjacent(nn.Module):
+        """Layers that are called with an adjacency matrix, or with none."""
+
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(Called(conv) for conv in states)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = x + torch.tanh(layer(x, adjacency) if given == "sparse" else layer(x))
+            return x
+
+    class Called(nn.Module):
+        def __init__(self, conv):
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x, adjacency=None):
+            return self.conv(x, edges)
+
+    adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
+    options = {"edge_index": {"edge_index": edges}, "Graph": {"edge_index": gnn_depth.Graph(edges, NODES)}}
+    model = Adjacent()
+    with gnn_depth.watch(model, "layers.*", ["dirichlet_energy"], **options.get(given, {})) as watched:
+        model(x).sum().backward()
+        if given == "missing":
+            with pytest.warns(UserWarning, match="edge_index"):
+                watched.step()
+        else:
+            watched.step()
+    if given == "missing":
+        assert watched.frame().value.isna().all()
+    else:
+        assert wide(watched).to_numpy() == pytest.approx(wide(reference).to_numpy(), rel=1e-12)
+
+
+def no_pass(model, watched):
+    watched.step()
+
+
+def no_training(model, watched):
+    model.eval()(features(), graph()).sum().backward()
+    watched.step()
+
+
+def no_backward(model, watched):
+    model(features(), graph())
+    watched.step()
+
+
+def no_step(model, watched):
+    train(model, 1)
+
+
+def some_layers(model, watched):
+    model.layers[0](features(), graph()).sum().backward()
+    watched.step()
+
+
+def other_inputs(model, watched):
+    model.layers[0].forward = lambda x, edge_index: features()
+    model.layers[0](torch.ones(3, dtype=torch.long), graph())
+    by_layers(model.layers[1:], features(), graph()).sum().backward()
+    watched.step()
+
+
+def half(model, watched):
+    x = torch.ones(3, CHANNELS, dtype=torch.float16, requires_grad=True)
+    model.half()(x, graph(3)).sum().backward()
+    watched.step()
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (no_pass, "training mode"),
+        (no_training, "training mode"),
+        (no_backward, "gradient"),
+        (no_step, "never called"),
+        (some_layers, "layers.1"),
+        (other_inputs, "layers.0"),
+        (half, "scaler"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(run, words):
+    model = loop()
+    with pytest.warns(UserWarning, match=words), gnn_depth.watch(model, "layers.*") as watched:
+        run(model, watched)
+    assert any(words in note for note in watched.notes)
+
+
+def test_mistakes_are_answered_with_the_fix():
+    with pytest.raises(ValueError, match=r"'layer.\*'.*'layers.\*'"):
+        gnn_depth.watch(loop(), "layer.*")
+    with pytest.raises(ValueError, match=r"'gradient_similarty'.*'gradient_similarity'"):
+        gnn_depth.watch(loop(), measures=["gradient_similarty"])
+    with pytest.raises(ValueError, match="not 0"):
+        gnn_depth.watch(loop(), every=0)
+    with pytest.raises(ValueError, match=r"layers='\*'"):
+        gnn_depth.watch(nn.Sequential(nn.Linear(2, 2)))
+    with pytest.raises(ValueError, match="DistributedDataParallel"):
+        gnn_depth.watch(nn.DataParallel(loop()))
+    model = loop()
+    with gnn_depth.watch(model, measures=["representation_norm"]) as watched:
+        with pytest.raises(ValueError, match=r"'representation_norms'.*'representation_norm'"):
+            watched.plot("representation_norms")
+        with pytest.raises(ValueError, match="watched.step"):
+            watched.plot("representation_norm")
+        with pytest.raises(ValueError, match="gradient"):
+            watched.findings()
+        train(model, 1, watched)
+    with pytest.raises(ValueError, match="block"):
+        watched.step()
+    with pytest.raises(ValueError, match="block"):
+        watched.__enter__()
+
+
+def test_values_become_a_frame_a_figure_and_files(tmp_path):
+    model = loop()
+    with gnn_depth.watch(model) as watched:
+        train(model, 60, watched)
+    frame = watched.frame()
+    assert list(frame.columns) == ["step", "layer", "measure", "value"]
+    assert set(frame.step) == set(range(60))
+    assert frame.value.notna().all()
+    assert watched.layers == {1: "layers.0", 2: "layers.1", 3: "layers.2"}
+    assert watched.plot("gradient_similarity").axes[0].get_xlabel() == "step"
+    watched.save(tmp_path / "run")
+    saved = measurements.load(tmp_path / "run", "gradient_similarity")
+    assert 10 ** saved.values.ravel() == pytest.approx(frame[frame.measure == "gradient_similarity"].value.to_numpy())
+    assert set(measurements.names(tmp_path / "run")) == set(frame.measure)
+
+
+def test_the_first_failure_is_found():
+    model = loop(6)
+    with gnn_depth.watch(model) as watched:
+        losses = [square(features(), graph())] * 2 + [lambda model: math.inf * square(features(), graph())(model)]
+        train(model, 3, watched, losses)
+    assert (watched.findings()["non_finite"]["step"], watched.findings()["non_finite"]["layer"]) == (2, 6)
