@@ -7,6 +7,7 @@ from gnn_depth._version import __version__
 from gnn_depth.registry import register
 
 if TYPE_CHECKING:
+    from gnn_depth.diagnostics.watch import watch
     from gnn_depth.graph import Graph
     from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
     from gnn_depth.nn.stack import DeepGNN
@@ -25,6 +26,7 @@ _HOMES = {
     "Graph": "gnn_depth.graph",
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",
+    "watch": "gnn_depth.diagnostics.watch",
 }
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "WeightNorm",
     "__version__",
     "register",
+    "watch",
 ]
 
 

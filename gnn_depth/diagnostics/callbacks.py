@@ -222,7 +222,7 @@ class LayerCallback(L.Callback, ABC):
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
         if self._due is Due.NO:
             return
-        self._statistics.hooks.detach()
+        self._statistics.hooks.remove()
         if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
             values = self._measure(trainer, optimizer)
             self.measure_log.add(trainer, self._step, values, keep=self._due is Due.YES)
@@ -232,11 +232,10 @@ class LayerCallback(L.Callback, ABC):
     def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "measures layers"]:
         """The values of a step."""
         scale = loss_scale(trainer)
-        of_parameters = self._statistics.of_parameters()
         # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
-        if getattr(optimizer, "_step_supports_amp_scaling", False):
-            of_parameters = {name: values / scale for name, values in of_parameters.items()}
-        values = self._statistics.values(self._processes, scale) | of_parameters
+        still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
+        values = self._statistics.values(self._statistics.merged(self._processes, scale))
+        values |= self._statistics.of_parameters(scale if still_scaled else None)
         most = max(len(values[name]) for name in self.measures)
         rows = [
             nn.functional.pad(values[name], (0, most - len(values[name])), value=torch.nan) for name in self.measures
@@ -244,13 +243,13 @@ class LayerCallback(L.Callback, ABC):
         return torch.stack(rows)
 
     def on_train_batch_end(self, *args: Any) -> None:
-        self._statistics.hooks.detach()
+        self._statistics.hooks.remove()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.measure_log.close(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        self._statistics.hooks.detach()
+        self._statistics.hooks.remove()
         save_despite(self, lambda: self.measure_log.close(trainer))
 
     def state_dict(self) -> dict[str, Any]:

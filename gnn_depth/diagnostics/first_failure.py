@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from gnn_depth.diagnostics.callbacks import LayerCallback, loss_scale
 from gnn_depth.diagnostics.measures import norm, similarity
+from gnn_depth.diagnostics.moments import RowMoments
 
 SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block is examined
@@ -84,8 +85,7 @@ class FirstFailure(LayerCallback):
         return self.measure_log.found
 
     def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "3 layers"]:
-        moments = self._statistics.gradients(self._processes, loss_scale(trainer))
-        return torch.stack([moments.count, similarity(moments), norm(moments)])
+        return needed(self._statistics.merged(self._processes, loss_scale(trainer))["gradients"])
 
 
 class FailureLog:
@@ -96,7 +96,7 @@ class FailureLog:
     """
 
     def __init__(self, smoothed: float, expanded: float) -> None:
-        self.limits = {"non_finite": None, "smoothed": smoothed, "expanded": expanded}
+        self.smoothed, self.expanded = smoothed, expanded
         self.open(())
 
     def open(self, layers: Sequence[int]) -> None:
@@ -120,20 +120,14 @@ class FailureLog:
         """Examine the steps added since the last call, and report new failures."""
         new, self._new = self._new, []
         self._looked = time.monotonic()
-        if not new or len(self.found) == len(self.limits):
+        if not new or len(self.found) == len(TEXTS):
             return
         rows = torch.stack([values for _, values in new]).cpu().numpy()
-        for kind, (value, there) in failures(rows, self.limits["smoothed"], self.limits["expanded"]).items():
-            if kind not in self.found and there.any():
-                row = int(there.any(1).argmax())
-                place = int(there[row].nonzero()[0][-1])
-                self._report(kind, self._layers[place], new[row][0], float(value[row, place]))
-
-    def _report(self, kind: str, layer: int, step: int, value: float) -> None:
-        limit = self.limits[kind]
-        text = TEXTS[kind].format(layer=layer, step=step, value=value, limit=limit)
-        self.found[kind] = {"layer": layer, "step": step, "value": value, "threshold": limit, "text": text}
-        rank_zero_info(text)
+        found = first_failures([step for step, _ in new], rows, self._layers, self.smoothed, self.expanded)
+        for kind, failure in found.items():
+            if kind not in self.found:
+                self.found[kind] = failure
+                rank_zero_info(failure["text"])
 
     def state_dict(self) -> dict[str, Any]:
         """The failures found so far, for a resumed training."""
@@ -145,13 +139,44 @@ class FailureLog:
         self.found = dict(state["found"])
 
 
+def needed(gradients: RowMoments) -> Float[Tensor, "3 layers"]:
+    """What is examined of a step: the number of rows of each layer's gradients, mu and norm."""
+    return torch.stack([gradients.count, similarity(gradients), norm(gradients)])
+
+
+def first_failures(
+    steps: Sequence[int],
+    rows: Float[np.ndarray, "steps 3 layers"],
+    layers: Sequence[int],
+    smoothed: float = SMOOTHED,
+    expanded: float = EXPANDED,
+) -> dict[str, Any]:
+    """The first step with a failure of each kind, and in it the first layer of the backward pass.
+
+    Args:
+        steps, rows: Some steps and what is :func:`needed` of them.
+        layers: The numbers of the layers.
+        smoothed, expanded: The thresholds of :class:`FirstFailure`.
+    """
+    limits = {"non_finite": None, "smoothed": smoothed, "expanded": expanded}
+    found = {}
+    for kind, (values, there) in failures(rows, smoothed, expanded).items():
+        if there.any():
+            row = int(there.any(1).argmax())
+            place = int(there[row].nonzero()[0][-1])
+            where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
+            text = TEXTS[kind].format(**where, limit=limits[kind])
+            found[kind] = {**where, "threshold": limits[kind], "text": text}
+    return found
+
+
 def failures(
-    rows: Float[np.ndarray, "steps 3 layers"], smoothed: float | None, expanded: float | None
+    rows: Float[np.ndarray, "steps 3 layers"], smoothed: float, expanded: float
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """For each kind of failure, the value at each step and layer, and a mask of where it occurs.
 
     Args:
-        rows: Counts of rows, mu and norms; a layer without rows has no gradients.
+        rows: Numbers of rows, mu and norms; a layer without rows has no gradients.
         smoothed, expanded: The thresholds of :class:`FirstFailure`.
     """
     count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]

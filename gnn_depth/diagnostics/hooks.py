@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from gnn_depth.nn.parts import Layer
+
 MAX_NAMES = 20  # listed in an error
 
 
@@ -31,7 +33,7 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
     names = dict(root.named_modules(remove_duplicate=False))
     found = {name: module for name, module in names.items() if name and _matches(name, pattern)}
     if not found:
-        raise ValueError(_no_match(root, pattern, names))
+        raise ValueError(_no_match(root, pattern))
     return found
 
 
@@ -40,8 +42,14 @@ def _matches(name: str, pattern: str) -> bool:
     return len(name_parts) == len(parts) and all(map(fnmatchcase, name_parts, parts))
 
 
-def _no_match(root: nn.Module, pattern: str, names: Iterable[str]) -> str:
-    patterns = list(dict.fromkeys(re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) for name in names if name))
+def _patterns(root: nn.Module) -> list[str]:
+    """The names of all submodules, with a star for each number."""
+    names = dict(root.named_modules(remove_duplicate=False))
+    return list(dict.fromkeys(re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) for name in names if name))
+
+
+def _no_match(root: nn.Module, pattern: str) -> str:
+    patterns = _patterns(root)
     near = difflib.get_close_matches(pattern, patterns, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     shown = sorted(patterns, key=lambda name: name.count("."))[:MAX_NAMES]
@@ -50,6 +58,25 @@ def _no_match(root: nn.Module, pattern: str, names: Iterable[str]) -> str:
         f"no module of {type(root).__name__} is called {pattern!r}.{hint} "
         f"Available: {', '.join(shown) or 'none'}{more}."
     )
+
+
+def message_passing(root: nn.Module) -> dict[str, nn.Module]:
+    """The outermost message-passing layers of a module, ours and PyTorch Geometric's, by name.
+
+    Raises:
+        ValueError: There are none.
+    """
+    found: dict[str, nn.Module] = {}
+    for name, module in root.named_modules(remove_duplicate=False):
+        is_layer = isinstance(module, Layer) or (hasattr(module, "propagate") and hasattr(module, "message"))
+        if name and is_layer and not any(name.startswith(f"{outer}.") for outer in found):
+            found[name] = module
+    if not found:
+        raise ValueError(
+            f"{type(root).__name__} has no message-passing layers: say which modules are its layers, such as "
+            f"layers={next(iter(_patterns(root)), 'NAME')!r}."
+        )
+    return found
 
 
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
@@ -84,6 +111,7 @@ class InputHooks:
         of_state: Reduces a state, given with all arguments of the call; None if states are not wanted.
         of_gradient: Reduces a gradient; None if gradients are not wanted.
         repeats: True if further calls of a module are places of their own.
+        root: Calls count only while this module is in training mode; None if they always do.
 
     Attributes:
         states: The results at each place that had a floating-point tensor.
@@ -91,6 +119,8 @@ class InputHooks:
         without: The shapes of the inputs at each place whose gradient has not arrived; after the backward pass, of
             those that the loss does not depend on.
         called: The places that were called.
+        unreadable: Those of them whose input was no floating-point tensor.
+        half: True if a gradient was float16.
         paused: True while a measurement runs a forward pass of its own, which no hook is to see.
     """
 
@@ -102,8 +132,9 @@ class InputHooks:
         of_state: Callable[[Tensor, tuple[Any, ...], dict[str, Any]], Any] | None = None,
         of_gradient: Callable[[Tensor], Any] | None = None,
         repeats: bool = False,
+        root: nn.Module | None = None,
     ) -> None:
-        self._of_state, self._of_gradient, self._repeats = of_state, of_gradient, repeats
+        self._of_state, self._of_gradient, self._repeats, self._root = of_state, of_gradient, repeats, root
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(modules):
             self._places.setdefault(module, []).append(place)
@@ -112,6 +143,10 @@ class InputHooks:
         self._on_leaves: list[RemovableHandle] = []
         self.clear()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, of a module that is copied or saved with its hooks, look at nothing."""
+        return InputHooks, ((),)
+
     def clear(self) -> None:
         """Forget all results."""
         # New lists: a graph that is kept beyond its step goes on adding to those of its step.
@@ -119,20 +154,28 @@ class InputHooks:
         self.gradients: dict[int, list[Any]] = {}
         self.without: dict[int, list[torch.Size]] = {}
         self.called: set[int] = set()
+        self.unreadable: set[int] = set()
+        self.half = False
 
     def attach(self) -> None:
         """Put hooks on the modules before a forward pass."""
-        self.detach()
+        self.remove()
         self._handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
 
-    def begin_pass(self) -> None:
+    def begin_pass(self, *_: object) -> None:
         """Count the calls of each module from the first again, and forget inputs that outlive a pass."""
-        self._calls = dict.fromkeys(self._places, 0)
+        if in_backward():  # a pass of checkpoints inside another
+            return
+        self._calls, self._over = dict.fromkeys(self._places, 0), False
         for handle in self._on_leaves:
             handle.remove()
         self._on_leaves = []
 
-    def detach(self) -> None:
+    def end_pass(self) -> None:
+        """Begin a pass at the next call after the backward pass."""
+        self._over = True
+
+    def remove(self) -> None:
         """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
@@ -140,15 +183,21 @@ class InputHooks:
         self.begin_pass()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if InputHooks.paused or in_backward():
+        if InputHooks.paused or in_backward() or not (self._root is None or self._root.training):
             return
+        if module not in self._places:  # a copy
+            return
+        if self._over:
+            self.begin_pass()
         places = self._places[module]
         again, number = divmod(self._calls[module], len(places))
         self._calls[module] += 1
         place = places[number] + (again * self._count if self._repeats else 0)
         self.called.add(place)
         x = first_tensor((*args, *named.values()))
-        if x is not None and self._of_state is not None:
+        if x is None:
+            self.unreadable.add(place)
+        elif self._of_state is not None:
             state = x.detach() if isinstance(x, Tensor) else x.dense()
             self.states.setdefault(place, []).append(self._of_state(state, args, named))
         if isinstance(x, Tensor) and x.requires_grad and self._of_gradient is not None:
@@ -160,14 +209,38 @@ class InputHooks:
 
     def _leave(self, without: list[torch.Size], gradients: list[Any], gradient: Tensor) -> None:
         assert self._of_gradient is not None
+        self._over = True
         if gradient.shape in without:
             without.remove(gradient.shape)
+        self.half |= gradient.dtype == torch.float16
         gradients.append(self._of_gradient(gradient.detach() if gradient.requires_grad else gradient))
 
 
 def in_backward() -> bool:
     """True during a backward pass: a layer that is called then computes its state again."""
     return torch._C._current_graph_task_id() != -1  # what torch.utils.checkpoint asks too
+
+
+class AtEndOfBackward:
+    """A hook on parameters that have their gradient: calls a function once at the end of each backward pass.
+
+    Gradients are then complete, those of ``DistributedDataParallel`` too, and nobody has clipped them yet.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._waits = False
+
+    def __call__(self, parameter: Tensor) -> None:
+        if not self._waits:
+            self._waits = True
+            # The engine has no public callback. The inner one comes after those that others queue in this pass.
+            queue = torch.autograd.Variable._execution_engine.queue_callback
+            queue(lambda: queue(self._end))
+
+    def _end(self) -> None:
+        self._waits = False
+        self._function()
 
 
 def first_tensor(arguments: Iterable[Any]) -> Any:

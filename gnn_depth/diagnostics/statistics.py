@@ -137,13 +137,14 @@ class Triangles(Statistic):
             gathered = processes.gather(torch.cat([one.flatten() for one in square]))
             parts = torch.split(gathered, [width**2 for width in widths], dim=1)
             layers = [pure.triangle(part.reshape(-1, max(width, 1))) for part, width in zip(parts, widths, strict=True)]
-        return [layer if layer.numel() else layer.new_full((1, 1), torch.nan) for layer in layers]
+        return [layer if layer.shape[1] else layer.new_full((1, 1), torch.nan) for layer in layers]
 
 
 MOMENTS, TRIANGLES = Moments(), Triangles()
 ENERGY = Totals(lambda x, edges: (pure.total_squared_difference(x, edges[0]), edges[1]), True)  # type: ignore[index]
 DISTANCE = Totals(lambda x, edges: pure.total_average_distance(x, edges[0]), True)  # type: ignore[index]
 ZEROS = Totals(lambda x, edges: ((x == 0).sum(), x.numel()))
+SQUARES = Totals(lambda x, edges: (sum_of_squares(x), x.numel()))
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,10 @@ class Measure:
 
     Attributes:
         name, tag, unit, log10, product: As in :class:`Quantity`.
-        reads: What it is computed from: ``states`` that enter the layers, their ``gradients``, the gradients of the
-            layers' ``parameters``, or ``updates`` of these.
-        compute: Gives the values of all layers: from the statistic of states or gradients, or from the layers.
-        statistic: The statistic of the states.
+        reads: What it is computed from: the ``states`` that enter the layers, their ``gradients``, the gradients of the
+            layers' ``parameters``, or the ``updates`` of these.
+        compute: Gives the values of all layers from their statistics.
+        statistic: The statistic of states or gradients, or of all entries of parameters' gradients.
         between: True if it compares each layer with the next, and so has no value for the last.
     """
 
@@ -176,6 +177,10 @@ class Measure:
 
 def _ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
     return totals[:, 0] / totals[:, 1]
+
+
+def _root(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
+    return totals[:, 0].sqrt()
 
 
 def _each(measure: Callable[[Any], Tensor]) -> Callable[[Sequence[Any]], Float[Tensor, "layers"]]:
@@ -201,36 +206,6 @@ def _mean(moments: RowMoments) -> Float[Tensor, "layers"]:
 
 def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
     return moments.scale * (moments.centred / moments.count).sqrt()
-
-
-def parameter_gradient_norm(module: nn.Module) -> Float[Tensor, ""]:
-    """The norm of the gradients of all parameters of a module together, in float64; NaN if none is trained."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    gradients = _gradients(module)
-    if not gradients:
-        value = 0.0 if trained else torch.nan
-        return torch.full((), value, dtype=torch.float64, device=_device(module))
-    return torch.stack([sum_of_squares(gradient) for gradient in gradients]).sum().sqrt()
-
-
-def _gradients(module: nn.Module) -> list[Tensor]:
-    found = [parameter.grad for parameter in module.parameters() if parameter.requires_grad]
-    return [g.coalesce().values() if g.is_sparse else g for g in found if g is not None]
-
-
-def _device(module: nn.Module) -> torch.device:
-    return next(module.parameters(), torch.empty(0)).device
-
-
-def _of_entries(statistic: Statistic, measure: Callable[[Any], Tensor]) -> Callable[[Sequence[nn.Module]], Tensor]:
-    """A measure of all entries of the gradients of each module's parameters, as rows of one column."""
-
-    def of_modules(modules: Sequence[nn.Module]) -> Float[Tensor, "layers"]:
-        entries = [[statistic.of(g.flatten(), None) for g in _gradients(module)] for module in modules]
-        joined = [statistic.joined(parts, _device(module)) for parts, module in zip(entries, modules, strict=True)]
-        return measure(statistic.everywhere(joined, Processes()))
-
-    return of_modules
 
 
 def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, ""]:
@@ -306,14 +281,15 @@ MEASURES = {
             "gradient_norm/parameters_log10",
             "||dLoss/dW||",
             "parameters",
-            _each(parameter_gradient_norm),
+            _root,
+            SQUARES,
         ),
         Measure(
             "gradient_mean",
             "gradient_entries/mean",
             "mean of dLoss/dW",
             "parameters",
-            _of_entries(MOMENTS, _mean),
+            _mean,
             log10=False,
         ),
         Measure(
@@ -321,14 +297,15 @@ MEASURES = {
             "gradient_entries/std_log10",
             "deviation of dLoss/dW",
             "parameters",
-            _of_entries(MOMENTS, _deviation),
+            _deviation,
         ),
         Measure(
             "gradient_sparsity",
             "gradient_entries/zeros",
             "zeros in dLoss/dW",
             "parameters",
-            _of_entries(ZEROS, _ratio),
+            _ratio,
+            ZEROS,
             log10=False,
         ),
         Measure("update_ratio", "update_ratio/log10", "||update|| / ||W||", "updates", torch.stack),
@@ -357,10 +334,11 @@ class LayerStatistics:
         measures: What is measured.
         edge_index: The edges, for layers that are not called with theirs.
         repeats: True if further calls of a layer in a pass are layers of their own.
+        root: Calls count only while this module is in training mode; None if they always do.
 
     Attributes:
         hooks: The hooks on the layers.
-        without_edges: The places of layers that are measured along edges and have none.
+        without_edges: True if a layer was to be measured along edges and had none that fit its rows.
     """
 
     def __init__(
@@ -370,6 +348,7 @@ class LayerStatistics:
         measures: Sequence[Measure],
         edge_index: Tensor | Graph | None = None,
         repeats: bool = False,
+        root: nn.Module | None = None,
     ) -> None:
         self.layers, self.measures = layers, measures
         self.without_edges = False
@@ -377,7 +356,7 @@ class LayerStatistics:
         self._of_states = list(dict.fromkeys(m.statistic for m in measures if m.reads == "states"))
         of_state = self._take if self._of_states else None
         of_gradient = row_moments if any(m.reads == "gradients" for m in measures) else None
-        self.hooks = InputHooks(inputs, of_state, of_gradient, repeats)
+        self.hooks = InputHooks(inputs, of_state, of_gradient, repeats, root)
 
     def _take(self, x: Tensor, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         needed = any(statistic.needs_edges for statistic in self._of_states)
@@ -385,47 +364,68 @@ class LayerStatistics:
         self.without_edges |= needed and edges is None
         return [statistic.of(x, edges) for statistic in self._of_states]
 
-    def gradients(self, processes: Processes, loss_scale: Tensor | None = None) -> RowMoments:
-        """The moments of the gradients of every layer's state, over all batches and processes; zeros where no loss
-        depends on a state, and no rows for a layer that was not seen.
+    def merged(self, processes: Processes, loss_scale: Tensor | None = None) -> dict[Any, Any]:
+        """The statistics of every layer over all batches and processes: those of states, and ``"gradients"``.
 
-        They are those of the mean loss of all processes, without the scaling of mixed precision.
+        Gradients are those of the mean loss of all processes, without the scaling of mixed precision: zero where no
+        loss depends on a state. A layer that was not seen has no rows.
+
+        Args:
+            processes: They all have to come here.
+            loss_scale: The factor of the loss in mixed precision.
         """
-        hooks = self.hooks
-        parts = [
-            [
-                *hooks.gradients.get(place, ()),
-                *(row_moments(torch.zeros(s, device=processes.device)) for s in hooks.without.get(place, ())),
-            ]
-            for place in range(self.count)
-        ]
-        moments = MOMENTS.everywhere([MOMENTS.joined(of_layer, processes.device) for of_layer in parts], processes)
-        factor = 1.0 if processes.shared else 1.0 / processes.count
-        return moments.times(factor if loss_scale is None else factor / loss_scale)
-
-    @property
-    def count(self) -> int:
-        """The number of layers, with those of repeated calls."""
-        return max([len(self.layers) - 1, *self.hooks.called]) + 1
-
-    def values(self, processes: Processes, loss_scale: Tensor | None = None) -> dict[str, Float[Tensor, "layers"]]:
-        """The values of all measures that the passes of a step give; merging needs all processes."""
+        hooks, device = self.hooks, processes.device
+        count = max([len(self.layers) - 1, *hooks.called]) + 1
+        if processes.count > 1:
+            (count,) = processes.agreed("numbers of layers", [count])
         found: dict[Any, Any] = {}
-        if any(measure.reads == "gradients" for measure in self.measures):
-            found["gradients"] = self.gradients(processes, loss_scale)
         for number, statistic in enumerate(self._of_states):
-            parts = [[of_call[number] for of_call in self.hooks.states.get(place, ())] for place in range(self.count)]
-            joined = [statistic.joined(of_layer, processes.device) for of_layer in parts]
-            found[statistic] = statistic.everywhere(joined, processes)
-        return {
-            m.name: m.compute(found[m.statistic if m.reads == "states" else "gradients"])
-            for m in self.measures
-            if m.reads in ("states", "gradients")
-        }
+            parts = [[of_call[number] for of_call in hooks.states.get(place, ())] for place in range(count)]
+            found[statistic] = statistic.everywhere([statistic.joined(each, device) for each in parts], processes)
+        if any(measure.reads == "gradients" for measure in self.measures):
+            layers = []
+            for place in range(count):
+                zeros = [row_moments(torch.zeros(shape, device=device)) for shape in hooks.without.get(place, ())]
+                layers.append(MOMENTS.joined([*hooks.gradients.get(place, ()), *zeros], device))
+            factor = 1.0 if processes.shared else 1.0 / processes.count
+            moments = MOMENTS.everywhere(layers, processes)
+            found["gradients"] = moments.times(factor if loss_scale is None else factor / loss_scale)
+        return found
 
-    def of_parameters(self) -> dict[str, Float[Tensor, "layers"]]:
-        """The values of all measures of the parameters' gradients, as they are now."""
-        return {m.name: m.compute(self.layers) for m in self.measures if m.reads == "parameters"}
+    def values(self, merged: dict[Any, Any]) -> dict[str, Float[Tensor, "layers"]]:
+        """The values of all measures of states and gradients."""
+        keys = {m: m.statistic if m.reads == "states" else "gradients" for m in self.measures}
+        return {m.name: m.compute(merged[keys[m]]) for m in self.measures if m.reads in ("states", "gradients")}
+
+    def of_parameters(self, loss_scale: Tensor | None = None) -> dict[str, Float[Tensor, "layers"]]:
+        """The values of all measures of the parameters' gradients as they are now; NaN for layers without parameters.
+
+        Args:
+            loss_scale: The factor of the loss, if it is still in them.
+        """
+        measures = [measure for measure in self.measures if measure.reads == "parameters"]
+        if not measures:
+            return {}
+        values: dict[str, Tensor] = {}
+        for statistic in dict.fromkeys(measure.statistic for measure in measures):
+            joined = [of_gradients(layer, statistic) for layer in self.layers]
+            merged = statistic.everywhere(joined, Processes())
+            values |= {m.name: m.compute(merged) for m in measures if m.statistic is statistic}
+        trained = [any(parameter.requires_grad for parameter in layer.parameters()) for layer in self.layers]
+        for measure in measures:
+            value = values[measure.name]
+            value = value if loss_scale is None or measure.statistic is ZEROS else value / loss_scale
+            values[measure.name] = value.masked_fill(~torch.tensor(trained, device=value.device), torch.nan)
+        return values
+
+
+def of_gradients(module: nn.Module, statistic: Statistic) -> Any:
+    """A statistic of the gradients of all parameters of a module, their entries as rows of one column."""
+    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+    device = next(module.parameters(), torch.empty(0)).device
+    entries = [gradient.flatten() if statistic is MOMENTS else gradient for gradient in dense]
+    return statistic.joined([statistic.of(of_parameter, None) for of_parameter in entries], device)
 
 
 def edges_of(

@@ -66,6 +66,13 @@ class Join(nn.Module):
         return state if self.norms is None else self.norms(state, graph), carried
 
 
+class State(nn.Module):
+    """The identity: a place for hooks on the state that enters a layer and on its graph."""
+
+    def forward(self, x: Any, graph: Graph) -> Any:
+        return x
+
+
 class Block(nn.Module):
     r"""One round of message passing.
 
@@ -100,7 +107,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.join = join
-        self.state = nn.Identity()
+        self.state = State()
         self.dropout = dropout
         self.layer = layer
         self.norms = norms
@@ -157,7 +164,7 @@ class Block(nn.Module):
         if self.join is not None and before is not None:
             x, carried = self.join(update, states, before, carried)
         if not torch.compiler.is_compiling():
-            x = self.state(x)
+            x = self.state(x, graph)
         return self.message(x, graph, first), x if self.returns_state else None, carried
 
     def message(self, x: Any, graph: Graph, first: Tensor | None = None) -> Tensor:

@@ -4,12 +4,17 @@ import lightning as L
 import torch
 from torch_geometric.nn import GCNConv
 
+import gnn_depth
 from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.diagnostics import (
+    MEASURES,
+    DirichletEnergy,
+    EffectiveRank,
     FirstFailure,
     GradientExpansion,
     GradientNorms,
     GradientSimilarity,
+    MeanAverageDistance,
     RepresentationSimilarity,
 )
 from gnn_depth.nn.layers import GAT
@@ -17,8 +22,11 @@ from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import chain, rows, values
 
-SCENARIOS = ("rows", "shared", "nodes", "trees")
-CALLBACKS = (GradientNorms, GradientSimilarity, GradientExpansion, RepresentationSimilarity)
+SCENARIOS = ("rows", "shared", "nodes", "trees", "watched", "watched_shared")
+CALLBACKS = (
+    GradientNorms, GradientSimilarity, GradientExpansion, RepresentationSimilarity, DirichletEnergy,
+    MeanAverageDistance, EffectiveRank,
+)  # fmt: skip
 WIDTH, STEPS = 3, 3
 
 
@@ -36,6 +44,9 @@ class Nodes(L.LightningModule):
     def training_step(self, batch, batch_idx):
         if self.fail == self.global_rank and self.global_step == 1:
             raise RuntimeError(f"process {self.fail} has had enough")
+        return self(batch)
+
+    def forward(self, batch):
         x, edges, weights = batch
         x = self.enter(x)
         for layer in self.rounds:
@@ -113,8 +124,29 @@ class Loaders(L.LightningDataModule):
         return self.kind(self.parts, self.trainer.global_rank if self.trainer.world_size > 1 else None)
 
 
+def watched(shared, parts, rank):
+    """Every measure in a loop without Lightning, distributed if there is a rank."""
+    model = Nodes()
+    if rank is not None:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = Parts(1 if shared else parts, 0 if shared else rank)
+    with gnn_depth.watch(model, "rounds.*", tuple(MEASURES), shared=shared) as watching:
+        for batch in batches:
+            model(batch).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            optimizer.step()
+            optimizer.zero_grad()
+            watching.step()
+    return {name: of_measure.value.to_numpy() for name, of_measure in watching.frame().groupby("measure")}
+
+
 def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     """Steps and values of all callbacks in a training."""
+    if name.startswith("watched"):
+        return watched(
+            name == "watched_shared", parts or devices, torch.distributed.get_rank() if devices > 1 else None
+        )
     pattern = "stack.blocks.*.layer" if name == "trees" else "rounds.*"
     callbacks = [kind(pattern) for kind in CALLBACKS]
     failure = FirstFailure(pattern, smoothed=0.999999, expanded=1.0001)
@@ -136,7 +168,6 @@ def measured(name, devices=1, strategy="auto", parts=None, fail=None):
         trainer.fit(chain() if name == "rows" else Nodes(fail), datamodule=data)
     found = {"steps": values(callbacks[0])[0]}
     for callback in callbacks:
-        first, second = values(callback)[1:]
-        found |= {f"{type(callback).__name__}_0": first, f"{type(callback).__name__}_1": second}
+        found |= {one.name: 10**one.values if one.log10 else one.values for one in callback.measure_log.measurements()}
     assert failure.findings()
     return found

@@ -92,7 +92,7 @@ def test_nothing_is_taken_after_the_hooks_are_off():
         seen.attach()
         layer(x).sum().backward()
         assert len(seen.gradients[0]) == taken
-    seen.detach()
+    seen.remove()
     layer(x).sum().backward()
     assert len(seen.gradients[0]) == 2
     assert not layer._forward_pre_hooks
@@ -111,7 +111,7 @@ def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():
     kept = loss()
     kept.backward(retain_graph=True)
     assert [len(taken) for taken in gradients.gradients.values()] == [1, 1]
-    gradients.detach()
+    gradients.remove()
     later = loss()
     (kept + later).backward()
     assert [len(taken) for taken in gradients.gradients.values()] == [1, 1]
@@ -123,6 +123,6 @@ def test_parameters_that_are_inputs_lose_their_hooks():
     gradients = InputHooks([layer], of_gradient=torch.clone)
     gradients.attach()
     layer(parameter).sum().backward()
-    gradients.detach()
+    gradients.remove()
     assert not parameter._backward_hooks
     assert len(gradients.gradients[0]) == 1

@@ -1,26 +1,30 @@
-"""What ``GradientSimilarity`` takes of a step: ``python -m tools.bench.watched --data FOLDER``.
+"""What watching takes of a training step: ``python -m tools.bench.watched --data FOLDER``.
 
-Steps that are measured and steps that are not take turns in one training of a residual GCN of 64 layers on Cora, by
-Lightning's Trainer and uncompiled, as layers with hooks are.
+A residual GCN of 64 layers on Cora, uncompiled, as layers with hooks are. With ``--by lightning`` steps that
+``GradientSimilarity`` measures and steps that it does not take turns in one training by Lightning's Trainer. With
+``--by watch`` ten steps of a bare loop inside ``gnn_depth.watch`` and ten without it take turns.
 """
 
 import argparse
 import os
 import statistics
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
+import torch.nn.functional as F
 
+import gnn_depth
 from gnn_depth.data import Planetoid
-from gnn_depth.diagnostics import GradientSimilarity
-from gnn_depth.nn.layers import GCN
-from gnn_depth.nn.skips import Residual
+from gnn_depth.diagnostics import MEASURES, GradientSimilarity
 from gnn_depth.training import NodeClassifier
 
 WARM_UP = 6
+STEPS = 10
 
 
 class Clock(L.Callback):
@@ -36,10 +40,13 @@ class Clock(L.Callback):
         self.seconds.append(time.perf_counter() - self._start)
 
 
-def measured(steps: int, root: Path) -> tuple[list[float], list[float]]:
-    """The seconds of steps without and with a measurement."""
+def residual_gcn() -> NodeClassifier:
     torch.manual_seed(0)
-    model = NodeClassifier(1433, 7, layer=GCN, num_layers=64, hidden_channels=64, skip=Residual, compile="off")
+    return NodeClassifier(1433, 7, layer="gcn", num_layers=64, hidden_channels=64, skip="residual", compile="off")
+
+
+def by_lightning(steps: int, root: Path) -> tuple[list[float], list[float]]:
+    """The seconds of steps without and with a measurement."""
     clock = Clock()
     trainer = L.Trainer(
         max_epochs=steps,
@@ -50,8 +57,38 @@ def measured(steps: int, root: Path) -> tuple[list[float], list[float]]:
         enable_checkpointing=False,
         enable_model_summary=False,
     )
-    trainer.fit(model, datamodule=Planetoid("Cora", root=root))
+    trainer.fit(residual_gcn(), datamodule=Planetoid("Cora", root=root))
     return clock.seconds[WARM_UP + 1 :: 2], clock.seconds[WARM_UP::2]
+
+
+def by_watch(
+    steps: int, root: Path, measures: list[str], every: int, clock: Callable[[], float]
+) -> tuple[list[float], list[float]]:
+    """The seconds of a step, in the mean of ten, without and with a watch."""
+    data = Planetoid("Cora", root=root)
+    data.prepare_data()
+    data.setup("fit")
+    batch, model = next(iter(data.train_dataloader())), residual_gcn().stack
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def ten(watch: Callable[[], Any]) -> float:
+        start = clock()
+        with watch() as watched:
+            for _ in range(STEPS):
+                scores = model(batch.x, batch.graph)
+                F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                if watched is not None:
+                    watched.step()
+        return (clock() - start) / STEPS
+
+    ten(nullcontext)
+    turns = [
+        (ten(nullcontext), ten(lambda: gnn_depth.watch(model, "blocks.*.layer", measures, every)))
+        for _ in range(steps // STEPS // 2)
+    ]
+    return [off for off, _ in turns], [on for _, on in turns]
 
 
 def main() -> None:
@@ -59,11 +96,19 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("GNN_DEPTH_DATA"), help="folder of the data sets")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--by", choices=["lightning", "watch"], default="lightning")
+    parser.add_argument("--measures", nargs="+", choices=list(MEASURES), default=["gradient_similarity"])
+    parser.add_argument("--every", type=int, default=1, help="steps from one that is watched to the next")
+    parser.add_argument("--cpu-time", action="store_true", help="of --by watch, on a machine with other work")
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("--data FOLDER says where the data sets are, or GNN_DEPTH_DATA")
     torch.set_num_threads(arguments.threads)
-    off, on = measured(arguments.steps, arguments.data)
+    if arguments.by == "lightning":
+        off, on = by_lightning(arguments.steps, arguments.data)
+    else:
+        clock = time.process_time if arguments.cpu_time else time.perf_counter
+        off, on = by_watch(arguments.steps, arguments.data, arguments.measures, arguments.every, clock)
     share = statistics.median(with_it / without - 1 for with_it, without in zip(on, off, strict=False))
     print(f"a step {1e3 * statistics.median(off):.1f} ms, measured {1e3 * statistics.median(on):.1f} ms: {share:+.1%}")
 

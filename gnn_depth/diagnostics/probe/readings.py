@@ -15,7 +15,7 @@ from gnn_depth.diagnostics.hooks import Call, InputHooks, entrances, evaluating,
 from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
-from gnn_depth.diagnostics.statistics import edges_of, parameter_gradient_norm
+from gnn_depth.diagnostics.statistics import SQUARES, edges_of, of_gradients
 from gnn_depth.nn.parts import FeatureNorm
 
 WIDEST = 512  # the singular values of wider features would take seconds a layer
@@ -105,7 +105,7 @@ def read(
             with recorded_calls(modules) as calls, _norms_of_outputs(modules) as outputs:
                 value = loss(model, batch)
             value.backward()  # type: ignore[no-untyped-call]
-            hidden.detach()
+            hidden.remove()
         outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
         places = range(len(modules))
         gradients = [_merged(hidden.gradients.get(place, ()), hidden.without.get(place, ())) for place in places]
@@ -187,7 +187,7 @@ def _reading(
         mu=similarity(moments).item(),
         zeros=(call.x == 0).all(-1).double().mean().item() if call.x.numel() else None,
         rank=effective_rank(call.x.flatten(0, -2)).item() if min(call.x.shape) <= WIDEST else None,
-        weight_gradient=parameter_gradient_norm(call.module).item(),
+        weight_gradient=of_gradients(call.module, SQUARES)[0].sqrt().item(),
     )
 
 

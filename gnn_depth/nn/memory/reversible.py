@@ -133,7 +133,7 @@ class Steps:
     def run(self, steps: range, x: Tensor) -> Tensor:
         """Run some blocks on whole states, which pass through the modules provided for hooks."""
         for step in steps:
-            parts = list(self.blocks[step].state(x).chunk(self.groups, 1))
+            parts = list(self.blocks[step].state(x, self.graphs[step]).chunk(self.groups, 1))
             turn = step % self.groups
             parts[turn] = parts[turn] + self.change(step, self.read(turn, parts))
             x = torch.cat(parts, 1)
