@@ -95,6 +95,11 @@ def name_of(cls: type) -> tuple[str, str] | None:
     return next((key for key in known if key not in _CONFLICTS), None)
 
 
+def conflicts() -> dict[tuple[str, str], str]:
+    """Kinds and names that two classes have, with the error message for each."""
+    return dict(_CONFLICTS)
+
+
 def import_path(cls: type) -> str:
     """``package.module.Class``."""
     return f"{cls.__module__}.{cls.__qualname__}"

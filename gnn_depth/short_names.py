@@ -1,23 +1,38 @@
-"""Short names of parts in configs: ``norm: {name: pair, scale: 2}`` in place of ``class_path`` and ``init_args``."""
+"""Short names of parts in configs: ``norm: {name: pair, scale: 2}`` in place of ``class_path`` and ``init_args``.
+
+Names are looked up in descriptions of classes (:class:`Part`): cached ones are enough to find a misspelt name.
+"""
 
 import importlib
 import inspect
+import types
 from collections.abc import Iterator
-from typing import Any, TypeAlias, get_args, get_type_hints
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from gnn_depth import registry
 from gnn_depth.registry import RegistryError, described
 
-# Leading arguments that the stack passes to every layer, norm or skip (channels, heads): they are not options.
-GIVEN_BY_STACK = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "data": 0}
-LISTS = ("norm",)
+# Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch to optimizers and
+# schedules (parameters, the optimizer): they are not options.
+GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "data": 0}
+GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0}
+LISTS = ("norm", "callback")  # one of them stands for a list of one
 GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
-SECTIONS = {f"model.{kind}": kind for kind in GIVEN_BY_STACK if kind != "data"} | {"data": "data"}
-# Where classes of other libraries are looked up by name alone.
+SECTIONS = {
+    **{f"model.{kind}": kind for kind in GIVEN if kind not in ("data", "callback", "logger")},
+    "trainer.callbacks": "callback",
+    "trainer.logger": "logger",
+    "data": "data",
+}
+# Base classes of the kinds that other libraries define, and the modules whose classes have short names.
 LIBRARIES = {
+    "optimizer": ("torch.optim.Optimizer", ("torch.optim",)),
     # Lightning's ReduceLROnPlateau comes first: it takes the metric to watch, torch's does not.
-    "scheduler": ("lightning.pytorch.cli", "torch.optim.lr_scheduler"),
-    "optimizer": ("torch.optim",),
+    "scheduler": ("torch.optim.lr_scheduler.LRScheduler", ("lightning.pytorch.cli", "torch.optim.lr_scheduler")),
+    "callback": ("lightning.pytorch.callbacks.Callback", ("lightning.pytorch.callbacks", "gnn_depth.diagnostics")),
+    "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
 }
 PLAIN = (bool, int, float, str, list)
 Where: TypeAlias = tuple[str | int, ...]
@@ -30,159 +45,143 @@ class PartError(RegistryError):
         where: Keys and positions that lead to it in the config.
     """
 
-    def __init__(self, message: str, where: Where) -> None:
+    def __init__(self, message: str, where: Where = ()) -> None:
         super().__init__(message)
         self.where = where
 
 
-def options(kind: str, cls: type) -> dict[str, inspect.Parameter]:
-    """The options of a part: its constructor's arguments without those that the stack passes."""
-    return parameters(cls, GIVEN_BY_STACK[kind])
+# Classes as text
 
 
-def parameters(cls: type, given: int) -> dict[str, inspect.Parameter]:
-    """The named arguments of a constructor after the first ``given`` ones."""
+@dataclass(frozen=True)
+class Option:
+    """An option of a part, or of a command.
+
+    Attributes:
+        name: What configs call it.
+        type: Its type as text; empty if it has none.
+        default: Its default as a config writes it; of other objects the text.
+        is_required: True if it has no default.
+        is_plain: True if a config can write its default.
+        choices: The values that its type names: ``paper | released``.
+        kind: The kind of part that it takes.
+        about: What it does.
+        nargs: Number of values, as argparse has it.
+    """
+
+    name: str
+    type: str = ""
+    default: Any = None
+    is_required: bool = False
+    is_plain: bool = True
+    choices: list[str] = field(default_factory=list)
+    kind: str | None = None
+    about: str = ""
+    nargs: int | str | None = None
+
+    def __str__(self) -> str:
+        return self.name + (f": {self.type}" if self.type else "") + ("" if self.is_required else f" = {self.default}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A class that a config can name.
+
+    Attributes:
+        kind: ``layer``, ``norm`` and so on.
+        name: Its registered name; the class name of one that is not registered.
+        path: Its import path.
+        doc: Its docstring.
+        options: What a config may set, by name.
+        takes_any: True if its constructor takes further arguments.
+        refusal: Why it cannot be used; empty if it can.
+        graphs: The names of a data set's graphs.
+    """
+
+    kind: str
+    name: str
+    path: str
+    doc: str = ""
+    options: dict[str, Option] = field(default_factory=dict)
+    takes_any: bool = False
+    refusal: str = ""
+    graphs: list[str] = field(default_factory=list)
+
+    @property
+    def class_name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults that a config can write."""
+        return {name: option.default for name, option in self.options.items() if option.is_plain}
+
+    def no_option(self, option: str) -> str:
+        """The error message for an option that it does not have."""
+        near = registry.nearest(option, self.options)
+        hint = f" Did you mean {near!r}?" if near else ""
+        choices = f"Accepted: {', '.join(self.options)}." if self.options else "It has none."
+        return f"{self.kind} {self.name!r} has no option {option!r}.{hint} {choices}"
+
+
+@cache
+def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
+    """A class as text."""
     named = [p for p in inspect.signature(cls).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    return {parameter.name: parameter for parameter in named[given:]}
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    return Part(
+        kind,
+        name,
+        path or registry.import_path(cls),
+        inspect.getdoc(cls) or "",
+        {parameter.name: _option(cls, parameter) for parameter in named[GIVEN[kind] :]},
+        takes_any=any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values()),
+        refusal=f"{described(cls)} has no {', '.join(missing)}." if missing else "",
+        graphs=list(getattr(cls, "names", ())),
+    )
 
 
-def expand(kind: str, value: Any, where: Where = (), current: Any = None) -> Any:
-    """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm becomes a list of one.
-
-    Args:
-        kind: Kind of part.
-        value: The part as a config writes it.
-        where: Keys that lead to it in the config, for errors.
-        current: The expanded part that stands there already: options without a name change it.
-
-    Raises:
-        PartError: The part or an option does not exist; the message has the near miss and the choices.
-    """
-    if kind not in LISTS:
-        return expand_one(kind, value, where, current=current)
-    items = enumerate(value) if isinstance(value, list) else [(None, value)]
-    return [expand_one(kind, item, where if i is None else (*where, i), in_list=True) for i, item in items]
+def _option(cls: type, parameter: inspect.Parameter) -> Option:
+    annotation, default = parameter.annotation, parameter.default
+    default = list(default) if isinstance(default, tuple) else default
+    is_required = default is parameter.empty
+    is_plain = default is None or isinstance(default, PLAIN)
+    return Option(
+        parameter.name,
+        type="" if annotation is parameter.empty else type_name(annotation),
+        default=default if is_plain else None if is_required else getattr(default, "__name__", str(default)),
+        is_required=is_required,
+        is_plain=is_plain,
+        choices=list(choices(annotation)),
+        kind=argument_kind(cls, parameter.name),
+    )
 
 
-def expand_one(kind: str, value: Any, where: Where = (), in_list: bool = False, current: Any = None) -> Any:
-    """Expand a single part, also of a kind that comes in lists; see :func:`expand`."""
-    if value is None:
-        raise PartError(f"{kind} is null: name one of {', '.join(registry.registered(kind))}.", where)
-    if isinstance(value, str):
-        return _spec(kind, value, {}, where)
-    if not isinstance(value, dict):
-        raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
-    if "class_path" in value:
-        check_keys(value, where)
-        rest = {"dict_kwargs": value["dict_kwargs"]} if "dict_kwargs" in value else {}
-        return _spec(kind, value["class_path"], value.get("init_args") or {}, (*where, "init_args")) | rest
-    if "name" in value and kind != "data":
-        return _spec(kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where)
-    if in_list:
-        example = "".join(f", {key}: {item}" for key, item in value.items())
-        raise PartError(f"a {kind} needs its name: {{name: NAME{example}}}.", where)
-    if not isinstance(current, dict) or "class_path" not in current:
-        return value
-    given = value["init_args"] if list(value) == ["init_args"] else value
-    return {**current, **_spec(kind, current["class_path"], given, where, current.get("init_args") or {})}
+def type_name(annotation: Any) -> str:
+    """A type as text, without modules, and literals by their values: ``float | None``."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(type_name, arguments))
+    if annotation in (None, type(None)):
+        return "None"
+    if isinstance(annotation, list):  # the arguments of a Callable
+        return f"[{', '.join(map(type_name, annotation))}]"
+    if origin is None:
+        return annotation.__name__ if isinstance(annotation, type) else str(annotation).rpartition(".")[2]
+    return f"{getattr(origin, '__name__', origin)}[{', '.join(map(type_name, arguments))}]"
 
 
-def check_keys(spec: dict[str, Any], where: Where) -> None:
-    """Refuse options next to ``class_path``, because the parser would ignore them.
-
-    Raises:
-        PartError: There is one.
-    """
-    for key in spec:
-        if key not in ("class_path", "init_args", "dict_kwargs"):
-            raise PartError(f"{key!r} stands beside class_path; options go under init_args.", (*where, key))
-
-
-def _spec(kind: str, name: Any, given: Any, where: Where, current: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Class path and arguments, with the parts among the arguments expanded."""
-    place = where[:-1] if where[-1:] == ("init_args",) else where
-    path = class_path(kind, name, place)
-    cls = load_class(path)
-    if not isinstance(cls, type) or not isinstance(given, dict):
-        return {"class_path": path, "init_args": given}  # the parser explains what is wrong with it
-    if inspect.isabstract(cls):
-        missing = sorted(getattr(cls, "__abstractmethods__", ()))
-        raise PartError(f"{described(cls)} has no {', '.join(missing)}.", place)
-    accepted = options(kind, cls)
-    # Naming a part starts from its own defaults: the parser alone would pass on options of the part that stood there.
-    arguments = defaults(accepted) | (current or {})
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
-    for key, value in given.items():
-        if key not in accepted and not takes_any:
-            raise PartError(no_option(kind, cls, key), (*where, key))
-        if value is not None and (inner := argument_kind(cls, key)):
-            there = arguments.get(key)
-            if isinstance(value, list):
-                value = [expand_one(inner, item, (*where, key)) for item in value]
-            else:
-                value = expand_one(inner, value, (*where, key), current=there)
-        arguments[key] = value
-    return {"class_path": path, "init_args": arguments}
-
-
-def class_path(kind: str, name: Any, where: Where = ()) -> str:
-    """The import path of a part; a name with a dot is one already.
-
-    Raises:
-        PartError: The part does not exist.
-    """
-    if not isinstance(name, str):
-        raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
-    if "." in name:
-        if load_class(name) is None:
-            raise PartError(
-                f"{kind} {name!r} cannot be imported; if it is in a plugin, add --plugins FILE.{registry.not_loaded()}",
-                where,
-            )
-        return name
-    try:
-        return registry.import_path(registry.get(kind, name))
-    except RegistryError as error:
-        raise PartError(f"{error}{_name_of_a_graph(kind, name)}", where) from None
-
-
-def _name_of_a_graph(kind: str, name: str) -> str:
-    """A hint naming the data set that has a graph of this name, or an empty string."""
-    homes = {graph: cls for cls in registry.registered(kind).values() for graph in getattr(cls, "names", ())}
-    graph = registry.nearest(name, homes)
-    home = homes[graph].__name__ if graph else ""
-    return f" {graph} is a graph of {home}: use {home}, with the option name {graph}." if graph else ""
-
-
-def defaults(accepted: dict[str, inspect.Parameter]) -> dict[str, Any]:
-    """The default values that can be written in a config."""
-    found = {key: p.default for key, p in accepted.items() if p.default is not p.empty}
-    found = {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
-    return {key: value for key, value in found.items() if value is None or isinstance(value, PLAIN)}
-
-
-def no_option(kind: str, cls: type, option: str) -> str:
-    """The error message for an option that a part does not have."""
-    accepted = list(options(kind, cls))
-    near = registry.nearest(option, accepted)
-    hint = f" Did you mean {near!r}?" if near else ""
-    choices = f"Accepted: {', '.join(accepted)}." if accepted else "It has none."
-    return f"{kind} {short_name(cls)!r} has no option {option!r}.{hint} {choices}"
-
-
-def short_name(cls: type) -> str:
-    """The name that a class is registered under, or its class name."""
-    found = registry.name_of(cls)
-    return found[1] if found else cls.__name__
-
-
-def load_class(path: str) -> Any:
-    """Import the object at an import path; None if there is none."""
-    module, _, name = path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name, None)
-    except (ImportError, ValueError):
-        return None
+def choices(annotation: Any) -> Iterator[str]:
+    """The values that a type names."""
+    if annotation is bool:
+        yield from ("true", "false")
+    elif get_origin(annotation) is Literal:
+        yield from map(str, get_args(annotation))
+    elif get_origin(annotation) in (Union, types.UnionType, list):
+        for argument in get_args(annotation):
+            yield from choices(argument)
 
 
 def argument_kind(cls: type, argument: str) -> str | None:
@@ -207,6 +206,181 @@ def _classes(annotation: Any) -> Iterator[type]:
         yield annotation
     for argument in get_args(annotation):
         yield from _classes(argument)
+
+
+def registered_parts() -> dict[str, dict[str, Part]]:
+    """Every registered part, by kind and name."""
+    found = {
+        kind: {name: describe(kind, name, cls) for name, cls in registry.registered(kind).items()}
+        for kind in registry.KINDS
+    }
+    for (kind, name), refusal in registry.conflicts().items():
+        found[kind][name] = Part(kind, name, found[kind][name].path, refusal=refusal)
+    return found
+
+
+def imported_parts() -> dict[str, dict[str, Part]]:
+    """Every class that has a short name: registered ones, and those of torch and Lightning, which are imported here."""
+    found = registered_parts()
+    for kind, (base, modules) in LIBRARIES.items():
+        found[kind] = {}
+        for path, cls in _library(load_class(base), modules):
+            found[kind].setdefault(cls.__name__, describe(kind, cls.__name__, cls, path))
+    return found
+
+
+def _library(base: type, modules: tuple[str, ...]) -> Iterator[tuple[str, type]]:
+    """The public classes below a base class that stand in these modules, and those that plugins have defined."""
+    for module in modules:
+        for name, cls in vars(importlib.import_module(module)).items():
+            if not isinstance(cls, type) or not issubclass(cls, base) or cls is base or inspect.isabstract(cls):
+                continue
+            if cls.__module__.startswith(module) and not name.startswith("_"):  # defined here, and public
+                yield f"{module}.{name}", cls
+    libraries = {name.partition(".")[0] for _, modules in LIBRARIES.values() for name in modules}
+    for own in _below(base):
+        if own.__module__.partition(".")[0] not in libraries:
+            yield registry.import_path(own), own
+
+
+def _below(base: type) -> Iterator[type]:
+    cls: type
+    for cls in base.__subclasses__():
+        yield cls
+        yield from _below(cls)
+
+
+def load_class(path: str) -> Any:
+    """Import the object at an import path; None if there is none."""
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except (ImportError, ValueError):
+        return None
+
+
+# From short names to class paths
+
+
+class Names:
+    """Expands the short names of parts.
+
+    Args:
+        parts: All known parts, by kind and name.
+    """
+
+    def __init__(self, parts: dict[str, dict[str, Part]]) -> None:
+        self.parts = parts
+
+    def find(self, kind: str, name: Any, where: Where = ()) -> Part:
+        """A part by its name, class name or import path; a class that is not known is imported.
+
+        Raises:
+            PartError: It does not exist or cannot be used; the message has the near miss and the choices.
+        """
+        if not isinstance(name, str):
+            raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
+        known = self.parts[kind].values()
+        part = self.parts[kind].get(name) or next((p for p in known if name == p.class_name), None)
+        part = part or next((p for p in known if name == p.path and not p.refusal), None)
+        if part is None and "." in name:
+            part = self._import(kind, name, where)
+        if part is None:
+            also = [p.class_name for p in known]
+            message = registry.unknown(kind, name, self.listed(kind), also) + registry.not_loaded()
+            raise PartError(message + self._home_of_graph(kind, name), where)
+        if part.refusal:
+            raise PartError(part.refusal, where)
+        return part
+
+    def listed(self, kind: str) -> list[str]:
+        """The names of a kind as users see them: class names of data sets."""
+        return sorted(part.class_name if kind == "data" else part.name for part in self.parts[kind].values())
+
+    def _import(self, kind: str, path: str, where: Where) -> Part:
+        cls = load_class(path)
+        if cls is None:
+            module, _, name = path.rpartition(".")
+            known = (part.path for part in self.parts[kind].values())
+            near = registry.nearest(path, [p for p in known if p.startswith(f"{module}.") or p.endswith(f".{name}")])
+            hint = f" Did you mean {near!r}?" if near else " If it is in a plugin, add --plugins FILE."
+            raise PartError(f"{kind} {path!r} cannot be imported.{hint}{registry.not_loaded()}", where)
+        found = registry.name_of(cls)
+        if not isinstance(cls, type) or (found and found[0] != kind):
+            raise PartError(f"{path} is {f'a {found[0]}' if found else 'no class'}, not a {kind}.", where)
+        return describe(kind, found[1] if found else cls.__name__, cls, path)
+
+    def _home_of_graph(self, kind: str, name: str) -> str:
+        """A hint naming the data set that has a graph of this name, or an empty string."""
+        homes = {graph: part.class_name for part in self.parts[kind].values() for graph in part.graphs}
+        graph = registry.nearest(name, homes)
+        return f" {graph} is a graph of {homes[graph]}: --data {homes[graph]} --data.name {graph}." if graph else ""
+
+    def expand(self, kind: str, value: Any, where: Where = (), current: Any = None) -> Any:
+        """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm becomes a list of one.
+
+        Args:
+            kind: Kind of part.
+            value: The part as a config writes it.
+            where: Keys that lead to it in the config, for errors.
+            current: The expanded part that stands there already: options without a name change it.
+
+        Raises:
+            PartError: The part or an option does not exist; the message has the near miss and the choices.
+        """
+        if kind in ("scheduler", "callback", "logger") and value in (None, True, False, "true", "false"):
+            return value
+        if kind not in LISTS and not (kind == "logger" and isinstance(value, list)):
+            return self.expand_one(kind, value, where, current=current)
+        items = enumerate(value) if isinstance(value, list) else [(None, value)]
+        return [self.expand_one(kind, x, where if i is None else (*where, i), in_list=True) for i, x in items]
+
+    def expand_one(self, kind: str, value: Any, where: Where = (), in_list: bool = False, current: Any = None) -> Any:
+        """Expand a single part, also of a kind that comes in lists; see :meth:`expand`."""
+        if value is None:
+            raise PartError(f"{kind} is null: name one of {', '.join(self.listed(kind))}.", where)
+        if isinstance(value, str):
+            return self._spec(kind, value, {}, where)
+        if not isinstance(value, dict):
+            raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
+        if "class_path" in value:
+            for key in value:
+                if key not in ("class_path", "init_args", "dict_kwargs"):
+                    raise PartError(f"{key!r} stands beside class_path; options go under init_args.", (*where, key))
+            rest = {"dict_kwargs": value["dict_kwargs"]} if "dict_kwargs" in value else {}
+            return self._spec(kind, value["class_path"], value.get("init_args") or {}, (*where, "init_args")) | rest
+        if "name" in value and kind != "data":
+            return self._spec(kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where)
+        if in_list:
+            example = "".join(f", {key}: {item}" for key, item in value.items())
+            raise PartError(f"a {kind} needs its name: {{name: NAME{example}}}.", where)
+        if not isinstance(current, dict) or "class_path" not in current:
+            return value
+        given = value["init_args"] if list(value) == ["init_args"] else value
+        return {**current, **self._spec(kind, current["class_path"], given, where, current.get("init_args") or {})}
+
+    def _spec(self, kind: str, name: Any, given: Any, where: Where, current: dict | None = None) -> dict[str, Any]:
+        """Class path and arguments, with the parts among the arguments expanded."""
+        part = self.find(kind, name, (*where[:-1], "class_path") if where[-1:] == ("init_args",) else where)
+        if not isinstance(given, dict):
+            return {"class_path": part.path, "init_args": given}  # the parser explains what is wrong with it
+        # Naming a part starts from its own defaults: the parser alone would pass on options of the part before it.
+        arguments = part.defaults | (current or {})
+        for key, value in given.items():
+            if key not in part.options and not part.takes_any:
+                raise PartError(part.no_option(key), (*where, key))
+            inner = part.options[key].kind if key in part.options else None
+            if value is not None and inner:
+                there = arguments.get(key)
+                if isinstance(value, list):
+                    value = [self.expand_one(inner, item, (*where, key)) for item in value]
+                else:
+                    value = self.expand_one(inner, value, (*where, key), current=there)
+            arguments[key] = value
+        return {"class_path": part.path, "init_args": arguments}
+
+
+# From class paths to short names
 
 
 def contract(kind: str, value: Any) -> Any:

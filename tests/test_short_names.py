@@ -14,7 +14,12 @@ from gnn_depth.nn.inits import Xavier
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Init
-from gnn_depth.short_names import PLAIN, PartError, argument_kind, contract, expand, options
+from gnn_depth.short_names import GIVEN, LIBRARIES, Names, PartError, argument_kind, contract, describe, imported_parts
+
+
+def expand(kind: str, value: Any, **more: Any) -> Any:
+    """Expand by what is imported."""
+    return Names(imported_parts()).expand(kind, value, **more)
 
 
 def one(kind: str, value: Any) -> Any:
@@ -45,12 +50,12 @@ def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", registry.KINDS)
 def test_every_part_expands_to_its_class_and_contracts_to_its_name(kind: str):
     for name, cls in registry.registered(kind).items():
-        given = {key: p.default for key, p in options(kind, cls).items() if isinstance(p.default, int | float | str)}
+        part = describe(kind, name, cls)
+        given = {key: value for key, value in part.defaults.items() if isinstance(value, int | float | str)}
         expanded = one(kind, {"class_path": name, "init_args": given})
         assert expanded["class_path"] == registry.import_path(cls)
         assert expanded["init_args"] == {**expanded["init_args"], **given}
-        defaulted = {key for key, p in options(kind, cls).items() if p.default is None or isinstance(p.default, PLAIN)}
-        assert set(expanded["init_args"]) >= defaulted, "options of another part could show through"
+        assert set(expanded["init_args"]) >= set(part.defaults), "options of another part could show through"
         short = contract(kind, expanded)
         assert one(kind, short) == expanded
         if kind != "data":
@@ -88,8 +93,9 @@ def test_a_part_without_options_has_its_defaults(written: Any):
 
 
 def test_what_the_stack_gives_is_no_option():
-    assert list(options("norm", LipschitzNorm)) == ["scale", "form", "per_head"]
-    assert "in_channels" not in options("layer", GAT)
+    assert list(describe("norm", "lipschitz", LipschitzNorm).options) == ["scale", "form", "per_head"]
+    assert "in_channels" not in describe("layer", "gat", GAT).options
+    assert set(GIVEN) == {*registry.KINDS, *LIBRARIES}
     with pytest.raises(PartError, match="has no option 'heads'"):
         expand("norm", {"name": "lipschitz", "heads": 2})
 

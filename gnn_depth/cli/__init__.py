@@ -103,13 +103,16 @@ def _no_command(argv: list[str]) -> str:
 
 
 def _run(command: str, arguments: "Arguments") -> int:
+    from gnn_depth.cli.catalogue import catalogue
+    from gnn_depth.cli.config import check_names, load_plugins
+
+    known = catalogue(arguments.plugins, command)
     if (asked := arguments.asked_help()) is not None:
         from gnn_depth.cli.listing import help_of
 
-        print(help_of(*asked, arguments.plugins))
+        print(help_of(command, *asked, known))
         return 0
-    from gnn_depth.cli.config import load_plugins
-
+    check_names(arguments, known)  # before torch is imported
     load_plugins(arguments.plugins)
     from gnn_depth.cli.run import run
 

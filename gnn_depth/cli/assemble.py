@@ -7,14 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
-from gnn_depth import registry
 from gnn_depth.cli import checkpoints, predictions, trust
-from gnn_depth.cli.config import PATHS, Arguments, flags, full_paths, merge, parse, resolved, to_yaml, value_of
+from gnn_depth.cli.config import (
+    PATHS,
+    Arguments,
+    Known,
+    flags,
+    full_paths,
+    merge,
+    options_of,
+    parse,
+    resolved,
+    to_yaml,
+    value_of,
+)
 from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity
@@ -22,7 +34,7 @@ from gnn_depth.cli.outputs import check_output
 from gnn_depth.cli.probe import PAGES, add_probe_options
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
-from gnn_depth.short_names import SECTIONS
+from gnn_depth.short_names import imported_parts
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import VerifiedCheckpoints
 from gnn_depth.training.loggers import EpochProgress
@@ -42,12 +54,12 @@ TRAINER_DEFAULTS = {
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
 NAMED = "a file, a run folder (its best checkpoint), or `last` (the newest run of this name)"
 CKPT_HELP = {
-    "fit": "Checkpoint to resume from, in a new folder: a file, a run folder, `last` for the newest run of this name, "
-    "or `auto` for the newest one with the same model, data and seed, if there is one.",
-    "validate": f"Checkpoint to validate: {NAMED}; without one the untrained model is validated.",
+    "fit": "Checkpoint to resume from, in a new folder: a file, a run folder, `last` or `auto`. `last` is the newest "
+    "run of this name, `auto` the newest one with the same model, data and seed, if there is one.",
+    "validate": f"Checkpoint to validate: {NAMED}. Without one the untrained model is validated.",
     "test": f"Checkpoint to test: {NAMED}.",
     "predict": f"Checkpoint to predict with: {NAMED}.",
-    "probe": f"Checkpoint to probe: {NAMED}; without one the untrained model is probed.",
+    "probe": f"Checkpoint to probe: {NAMED}. Without one the untrained model is probed.",
 }
 
 
@@ -123,26 +135,23 @@ class CommandLineInterface(LightningCLI):
             )
         if self.command == "probe":
             add_probe_options(parser)
-        for action in parser._actions:
-            if (kind := SECTIONS.get(action.dest)) and action.help:
-                action.help += f" One of: {', '.join(registry.registered(kind))} (`gnn-depth list {kind}`)."
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Merge and parse; a checkpoint's model and data stand in for the defaults, and a contradiction is an error."""
-        self._answer_help(parser)
+        self.known = Known(imported_parts(), options_of(parser), self.arguments.plugins)
         if self.arguments.prints_config:
             print(to_yaml(self.resolve(self.arguments)), end="")
             sys.exit(0)
-        self.ckpt_path_asked = value_of("ckpt_path", self.arguments, parser)
+        self.ckpt_path_asked = value_of("ckpt_path", self.arguments, self.known)
         trains, base = self.command == "fit", {}
         if self.ckpt_path_asked:
             self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
         if self.checkpoint:
             self._check_trusted(self.checkpoint)
             base = self.checkpoint.config(with_seed=trains)
-        self.config = parse(merge(self.arguments, parser, base), self.arguments, parser)
+        self.config = self._parse(self.arguments, base, parser)
         if self.checkpoint:
-            before = resolved(parse(base, self.arguments, parser), parser)
+            before = resolved(self._parse(Arguments([], [], []), base, parser), parser)
             self.checkpoint.check_config(before, resolved(self.config, parser), goes_on=trains)
             self.config.ckpt_path = str(self.checkpoint.path)
         else:
@@ -161,13 +170,8 @@ class CommandLineInterface(LightningCLI):
             check_output(self.config.html, PAGES, "--html")
         self.resolved = resolved(self.config, parser)
 
-    def _answer_help(self, parser: LightningArgumentParser) -> None:
-        """Print the help of the command, or of a class: ``--model.optimizer.help SGD``."""
-        argv = self.arguments.argv
-        for position, argument in enumerate(argv):
-            if argument in ("-h", "--help") or argument.partition("=")[0].endswith(".help"):
-                following = [word for word in argv[position + 1 : position + 2] if not word.startswith("-")]
-                parser.parse_args([argument, *(following if argument.endswith(".help") else [])])
+    def _parse(self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser) -> Namespace:
+        return parse(merge(arguments, self.known, base), arguments, self.known, parser)
 
     def _check_trusted(self, checkpoint: checkpoints.Checkpoint) -> None:
         own = [*(source.data for source in self.arguments.sources), *self.arguments.argv]
@@ -181,7 +185,7 @@ class CommandLineInterface(LightningCLI):
         Raises:
             UsageError: Something that they ask for does not exist or does not fit.
         """
-        return resolved(parse(merge(arguments, self.parser), arguments, self.parser), self.parser)
+        return resolved(self._parse(arguments, {}, self.parser), self.parser)
 
     def _asked(self) -> checkpoints.Asked:
         found = self.resolve(self.arguments)
@@ -271,7 +275,7 @@ class CommandLineInterface(LightningCLI):
         name = Path(files[-1]).stem if files else "_".join([*names, str(model["num_layers"])])
         named: tuple[str, ...] = () if files else ("layer", "norm", "num_layers")
         changed = {}
-        for flag, key, value in flags(self.arguments.argv, self.parser):
+        for flag, key, value in flags(self.arguments.argv, self.known):
             section, _, option = key.partition(".")
             if section in ("model", "data") and option not in named and key.rpartition(".")[2] not in PATHS:
                 text = re.sub(r"[^\w.]+", "_", f"{key.rpartition('.')[2]} {value}").strip("_")

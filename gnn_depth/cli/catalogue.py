@@ -1,148 +1,82 @@
-"""Every registered part and its options as plain text, cached on disk so that `list` and completion need no torch."""
+"""All parts and all options of a run as text, cached on disk: a misspelt name is found without torch."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
-import inspect
 import json
 import os
 import platform
 import sys
 import sysconfig
 import tempfile
-import types
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass
+import warnings
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any
 
 import gnn_depth
 from gnn_depth import registry
-from gnn_depth.short_names import options
+from gnn_depth.cli import RUNS
+from gnn_depth.cli.config import Arguments, Known, load_plugins, options_of
+from gnn_depth.short_names import Option, Part, imported_parts
 
+LIBRARIES = ("torch", "lightning")
 PACKAGE = Path(gnn_depth.__file__).parent
-T = TypeVar("T")
+_FROM_DISK: dict[tuple[str, ...], Any] = {}  # by plugins, so that one process reads once
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of a part.
-
-    Attributes:
-        name: What configs call it.
-        type: Its type as text, None where it has none.
-        default: Its default as text, None where it has none.
-        choices: The values that its type names: ``paper | released``.
-    """
-
-    name: str
-    type: str | None
-    default: str | None
-    choices: list[str]
-
-    def __str__(self) -> str:
-        typed = f": {self.type}" if self.type is not None else ""
-        return self.name + typed + (f" = {self.default}" if self.default is not None else "")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A registered class.
-
-    Attributes:
-        kind: ``layer``, ``norm`` and so on.
-        name: Its registered name.
-        path: Its import path.
-        doc: Its docstring.
-        options: What a config may set.
-    """
-
-    kind: str
-    name: str
-    path: str
-    doc: str
-    options: list[Option]
-
-    @property
-    def class_name(self) -> str:
-        return self.path.rpartition(".")[2]
-
-    @property
-    def summary(self) -> str:
-        return self.doc.partition("\n")[0]
-
-
-def catalogue(plugins: Collection[str]) -> dict[str, dict[str, Part]]:
-    """All parts by kind and name: built-in ones, and those of installed packages and of these plugins.
+def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
+    """The parts, with those of these plugins beside those of installed packages, and the options of a run command.
 
     Raises:
         UsageError: A plugin does not load.
     """
-    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
-        parts = _import_parts(plugins)
-    else:
-        parts = cached("parts", plugins, lambda: _import_parts(plugins), _parts_of_json)
-    return {kind: {part.name: part for part in parts if part.kind == kind} for kind in registry.KINDS}
+    plugins = tuple(plugins)
+
+    def build() -> tuple[Any, Any]:
+        load_plugins(plugins)
+        return imported_parts(), _options_of_runs()
+
+    def read(content: Any) -> tuple[Any, Any]:
+        parts, commands = content
+        parts = {kind: {name: _part(part) for name, part in known.items()} for kind, known in parts.items()}
+        return parts, {command: _options(known) for command, known in commands.items()}
+
+    found = _FROM_DISK.get(plugins)
+    if found is None and any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
+        found = build()
+    elif found is None:
+        found = _FROM_DISK[plugins] = cached("catalogue", plugins, build, read)
+    return Known(found[0], found[1][command], plugins)
 
 
-def _import_parts(plugins: Collection[str]) -> list[Part]:
-    from gnn_depth.cli.config import load_plugins
-
-    load_plugins(list(plugins))
-    return [describe(kind, name, cls) for kind in registry.KINDS for name, cls in registry.registered(kind).items()]
+def _part(content: Any) -> Part:
+    return Part(**content | {"options": _options(content["options"])})
 
 
-def _parts_of_json(content: Any) -> list[Part]:
-    return [Part(**part | {"options": [Option(**option) for option in part["options"]]}) for part in content]
+def _options(content: Any) -> dict[str, Option]:
+    return {name: Option(**option) for name, option in content.items()}
 
 
-def describe(kind: str, name: str, cls: type) -> Part:
-    """A class as text."""
-    found = [
-        Option(
-            name,
-            None if parameter.annotation is parameter.empty else type_name(parameter.annotation),
-            None if parameter.default is parameter.empty else _text(parameter.default),
-            list(choices(parameter.annotation)),
-        )
-        for name, parameter in options(kind, cls).items()
-    ]
-    return Part(kind, name, registry.import_path(cls), inspect.getdoc(cls) or "", found)
+@functools.cache
+def _options_of_runs() -> dict[str, dict[str, Option]]:
+    """The options of every run command, from its parser."""
+    from gnn_depth.cli.assemble import CommandLineInterface
+
+    class Unparsed(CommandLineInterface):
+        def parse_arguments(self, parser: Any, args: Any) -> None:
+            self.config = {"seed_everything": False}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lightning calls jsonargparse in ways that are deprecated
+        parsers = {command: Unparsed(command, Arguments([], [], []), build=False).parser for command in RUNS}
+    return {command: options_of(parser) for command, parser in parsers.items()}
 
 
-def _text(default: Any) -> str:
-    return default.__name__ if isinstance(default, type) else str(default)
-
-
-def type_name(annotation: Any) -> str:
-    """A type as text, without modules, and literals by their values: ``float | None``."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return " | ".join(map(str, arguments))
-    if origin in (Union, types.UnionType):
-        return " | ".join(map(type_name, arguments))
-    if annotation in (None, type(None)):
-        return "None"
-    if isinstance(annotation, list):  # the arguments of a Callable
-        return f"[{', '.join(map(type_name, annotation))}]"
-    if origin is None:
-        return annotation.__name__ if isinstance(annotation, type) else str(annotation).rpartition(".")[2]
-    return f"{getattr(origin, '__name__', origin)}[{', '.join(map(type_name, arguments))}]"
-
-
-def choices(annotation: Any) -> Iterator[str]:
-    """The values that a type names."""
-    if annotation is bool:
-        yield from ("true", "false")
-    elif get_origin(annotation) is Literal:
-        yield from map(str, get_args(annotation))
-    elif get_origin(annotation) in (Union, types.UnionType, list):
-        for argument in get_args(annotation):
-            yield from choices(argument)
-
-
-def cached(name: str, plugins: Collection[str], build: Callable[[], T], read: Callable[[Any], T]) -> T:
+def cached(name: str, plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
     """Build something from the imported package once, then read it from disk until a source file changes.
 
     An entry holds time and size of every source file that it was built from. One that is damaged or outdated is built
@@ -164,8 +98,12 @@ def cached(name: str, plugins: Collection[str], build: Callable[[], T], read: Ca
     content = build()
     if not registry.not_loaded():  # a broken plugin may be mended without a change of its own files
         sources = {file: _stamp(file) for file in _sources(plugins)}
-        _write(path, json.dumps({"key": key, "sources": sources, "content": content}, default=asdict))
+        _write(path, json.dumps({"key": key, "sources": sources, "content": content}, default=_plain))
     return content
+
+
+def _plain(content: Any) -> Any:
+    return asdict(content) if is_dataclass(content) and not isinstance(content, type) else str(content)
 
 
 def _folder() -> Path:
@@ -175,7 +113,13 @@ def _folder() -> Path:
 def _key(plugins: Iterable[str]) -> dict[str, Any]:
     """Everything that an entry depends on, apart from the source files."""
     return {
-        "versions": [gnn_depth.__version__, version("torch"), platform.python_version(), sys.prefix],
+        "versions": [
+            gnn_depth.__version__,
+            version("torch"),
+            version("lightning"),
+            platform.python_version(),
+            sys.prefix,
+        ],
         "installed": sorted([entry.name, entry.value, _origin(entry.module)] for entry in _installed()),
         "plugins": [[plugin, None if plugin.endswith(".py") else _origin(plugin)] for plugin in plugins],
     }

@@ -3,16 +3,18 @@
 A command line is read in one pass::
 
     arguments = read_arguments(argv)           # config files with their lines, plugins, and the other arguments
-    config = merge(arguments, parser)          # defaults, then files, then flags; parts by class path from here on
-    parsed = parse(config, arguments, parser)  # types and defaults, by jsonargparse
+    known = catalogue(arguments.plugins)       # every part and option, from a cache
+    config = merge(arguments, known)           # defaults, then files, then flags; parts by class path from here on
+    parsed = parse(config, arguments, known, parser)  # types and defaults, by jsonargparse
     resolved(parsed, parser)                   # what ran, by short names again: --print_config and the run's folder
 """
 
 import copy
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +23,21 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from gnn_depth import registry
 from gnn_depth.cli import trust
-from gnn_depth.cli.config_file import Entry, Source, load_yaml, read_config
+from gnn_depth.cli.config_file import Source, load_yaml, read_config
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.explain import Reason, explain, missing, suggestion
-from gnn_depth.registry import nearest
 from gnn_depth.short_names import (
     GROUPS,
-    LIBRARIES,
     SECTIONS,
+    Names,
+    Option,
+    Part,
     PartError,
     Where,
-    check_keys,
+    choices,
     contract,
-    defaults,
-    expand,
-    expand_one,
+    imported_parts,
     load_class,
-    parameters,
+    type_name,
 )
 
 GIVEN_BY_DATA = ("in_channels", "num_classes", "task")  # options of the model that the data set determines
@@ -65,12 +65,13 @@ class Arguments:
     prints_config: bool = False
 
     def asked_help(self) -> tuple[str, str | None] | None:
-        """The option that ``--model.KIND.help`` or ``--data.help`` asks about, and the part's name if given."""
-        for position, argument in enumerate(self.argv):
+        """What ``--help``, ``--model.KIND.help`` or ``--data.help`` asks about: the option, and the word after it."""
+        for argument, following in pairwise([*self.argv, "-"]):
             flag, equals, value = argument.partition("=")
-            if flag.endswith(".help") and (key := flag[2:].removesuffix(".help")) in SECTIONS:
-                following = self.argv[position + 1 : position + 2]
-                return key, value if equals else next((w for w in following if not w.startswith("-")), None)
+            key = "help" if flag == "-h" else flag.removeprefix("--")
+            if key == "help" or (key.endswith(".help") and key.removesuffix(".help") in SECTIONS):
+                word = value if equals else None if following.startswith("-") else following
+                return key.removesuffix(".help"), word
         return None
 
 
@@ -82,62 +83,27 @@ def read_arguments(argv: list[str]) -> Arguments:
     """
     trusted, rest = trust.take(argv)
     configs, rest = _take(("-c", "--config"), rest)
-    sections, rest = _take(tuple(f"--{group}" for group in GROUPS), rest)
     named, rest = _take(("--plugins",), rest)
-    sources = [part for _, text in configs for part in read_sources(text)]
-    sources += [part for flag, text in sections for part in _with_sections(Source(flag, {flag[2:]: _structure(text)}))]
+    sources = [read_config(text) for text in configs]
     if trusted:
         trust.refuse_unknown(sources)
     plugins = [plugin for source in sources for plugin in plugins_of(source)]
-    plugins += [_full_path(name, Path.cwd()) for _, text in named for name in _names(_structure(text), "--plugins")]
+    plugins += [_full_path(name, Path.cwd()) for text in named for name in _names(_structure(text), "--plugins")]
     argv = [argument for argument in rest if argument != "--print_config"]
     return Arguments(sources, list(dict.fromkeys(plugins)), argv, trusted, prints_config=argv != rest)
 
 
-def read_sources(name: str) -> list[Source]:
-    """Read a config file and the files that its sections name.
-
-    Raises:
-        UsageError: One of them cannot be read.
-    """
-    return _with_sections(read_config(name))
-
-
-def _with_sections(source: Source) -> list[Source]:
-    """A config, followed by the sections that are in separate files: ``trainer: trainer.yaml``.
-
-    Raises:
-        UsageError: One of them cannot be read.
-    """
-    found = [source]
-    for group in GROUPS:
-        name = source.data.get(group)
-        if not isinstance(name, str):
-            continue
-        folders = [Path(source.name).parent, Path()] if source.is_file else [Path()]
-        path = next((path for folder in folders if (path := folder / Path(name).expanduser()).is_file()), None)
-        if path is None:
-            place = f"{source.at((group,))}: " if source.is_file else ""
-            raise UsageError(f"{place}{group} must be a mapping, and {name!r} is not a file that contains one.")
-        inner = read_config(str(path))
-        entries = [Entry((group, *entry.where), entry.line, entry.text) for entry in inner.entries]
-        found[0] = Source(source.name, {k: v for k, v in found[0].data.items() if k != group}, source.entries)
-        found.append(Source(inner.name, {group: inner.data}, entries))
-    return found
-
-
-def _take(flags: tuple[str, ...], argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The values of repeatable options, each with its flag, and the other arguments."""
+def _take(flags: tuple[str, ...], argv: list[str]) -> tuple[list[str], list[str]]:
+    """The values of a repeatable option, and the other arguments."""
     values, rest, remaining = [], [], iter(argv)
     for argument in remaining:
         flag, equals, value = argument.partition("=")
         if flag not in flags:
             rest.append(argument)
-            continue
-        text = value if equals else next(remaining, None)
-        if not text:
+        elif text := value if equals else next(remaining, None):
+            values.append(text)
+        else:
             raise UsageError(f"{flag} needs a value.")
-        values.append((flag, text))
     return values, rest
 
 
@@ -159,7 +125,53 @@ def _full_path(plugin: str, folder: Path) -> str:
     return str((folder / plugin).resolve()) if plugin.endswith(".py") else plugin
 
 
-def load_plugins(plugins: list[str]) -> None:
+# What may be said
+
+
+@dataclass(frozen=True)
+class Known(Names):
+    """All parts and options by name.
+
+    Attributes:
+        parts: Parts by kind and name: built-in ones, those of plugins, and classes of torch and Lightning.
+        options: The options of a command, by dotted key.
+        plugins: The plugins that were named.
+    """
+
+    parts: dict[str, dict[str, Part]]
+    options: dict[str, Option]
+    plugins: Sequence[str]
+
+    def _import(self, kind: str, path: str, where: Where) -> Part:
+        load_plugins(self.plugins)
+        return super()._import(kind, path, where)
+
+
+def options_of(parser: ArgumentParser) -> dict[str, Option]:
+    """The options of a command, by dotted key."""
+    flags = parser._option_string_actions
+    found = {}
+    for action in parser._actions:
+        name, hint = action.dest, getattr(action, "_typehint", None)
+        is_flag = f"--{name}" in action.option_strings and (hint is not None or action.nargs == 0)
+        if not is_flag or name.rpartition(".")[2] in ("help", "print_config"):
+            continue
+        default = _plain(parser.get_default(name))
+        if name in SECTIONS and isinstance(default, dict):  # by the path under which the part is known
+            default["class_path"] = registry.import_path(load_class(default["class_path"]))
+        found[name] = Option(
+            name,
+            type="" if hint is None else type_name(hint),
+            default=default,
+            choices=list(choices(hint)),
+            kind=SECTIONS.get(name) or ("class" if f"--{name}.help" in flags else None),
+            about=action.help or "",
+            nargs=action.nargs,
+        )
+    return found
+
+
+def load_plugins(plugins: Iterable[str]) -> None:
     """Import the plugins of installed packages, with a warning for those that fail, and then the named plugins.
 
     Raises:
@@ -180,41 +192,54 @@ def load_plugins(plugins: list[str]) -> None:
 # Merging
 
 
-def merge(arguments: Arguments, parser: ArgumentParser, base: dict[str, Any] | None = None) -> dict[str, Any]:
+def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None) -> dict[str, Any]:
     """One config from all sources: the base, the config files in order, then the flags.
 
     Args:
         arguments: Files and flags.
-        parser: Knows the options.
+        known: All parts and options.
         base: A checkpoint's model and data, which stand in for the defaults.
 
     Raises:
-        UsageError: An option or a part does not exist; a config's file and line are named.
+        UsageError: An option or a part does not exist, or is missing; a config's file and line are named.
     """
-    config = _Merged(parser)
-    try:
-        config.add(base or {})
-    except PartError as error:  # a class of a plugin that is not here
-        raise UsageError(str(error)) from None
-    for source in arguments.sources:
+    config = _Merged(known)
+    for source in [Source("", base or {}), *arguments.sources]:
         try:
             config.add(source.data)
-        except PartError as error:
-            raise UsageError(f"{source.at(error.where)}: {error}") from None
+        except PartError as error:  # of a checkpoint: a class of a plugin that is not here
+            raise UsageError(f"{source.at(error.where)}: {error}" if source.name else str(error)) from None
     if arguments.plugins:
         config.content["plugins"] = arguments.plugins
-    for flag, key, value in flags(arguments.argv, parser):
+    for flag, key, value in flags(arguments.argv, known):
         try:
             config.set_flag(flag, key, value)
         except PartError as error:
             raise UsageError(str(error)) from None
-    return config.said()
+    merged = {key: value for key, value in config.content.items() if value or key not in GROUPS}
+    for key, part, given in _parts_of(merged, known):
+        for option in part.options.values():
+            # The parser accepts null for an option without a type.
+            if option.is_required and given.get(option.name, "null" if option.type else None) in (None, "null"):
+                text = f"{part.class_name} needs {option.name}: --{key}.{option.name} VALUE."
+                raise UsageError(_with_place(text, key, None, arguments, known))
+    return merged
 
 
-def value_of(key: str, arguments: Arguments, parser: ArgumentParser) -> Any:
+def check_names(arguments: Arguments, known: Known) -> None:
+    """Refuse what does not exist by its name alone, as far as no checkpoint says what the defaults are.
+
+    Raises:
+        UsageError: An option or a part does not exist, or is missing.
+    """
+    if value_of("ckpt_path", arguments, known) is None:
+        merge(arguments, known)
+
+
+def value_of(key: str, arguments: Arguments, known: Known) -> Any:
     """The value of a top-level option before anything is merged; None if it is not given."""
     found = [source.data[key] for source in arguments.sources if key in source.data]
-    found += [_structure(value) for _, name, value in flags(arguments.argv, parser) if name == key]
+    found += [_structure(value) for _, name, value in flags(arguments.argv, known) if name == key]
     return found[-1] if found else None
 
 
@@ -222,19 +247,15 @@ class _Merged:
     """A config that grows by one source after another, with parts by class path and arguments.
 
     Args:
-        parser: Knows the options and their defaults.
+        known: All parts and options.
     """
 
-    def __init__(self, parser: ArgumentParser) -> None:
-        self.keys = [action.dest for action in parser._actions if action.dest not in ("help", "config", "print_config")]
+    def __init__(self, known: Known) -> None:
+        self.known = known
         self.content: dict[str, Any] = {group: {} for group in GROUPS}
-        # Options without a name change the default part.
-        self._parts = {
-            key: _plain(parser.get_default(key)) for key in (*SECTIONS, "model.optimizer", "model.scheduler")
-        }
 
     def add(self, data: dict[str, Any]) -> None:
-        """Merge a source.
+        """Merge a config.
 
         Raises:
             PartError: A key or a part does not exist.
@@ -258,116 +279,66 @@ class _Merged:
         Raises:
             PartError: A part or an option of a part does not exist.
         """
-        steps = tuple(key.split("."))
-        depth = 2 if steps[0] in GROUPS else 1
-        top, inner = steps[:depth], [step for step in steps[depth:] if step != "init_args"]
+        top, *inner = _steps(key)
+        where = tuple(top.split("."))
         if not inner:
-            if value == "" and _takes_class(".".join(top)):
-                raise PartError(f"{flag} needs a value.", ())
-            self._set(top if not flag.endswith("+") else (*top[:-1], f"{top[-1]}+"), _structure(value))
+            if value == "" and top in SECTIONS:
+                raise PartError(f"{flag} needs a value.")
+            self._set((*where[:-1], f"{where[-1]}+") if flag.endswith("+") else where, _structure(value))
             return
         given: Any = _structure(value)
         for step in reversed(inner):
             given = {step: given}
-        name = ".".join(top)
-        current = self._current(name)
-        current = _structure(current) if isinstance(current, str) else current
+        current = self._current(top)
         last = current[-1] if isinstance(current, list) and current else current
         last = {"class_path": last} if isinstance(last, str) else last
         if not isinstance(last, dict):
-            raise PartError(f"{flag} has nothing to act on: choose with --{name} NAME before.", ())
-        changed = _changed(name, given, last, ())
+            raise PartError(f"{flag} has nothing to act on: choose with --{top} NAME before.")
+        if top in SECTIONS:
+            changed = self.known.expand_one(SECTIONS[top], given, current=last)
+        else:
+            changed = _changed(given, last)
         self._put(top, [*current[:-1], changed] if isinstance(current, list) else changed)
 
-    def said(self) -> dict[str, Any]:
-        """The config, without empty sections."""
-        return {key: value for key, value in self.content.items() if value or key not in GROUPS}
-
-    def _set(self, where: tuple[str, ...], value: Any) -> None:
-        *above, last = where
-        top = (*above, last.removesuffix("+"))
-        name = ".".join(top)
-        if name.partition(".")[2] in GIVEN_BY_DATA:
-            raise PartError(f"{top[-1]!r} is taken from the data and cannot be set.", where)
-        if name not in self.keys:
-            raise PartError(_unknown_key(top, self.keys), where)
-        current = self._current(name)
-        if last.endswith("+"):
+    def _set(self, where: Where, value: Any) -> None:
+        name = ".".join(map(str, where)).removesuffix("+")
+        if name in [f"model.{given}" for given in GIVEN_BY_DATA]:
+            raise PartError(f"{name!r} is taken from the data and cannot be set.", where)
+        if name not in self.known.options:
+            raise PartError(_unknown_key(name, self.known), where)
+        current, kind = self._current(name), SECTIONS.get(name)
+        if str(where[-1]).endswith("+"):
             items = value if isinstance(value, list) else [value]
-            kind = SECTIONS.get(name)
-            items = [expand_one(kind, item, where, in_list=True) if kind else item for item in items]
+            items = [self.known.expand_one(kind, item, where, in_list=True) if kind else item for item in items]
             current = _structure(current) if isinstance(current, str) else current
-            there = current if isinstance(current, list) else [] if current is None else [current]
-            self._put(top, [*there, *items])
+            self._put(name, [*(current if isinstance(current, list) else [current] if current else []), *items])
         else:
-            self._put(top, _changed(name, value, current, where))
+            self._put(name, self.known.expand(kind, value, where, current) if kind else _changed(value, current))
 
     def _current(self, name: str) -> Any:
         section, _, option = name.rpartition(".")
         content = self.content[section] if section else self.content
-        return content[option] if option in content else self._parts.get(name)
+        # Options without a name change the default part.
+        return content[option] if option in content else copy.deepcopy(self.known.options[name].default)
 
-    def _put(self, where: tuple[str, ...], value: Any) -> None:
-        content = self.content[where[0]] if len(where) == 2 else self.content
-        if where == ("trainer", "callbacks") and isinstance(value, dict | str):
-            value = [value]  # of a callback outside a list the parser would only say that it is not a list
-        content[where[-1]] = value
+    def _put(self, name: str, value: Any) -> None:
+        section, _, option = name.rpartition(".")
+        (self.content[section] if section else self.content)[option] = value
 
 
-def _changed(name: str, value: Any, current: Any, where: Where) -> Any:
-    """The value of an option after a source is merged; options of a class change the class already chosen."""
-    if kind := SECTIONS.get(name):
-        if isinstance(value, dict) and isinstance(current, dict) and not where:
-            return expand_one(kind, value, where, current=current)  # a flag that changes one of several norms
-        return expand(kind, value, where, current)
-    section, _, option = name.partition(".")
-    if section == "model" and option in LIBRARIES:
-        return _expand_library(option, value, where, current)
+def _changed(value: Any, current: Any) -> Any:
+    """The value of an option after a source is merged; options without a class path change the class that is there."""
     if isinstance(value, dict) and "class_path" not in value and isinstance(current, dict) and "class_path" in current:
         return {**current, "init_args": {**(current.get("init_args") or {}), **value.get("init_args", value)}}
     return value
 
 
-def _expand_library(key: str, value: Any, where: Where, current: Any) -> Any:
-    """An optimizer or a schedule with the defaults of its class, found by class name or import path.
-
-    Raises:
-        PartError: Something stands beside class_path and init_args, or it is named as a part of this package is.
-    """
-    name = value.get("class_path") if isinstance(value, dict) else value
-    if isinstance(value, dict) and name is not None:
-        check_keys(value, where)
-    if isinstance(value, dict) and name is None:
-        if "name" in value:
-            given = ", ".join(f"{option}: {item}" for option, item in value.items() if option != "name")
-            form = f"class_path: {value['name']}" + (f", init_args: {{{given}}}" if given else "")
-            raise PartError(f"a class of a library is named by class_path: {key}: {{{form}}}.", (*where, "name"))
-        if not isinstance(current, dict):
-            return value
-        options = value["init_args"] if list(value) == ["init_args"] else value
-        return {**current, "init_args": {**(current.get("init_args") or {}), **options}}
-    if not isinstance(name, str):
-        return value
-    paths = [name] if "." in name else [f"{module}.{name}" for module in LIBRARIES[key]]
-    found = [(path, cls) for path in paths if isinstance(cls := load_class(path), type)]
-    if "." not in name:  # a module also has names in it that others define
-        found = [(path, cls) for path, cls in found if cls.__module__.startswith(path.rpartition(".")[0])]
-    if not found:
-        return value  # the parser explains what is wrong with it
-    path, cls = found[0]
-    arguments = value.get("init_args") or {} if isinstance(value, dict) else {}
-    # The parser alone would hand options on from the class that stood there before. The first argument of a class is
-    # the parameters, or the optimizer.
-    return {"class_path": path, "init_args": defaults(parameters(cls, 1)) | arguments}
-
-
-def flags(argv: list[str], parser: ArgumentParser) -> Iterator[tuple[str, str, Any]]:
+def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
     """The flags of a command line: as written, the option's key, and the value.
 
     Raises:
         UsageError: A flag does not exist or lacks its value.
     """
-    actions = parser._option_string_actions
     remaining = list(argv)
     while remaining:
         argument = remaining.pop(0)
@@ -375,16 +346,20 @@ def flags(argv: list[str], parser: ArgumentParser) -> Iterator[tuple[str, str, A
         if not flag.startswith("--"):
             raise UsageError(f"unexpected argument {argument!r}: options begin with --.")
         key = flag[2:].removesuffix("+")
-        action = actions.get(flag.removesuffix("+"))
-        if action is None and not _is_below_class(key, actions):
-            raise UsageError(_unknown_flag(flag, actions))
-        if action is not None and action.nargs == 0:
-            yield flag, action.dest, True
-        elif action is not None and action.nargs in ("+", "*") and not equals:
+        top, *inner = _steps(key)
+        if key in [f"model.{name}" for name in GIVEN_BY_DATA]:
+            raise UsageError(f"{key!r} is taken from the data and cannot be set.")
+        if top not in known.options or (inner and known.options[top].kind is None):
+            near = _meant(key, known)
+            raise UsageError(f"unknown option {flag!r}." + (near or " See --help for all."))
+        nargs = None if inner else known.options[top].nargs
+        if nargs == 0:
+            yield flag, key, True
+        elif nargs in ("+", "*") and not equals:
             values = []
             while remaining and not remaining[0].startswith("--"):
                 values.append(remaining.pop(0))
-            if not values and action.nargs == "+":
+            if not values and nargs == "+":
                 raise UsageError(f"{flag} needs a value.")
             yield flag, key, values
         else:
@@ -393,33 +368,45 @@ def flags(argv: list[str], parser: ArgumentParser) -> Iterator[tuple[str, str, A
             yield flag, key, text if equals else remaining.pop(0)
 
 
-def _takes_class(name: str) -> bool:
-    return name in SECTIONS or name.partition(".")[2] in LIBRARIES
-
-
-def _is_below_class(key: str, actions: dict[str, Any]) -> bool:
-    """True if a key is an option of the class at another key: ``trainer.logger.save_dir``."""
+def _steps(key: str) -> list[str]:
+    """The option of the command that a dotted key begins with, and the options below it without ``init_args``."""
     steps = key.split(".")
     depth = 2 if steps[0] in GROUPS else 1
-    return len(steps) > depth and f"--{'.'.join(steps[:depth])}.help" in actions
+    return [".".join(steps[:depth]), *(step for step in steps[depth:] if step != "init_args")]
 
 
-def _unknown_flag(flag: str, actions: dict[str, Any]) -> str:
-    known = [name for name in actions if name.startswith("--") and not name.endswith("+")]
-    # If no flag is similar, one that has the word as a piece: --seed_everything for --seed.
-    pieces = (name for name in sorted(known, key=len) if flag[2:] in re.split(r"[._]", name[2:]))
-    near = nearest(flag, known) or next(pieces, None)
-    return f"unknown option {flag!r}." + (f" Did you mean {near!r}?" if near else " See --help for all.")
+WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}  # what people also call options
 
 
-def _unknown_key(where: tuple[str, ...], keys: list[str]) -> str:
-    *above, key = where
-    start = "".join(f"{step}." for step in above)
-    within = {name.removeprefix(start).split(".")[0] for name in keys if name.startswith(start)}
-    within -= {"help", *(GIVEN_BY_DATA if above == ["model"] else ())}
-    what = f"unknown key {key!r} in {start[:-1]!r}" if above else f"unknown key {key!r}"
+def _meant(key: str, known: Known) -> str:
+    """A hint at the option that an unknown one stands for; empty if there is none."""
+    word = key.rpartition(".")[2]
+    word = WORDS.get(word, word)
+    alike = (word, f"{word}s", f"{word}_everything")
+    if short := [name for name in known.options if name.rpartition(".")[2] in alike]:
+        return f" Did you mean '--{short[0]}'?"
+    # Options of parts, the optimizer's first: lr, weight_decay, momentum.
+    for section in ("model.optimizer", *(f"model.{kind}" for kind in registry.KINDS if kind != "data")):
+        if any(word in part.options for part in known.parts[SECTIONS[section]].values()):
+            return f" Did you mean '--{section}.{word}', in full '--{section}.init_args.{word}'?"
+    # One that has the word as a piece: --trainer.max_epochs for --epochs. Otherwise the most similar one.
+    pieces = (f"--{name}" for name in sorted(known.options, key=len) if word in re.split(r"[._]", name))
+    near = next(pieces, None) or registry.nearest(f"--{key}", [f"--{name}" for name in known.options])
+    return f" Did you mean {near!r}?" if near else ""
+
+
+def _unknown_key(name: str, known: Known) -> str:
+    section, _, key = name.rpartition(".")
+    start = f"{section}." if section else ""
+    within = {option.removeprefix(start).split(".")[0] for option in known.options if option.startswith(start)}
+    what = f"unknown key {key!r} in {section!r}" if section else f"unknown key {key!r}"
     grid = " A grid of runs is for gnn-depth sweep." if key in ("base", "axes", "rules") else ""
-    return f"{what}.{suggestion(key, within)}{grid}"
+    meant = "" if registry.nearest(key, within) else _meant(name, known)
+    return f"{what}.{meant or suggestion(key, within)}{grid}"
+
+
+def _plain(value: Any) -> Any:
+    return value.as_dict() if isinstance(value, Namespace) else copy.deepcopy(value)
 
 
 def _structure(text: Any) -> Any:
@@ -431,35 +418,98 @@ def _structure(text: Any) -> Any:
     return value if isinstance(value, dict | list) or text == "null" else text
 
 
-def _plain(value: Any) -> Any:
-    return value.as_dict() if isinstance(value, Namespace) else copy.deepcopy(value)
+def suggestion(word: Any, choices: Any, most: int = 20) -> str:
+    """The nearest choice, and the list of choices unless it is long."""
+    choices = sorted(choices)
+    near = registry.nearest(str(word), choices)
+    hint = f" Did you mean {near!r}?" if near else ""
+    if (near and len(choices) > most) or not choices:
+        return hint
+    return f"{hint} Available: {', '.join(choices)}." if len(choices) <= most else f"{hint} See --help for all."
 
 
 # Parsing, and what ran
 
 
-def parse(config: dict[str, Any], arguments: Arguments, parser: ArgumentParser) -> Namespace:
+def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: ArgumentParser) -> Namespace:
     """Check the types of a merged config and fill in defaults.
 
     Raises:
-        UsageError: A value has the wrong type, or a class does not exist or lacks an option; its place is named.
+        UsageError: A value has the wrong type, or a class does not exist; its place is named.
     """
-    if reason := missing(config):
-        raise UsageError(_with_place(reason, arguments, parser))
     try:
         return parser.parse_object(copy.deepcopy(config))
-    except ArgumentError as error:
-        reason = explain(config, parser)
-        raise UsageError(_with_place(reason, arguments, parser) if reason else str(error)) from error
+    except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
+        for key, option, value in _values(config, known):
+            if text := _misfit(key, option, value):
+                raise UsageError(_with_place(text, key, value, arguments, known)) from error
+        raise UsageError(str(error)) from error
 
 
-def _with_place(reason: Reason, arguments: Arguments, parser: ArgumentParser) -> str:
-    """A reason, with file and line if the value comes from a config file rather than a flag."""
-    if any(f"{reason.key}.".startswith(f"{key}.") for _, key, _ in flags(arguments.argv, parser)):
-        return reason.text
-    places = (source.find(reason.key, reason.value) for source in reversed(arguments.sources))
-    place = next(filter(None, places), None)
-    return f"{place}: {reason.text}" if place else reason.text
+def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:
+    """Every part of a merged config, those inside others too: its key, its description, and its arguments."""
+
+    def inside(key: str, kind: str, value: Any) -> Iterator[tuple[str, Part, dict[str, Any]]]:
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and "class_path" in item and isinstance(item.get("init_args") or {}, dict):
+                part, given = known.find(kind, item["class_path"]), item.get("init_args") or {}
+                yield key, part, given
+                for name, option in part.options.items():
+                    if option.kind and name in given:
+                        yield from inside(f"{key}.{name}", option.kind, given[name])
+
+    for key, kind in SECTIONS.items():
+        section, _, name = key.rpartition(".")
+        yield from inside(key, kind, (config.get(section, {}) if section else config).get(name))
+
+
+def _values(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Option, Any]]:
+    """Every value of a merged config, with its dotted key and its option."""
+    for key, option in known.options.items():
+        section, _, name = key.rpartition(".")
+        content = config.get(section, {}) if section else config
+        if name in content:
+            yield key, option, content[name]
+    for key, part, given in _parts_of(config, known):
+        for name, value in given.items():
+            if name in part.options:
+                yield f"{key}.{name}", part.options[name], value
+
+
+TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "None": "null"}
+
+
+def _misfit(key: str, option: Option, value: Any) -> str:
+    """Why a value does not fit its option; empty if it does, or if its type is not plain."""
+    types = [one for one in option.type.split(" | ") if one not in (*option.choices, "Tensor")]
+    if not option.type or not set(types) <= set(TYPES):
+        return ""
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    fits = {"int": _is_a(int, text), "float": _is_a(float, text), "bool": False, "str": isinstance(value, str)}
+    if text in option.choices or any(text == "null" if one == "None" else fits[one] for one in types):
+        return ""
+    if option.type == "bool" or not option.choices:
+        return f"{key} must be {' or '.join(TYPES[one] for one in types)}, not {text!r}."
+    wanted = [*option.choices, *(["null"] if "None" in types else [])]
+    numbers = "".join(f" Or {TYPES[one]}." for one in types if one in ("int", "float"))
+    return f"{key} cannot be {text!r}.{suggestion(text, set(wanted))}{numbers}"
+
+
+def _is_a(kind: type, text: str) -> bool:
+    try:
+        kind(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_place(text: str, key: str, value: Any, arguments: Arguments, known: Known) -> str:
+    """A message, after file and line if what it is about stands in a config file and not in a flag."""
+    if any(f"{key}.".startswith(f"{flag}.") for _, flag, _ in flags(arguments.argv, known)):
+        return text
+    written = None if value is None else str(value)
+    place = next(filter(None, (source.find(key, written) for source in reversed(arguments.sources))), None)
+    return f"{place}: {text}" if place else text
 
 
 def resolved(parsed: Namespace, parser: ArgumentParser) -> dict[str, Any]:
@@ -474,7 +524,7 @@ def to_yaml(config: dict[str, Any]) -> str:
 
 def contract_config(config: dict[str, Any]) -> dict[str, Any]:
     """Write the parts of a config by their short names; paths of data become full, for use from any folder."""
-    return _at_parts(config, lambda kind, value, _: contract(kind, full_paths(value) if kind == "data" else value))
+    return _at_parts(config, lambda kind, value: contract(kind, full_paths(value) if kind == "data" else value))
 
 
 def expand_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -483,7 +533,7 @@ def expand_config(config: dict[str, Any]) -> dict[str, Any]:
     Raises:
         PartError: A part or an option does not exist.
     """
-    return _at_parts(config, expand)
+    return _at_parts(config, Names(imported_parts()).expand)
 
 
 def full_paths(value: Any) -> Any:
@@ -498,13 +548,12 @@ def full_paths(value: Any) -> Any:
     }
 
 
-def _at_parts(config: dict[str, Any], change: Callable[[str, Any, Where], Any]) -> dict[str, Any]:
-    config = dict(config)
-    if isinstance(model := config.get("model"), dict):
-        config["model"] = {
-            key: change(key, value, ("model", key)) if f"model.{key}" in SECTIONS else value
-            for key, value in model.items()
-        }
-    if "data" in config:
-        config["data"] = change("data", config["data"], ("data",))
-    return config
+def _at_parts(config: dict[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
+    changed = {group: dict(config[group]) for group in GROUPS if isinstance(config.get(group), dict)}
+    changed = {**config, **changed}
+    for key, kind in SECTIONS.items():
+        section, _, name = key.rpartition(".")
+        content = changed.get(section) or {} if section else changed
+        if name in content and kind != "callback" and kind != "logger":
+            content[name] = change(kind, content[name])
+    return changed

@@ -1,6 +1,7 @@
 """Config files: YAML that refuses duplicate keys and remembers the line of every key."""
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -82,9 +83,11 @@ def read_config(source: str, labels: bool = False) -> Source:
         return parse_config(source, INLINE, labels)
     path = Path(source).expanduser()
     try:
+        if not path.is_file() and not path.suffix and not path.is_dir():
+            path = _shipped(source)
         if not path.is_file():
             raise UsageError(f"config file {source!r} {_missing(path)}")
-        return parse_config(path.read_text(encoding="utf-8"), source, labels)
+        return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"config file {source!r} cannot be read: {error}.") from None
 
@@ -95,6 +98,43 @@ def _missing(path: Path) -> str:
     near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
     hint = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
     return f"does not exist (looked in {Path.cwd()}).{hint}"
+
+
+def shipped(below: str = "") -> dict[str, Path]:
+    """The configs that come with the package, or those of one folder, by their path without suffix: ``lipschitz/gat``.
+
+    The working directory's own ``configs`` come first, then those of the source tree and of the installed package.
+    """
+    found: dict[str, Path] = {}
+    for top in folders():
+        folder = top / "configs" / below
+        for path in sorted(folder.rglob("*.yaml")):
+            found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
+    return found
+
+
+def folders() -> list[Path]:
+    """The folders that may hold ``configs``: the working directory, the source tree, the installed package's share."""
+    return [Path(), Path(__file__).parents[2], Path(sys.prefix) / "share" / "gnn_depth"]
+
+
+def _shipped(name: str) -> Path:
+    """The shipped config of a name: its path or, where only one has it, the last word of that.
+
+    Raises:
+        UsageError: There is none, or several.
+    """
+    known = {name: path for name, path in shipped().items() if not name.startswith("reproduce/")}
+    same = [name] if name in known else [other for other in known if other.rpartition("/")[2] == name]
+    if len(same) == 1:
+        return known[same[0]]
+    if same:
+        raise UsageError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
+    near = nearest(name, [*known, *(other.rpartition("/")[2] for other in known)])
+    beside = Path(name).parent.glob(f"{Path(name).name}.y*ml")
+    near = near or next((str(path) for path in beside), None)
+    hint = f" Did you mean {near!r}?" if near else " A shipped config is named as in configs/, without .yaml."
+    raise UsageError(f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped ones).{hint}")
 
 
 def parse_config(text: str, name: str, labels: bool = False) -> Source:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gnn_depth.cli.config_file import folders
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options
-from gnn_depth.cli.reproduce import folders
 from gnn_depth.runs import new_run_folder
 
 if TYPE_CHECKING:

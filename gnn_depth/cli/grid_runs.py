@@ -17,8 +17,8 @@ import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins_of, read_arguments, read_sources
-from gnn_depth.cli.config_file import INLINE, Source
+from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins_of, read_arguments
+from gnn_depth.cli.config_file import INLINE, Source, read_config
 from gnn_depth.cli.errors import RunError, UsageError, innermost
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.process import quiet, without_notes
@@ -161,12 +161,12 @@ def line_of(combination: Combination, base: Sequence[str], folder: Path, argumen
     Raises:
         UsageError: A config file is missing or cannot be read.
     """
-    layers = [source for name in base for source in read_sources(str(folder / name))] + arguments.sources
+    layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
     for settings in combination.settings:
         for key, value in settings.items():
             if key == "config":
-                layers += read_sources(str(folder / value))
+                layers.append(read_config(str(folder / value)))
             elif key == "plugins":
                 plugins += plugins_of(Source(str(folder / "grid"), {key: value}))
             elif isinstance(value, dict) and key in ("model", "data", "trainer"):

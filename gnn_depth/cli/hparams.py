@@ -3,7 +3,7 @@
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.short_names import SECTIONS, argument_kind, defaults, options
+from gnn_depth.short_names import describe
 from gnn_depth.sweeps.grid import label_text
 
 # The options of the trainer that change what is learned.
@@ -21,7 +21,7 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
     trainer = {key: value for key, value in config.get("trainer", {}).items() if key in TRAINER}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
     model = chosen["model"] or {}
-    parts = {f"model.{kind}": _called(kind, part) for kind, part in model.items() if f"model.{kind}" in SECTIONS}
+    parts = {f"model.{kind}": _called(kind, part) for kind, part in model.items() if kind in registry.KINDS}
     return _flatten({**chosen, "trainer": trainer}, ()) | parts
 
 
@@ -31,12 +31,11 @@ def _called(kind: str, part: Any) -> str:
         return "+".join(_called(kind, item) for item in part) or "none"
     if not isinstance(part, dict) or "name" not in part:
         return str(part["class_path"] if isinstance(part, dict) and "class_path" in part else part)
-    cls, said = registry.get(kind, part["name"]), [part["name"]]
-    usual = defaults(options(kind, cls))
-    for option, value in part.items():
-        if option != "name" and value != usual.get(option):
-            inner = argument_kind(cls, option)
-            said.append(f"{option}={_called(inner, value) if inner else label_text(value)}")
+    known, said = describe(kind, part["name"], registry.get(kind, part["name"])), [part["name"]]
+    for name, value in part.items():
+        if name != "name" and value != known.defaults.get(name):
+            inner = known.options[name].kind
+            said.append(f"{name}={_called(inner, value) if inner else label_text(value)}")
     return " ".join(said)
 
 

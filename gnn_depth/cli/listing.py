@@ -1,16 +1,48 @@
-"""``gnn-depth list``, and the help of a single part: ``--model.norm.help pair``."""
+"""``gnn-depth list``, and every help of a run: ``fit --help``, ``fit --model.norm.help pair``."""
 
+import argparse
+import functools
+import re
 from collections.abc import Iterable
 
 import docstring_parser
 
 from gnn_depth import registry
-from gnn_depth.cli.catalogue import Part, catalogue, describe
-from gnn_depth.cli.config import load_plugins, read_arguments
+from gnn_depth.cli import RUNS
+from gnn_depth.cli.catalogue import catalogue
+from gnn_depth.cli.config import Known, read_arguments, to_yaml
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.plain import plain
-from gnn_depth.short_names import SECTIONS, class_path, load_class, short_name
+from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option, Part
+
+# What `--help` says of options whose description is another library's; the options of the trainer that it shows.
+ABOUT = {
+    "data": "Data set; a generated citation graph by default.",
+    "trainer.max_epochs": "Number of epochs.",
+    "trainer.max_time": "Time after which training stops: DAYS:HOURS:MINUTES:SECONDS.",
+    "trainer.accelerator": "Device: cpu, gpu, mps, or the best there is.",
+    "trainer.devices": "Number of devices, or a list of them.",
+    "trainer.precision": "Numbers: 32, 64, bf16-mixed, or 16-mixed on a GPU.",
+    "trainer.callbacks": "Callbacks, for measures and early stopping: `gnn-depth list callbacks`.",
+    "trainer.logger": "Loggers beside TensorBoard and CSV: `gnn-depth list loggers`; false for none at all.",
+    "trainer.gradient_clip_val": "Largest norm of the gradient.",
+    "trainer.accumulate_grad_batches": "Number of batches to a step.",
+    "trainer.enable_progress_bar": "Show the progress.",
+}
+# The order of the help; the other options follow.
+FIRST = (
+    "layer",
+    "num_layers",
+    "hidden_channels",
+    "norm",
+    "skip",
+    "init",
+    "activation",
+    "dropout",
+    "optimizer",
+    "scheduler",
+)
 
 
 def main(words: list[str]) -> int:
@@ -24,7 +56,7 @@ def main(words: list[str]) -> int:
     """
     arguments = read_arguments(words)
     kinds = [_kind(word) for word in parser().parse_args(arguments.argv).kinds]
-    print(listing(kinds or registry.KINDS, arguments.plugins))
+    print(listing(kinds or registry.KINDS, catalogue(arguments.plugins)))
     return 0
 
 
@@ -36,7 +68,7 @@ def parser() -> Options:
         "`gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one part.",
         "[KIND]... [--plugins FILE]...",
     )
-    options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(registry.KINDS))
+    options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join((*registry.KINDS, *LIBRARIES)))
     # `read_arguments` takes it out of the arguments; it stands here for the help and for completion.
     options.add_argument("--plugins", metavar="FILE", help="Python file or module that registers parts")
     return options
@@ -44,52 +76,86 @@ def parser() -> Options:
 
 def _kind(word: str) -> str:
     """A kind, in the singular or the plural."""
-    for kind in registry.KINDS:
+    for kind in (*registry.KINDS, *LIBRARIES):
         if word in (kind, f"{kind}s"):
             return kind
-    raise UsageError(registry.unknown("kind", word, registry.KINDS))
+    raise UsageError(registry.unknown("kind", word, (*registry.KINDS, *LIBRARIES)))
 
 
-def listing(kinds: Iterable[str], plugins: list[str]) -> str:
+def listing(kinds: Iterable[str], known: Known) -> str:
     """Every part of these kinds: name, options with types and defaults, and the first line of its docstring."""
-    known = catalogue(plugins)
-    return "\n\n".join("\n".join([kind, *map(_row, known[kind].values())]) for kind in kinds)
+    return "\n\n".join("\n".join([kind, *map(_row, known.parts[kind].values())]) for kind in kinds)
 
 
 def _row(part: Part) -> str:
     name = part.class_name if part.kind == "data" else part.name
-    return f"  {name}({', '.join(map(str, part.options))})\n      {plain(part.summary)}"
+    return f"  {name}({', '.join(map(str, part.options.values()))})\n      {plain(part.doc.partition(chr(10))[0])}"
 
 
-def help_of(key: str, name: str | None, plugins: list[str]) -> str:
-    """The help that ``--model.norm.help pair`` prints: docstring, and options with type, default and meaning.
+def help_of(command: str, key: str, word: str | None, known: Known) -> str:
+    """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help pair`` does.
 
     Raises:
-        UsageError: There is no such part, or a plugin does not load.
+        UsageError: There is no such part.
     """
-    kind = SECTIONS[key]
-    if name is None:
-        return listing([kind], plugins)
-    part = _find(kind, name, plugins)
+    if key == "help":
+        return help_of_run(command, known, everything=word == "all")
+    if word is None:
+        return listing([SECTIONS[key]], known)
+    try:
+        part = known.find(SECTIONS[key], word)
+    except registry.RegistryError as error:
+        raise UsageError(str(error)) from None
     about, _, _ = plain(part.doc).partition("\nArgs:")
     meaning = {
         parameter.arg_name: plain(parameter.description or "") for parameter in docstring_parser.parse(part.doc).params
     }
-    rows = [f"  --{key}.{option}\n      {' '.join(meaning.get(option.name, '').split())}" for option in part.options]
-    return "\n".join([f"{kind} {part.name} ({part.path})", "", about.strip(), "", *rows]).rstrip()
+    rows = [
+        f"  --{key}.{option}\n      {' '.join(meaning.get(name, '').split())}" for name, option in part.options.items()
+    ]
+    return "\n".join([f"{part.kind} {part.name} ({part.path})", "", about.strip(), "", *rows]).rstrip()
 
 
-def _find(kind: str, name: str, plugins: list[str]) -> Part:
-    """A part by its name, class name or import path."""
-    known = catalogue(plugins)[kind]
-    for part in known.values():
-        if name in (part.name, part.class_name, part.path):
-            return part
-    if "." not in name:
-        raise UsageError(registry.unknown(kind, name, known, also=[part.class_name for part in known.values()]))
-    load_plugins(plugins)  # a class that is not registered
-    try:
-        cls = load_class(class_path(kind, name))
-    except registry.RegistryError as error:
-        raise UsageError(str(error)) from None
-    return describe(kind, short_name(cls), cls)
+def help_of_run(command: str, known: Known, everything: bool) -> str:
+    """The options of a run: all of them, or without most of the trainer's."""
+    parser = argparse.ArgumentParser(
+        usage=f"gnn-depth {command} [--config FILE]... [--OPTION VALUE]...",
+        description=f"{RUNS[command]} Options are merged in this order: defaults, config files, command line.",
+        epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: --model.norm.help NAME "
+        "and its like.",
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),
+        add_help=False,
+    )
+    groups = {title: parser.add_argument_group(title) for title in ("data", "model", "run", "trainer")}
+    groups["run"].add_argument("--config", metavar="FILE", help="Config file, or the name of a shipped one.")
+    order = [f"model.{name}" for name in FIRST]
+    options = known.options
+    for name in [*order, *(name for name in options if name not in order)]:
+        section = name.partition(".")[0]
+        if everything or section != "trainer" or name in ABOUT:
+            about = _about(options[name], known, everything).replace("%", "%%")
+            groups.get(section, groups["run"]).add_argument(f"--{name}", metavar=_metavar(options[name]), help=about)
+    add = groups["run"].add_argument
+    add("--print_config", action="store_true", help="Print the resolved config, and stop.")
+    add("--trusted-only", action="store_true", help="Refuse configs that import more than known classes.")
+    return parser.format_help().rstrip()
+
+
+def _metavar(option: Option) -> str:
+    if option.kind in GIVEN:
+        return "NAME"
+    types = {"int": "N", "float": "X", "bool": "BOOL"}
+    return "" if option.nargs == 0 else types.get(option.type.removesuffix(" | None"), "VALUE")
+
+
+def _about(option: Option, known: Known, everything: bool) -> str:
+    text = " ".join(plain(option.about).split())
+    if not everything:
+        text = ABOUT.get(option.name) or re.split(r"(?<=[.;]) ", text)[0].rstrip(";.") + "."
+    if option.kind in registry.KINDS:
+        return f"{text} One of: {', '.join(known.listed(option.kind))}."
+    values = [choice for choice in option.choices if choice not in ("true", "false")]
+    if (everything or option.name not in ABOUT) and not all(value in text for value in values):
+        text += f" One of: {', '.join(values)}."
+    default = "" if option.default is None or isinstance(option.default, dict | list) else to_yaml(option.default)
+    return f"{text} [{default.splitlines()[0]}]" if default else text

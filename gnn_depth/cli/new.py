@@ -82,7 +82,7 @@ def _check_free(kind: str, *files: Path) -> None:
     folder, name = files[0].parent, files[0].stem
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--output {folder} is a file, not a folder.")
-    if part := catalogue([])[kind].get(name):
+    if part := catalogue([]).parts[kind].get(name):
         raise UsageError(f"{kind} {name!r} already exists: {part.path}. Choose another name.")
     for file in files:
         if file.exists():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config_file import Source, read_config
+from gnn_depth.cli.config_file import Source, read_config, shipped
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options, positive_number
 from gnn_depth.cli.outputs import plain_warnings
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 KEYS = ("title", "source", "grid", "table", "figure", "published")
 REQUIRED = ("title", "source", "grid", "table")
-FOLDER = Path("configs") / "reproduce"
 SAMPLED = 3  # groups of each item that --list measures
 
 
@@ -141,19 +140,9 @@ def _left_out(absent: dict[str, str], grid: Grid) -> str:
     return f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}"
 
 
-def folders() -> list[Path]:
-    """Folders searched for items: the working directory, the source tree, the installed package's share folder."""
-    source = Path(__file__).parents[2]
-    return [Path(), source, Path(sys.prefix) / "share" / "gnn_depth"]
-
-
 def names() -> dict[str, Path]:
-    """Every item and its file; the first folder that has an item wins."""
-    found: dict[str, Path] = {}
-    for top in (folder / FOLDER for folder in folders()):
-        for path in sorted(top.rglob("*.yaml")):
-            found.setdefault(path.relative_to(top).with_suffix("").as_posix(), path)
-    return found
+    """Every item and its file."""
+    return shipped("reproduce")
 
 
 def load(name: str) -> Item:

@@ -35,7 +35,7 @@ NUM_SPLITS = 10
 
 @register("data", "HeterophilousGraphs")
 class HeterophilousGraphs(NodeDataModule):
-    """Graphs whose neighbours mostly differ in class, each with ten fixed splits.
+    """Heterophilous graphs: neighbours mostly differ in class; each graph has ten fixed splits.
 
     Pei et al., *Geom-GCN*, ICLR 2020 (actor to wisconsin, duplicate edges removed); Platonov et al., *A Critical Look
     at the Evaluation of GNNs under Heterophily*, ICLR 2023 (the others; ``_filtered`` lacks repeated nodes, which leak

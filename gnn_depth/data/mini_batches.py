@@ -24,7 +24,7 @@ CHUNKS, NEIGHBORS = 8, (10, 10)
 
 @register("data", "MiniBatches")
 class MiniBatches(WrapsSource, GraphDataModule):
-    r"""Another data set, trained on in subgraphs and evaluated on its whole graph.
+    r"""Mini-batches: train on subgraphs of another data set, evaluate on its whole graph.
 
     Every method gives the same number of batches in an epoch and trains on each training node once. A batch contains
 

@@ -29,7 +29,7 @@ TRAIN_PER_CLASS, NUM_VAL, NUM_TEST = 20, 500, 1000
 
 @register("data", "Planetoid")
 class Planetoid(NodeDataModule):
-    """The citation graphs Cora, CiteSeer and PubMed: documents, their words, and citations between them.
+    """Planetoid: the citation graphs Cora, CiteSeer and PubMed. Nodes are documents, features their words.
 
     Sen et al., *Collective Classification in Network Data*, AI Magazine 2008; files and public split of Yang, Cohen &
     Salakhutdinov, *Revisiting Semi-Supervised Learning with Graph Embeddings*, ICML 2016. Files that are not under

@@ -26,7 +26,7 @@ EXAMPLES = 32_000
 
 @register("data", "TreeNeighborsMatch")
 class TreeNeighborsMatch(GraphDataModule):
-    r"""Full binary trees of depth r, classified at the root: which value has the leaf whose key the root holds?
+    r"""Tree-NeighborsMatch: binary trees of depth r; the root must learn the value of the leaf that has its key.
 
     Nodes are pairs (key, value): the root (k, 0), leaf t (t, :math:`\pi_t`) for a permutation :math:`\pi` of
     1 .. :math:`2^r`, all others (0, 0); the class is :math:`\pi_k - 1`. Edges run from child to parent and from each

@@ -21,7 +21,7 @@ from gnn_depth.registry import register
 
 @register("data", "UserGraph")
 class UserGraph(NodeDataModule):
-    """Your own graph for node classification: from two tables, or from a file of arrays.
+    """Your own graph: two tables, or one file of arrays, for node classification.
 
     Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``. The first line of a text table has the names of
     the columns. ``path`` has one edge per row, ``nodes`` one node per row. Ids are integers if all of them are plain

@@ -6,7 +6,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from gnn_depth import registry
-from gnn_depth.short_names import GIVEN_BY_STACK, LISTS, PartError, argument_kind, expand_one, load_class
+from gnn_depth.short_names import GIVEN, LISTS, Names, PartError, argument_kind, load_class, registered_parts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def takes_names(init: Callable[P, None]) -> Callable[P, None]:
     @wraps(init)
     def with_parts(*args: P.args, **kwargs: P.kwargs) -> None:
         given = signature.bind(*args, **kwargs)
-        named = [(name, value) for name, value in given.arguments.items() if name in GIVEN_BY_STACK]
+        named = [(name, value) for name, value in given.arguments.items() if name in registry.KINDS]
         given.arguments.update({kind: part(kind, value) for kind, value in named if (kind, value) != ("init", None)})
         init(*given.args, **given.kwargs)
 
@@ -61,15 +61,16 @@ def _one(kind: str, value: Any) -> Any:
     if value is not None and not isinstance(value, str | Mapping):
         return value
     try:
-        cls = load_class(expand_one(kind, value, in_list=True)["class_path"])
+        found = Names(registered_parts()).expand_one(kind, value, in_list=True)
     except PartError:
         registry.load_entry_points()  # the part of an installed plugin
-        cls = load_class(expand_one(kind, value, in_list=True)["class_path"])
+        found = Names(registered_parts()).expand_one(kind, value, in_list=True)
+    cls = load_class(found["class_path"])
     if not isinstance(value, Mapping):
-        return partial(cls) if GIVEN_BY_STACK[kind] else cls()
+        return partial(cls) if GIVEN[kind] else cls()
     given = value.get("init_args") or {} if "class_path" in value else {k: v for k, v in value.items() if k != "name"}
     options = {key: _argument(cls, key, item) for key, item in given.items()}
-    return partial(cls, **options) if GIVEN_BY_STACK[kind] else cls(**options)
+    return partial(cls, **options) if GIVEN[kind] else cls(**options)
 
 
 def _argument(cls: type, name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from gnn_depth import registry
 from gnn_depth.cli.config import contract_config
-from gnn_depth.short_names import options
+from gnn_depth.short_names import describe
 from tests.cli.conftest import QUIET, SHORT
 
 FILE = """\
@@ -78,7 +78,7 @@ def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth: Callable, file: 
 @pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip", "graph_dropout"])
 def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(config: Callable, kind: str):
     for name, cls in registry.registered(kind).items():
-        if all(option.default is not option.empty for option in options(kind, cls).values()):
+        if not any(option.is_required for option in describe(kind, name, cls).options.values()):
             chosen = config(f"--model.{kind}", name)["model"][kind]
             chosen = chosen[0] if kind == "norm" else chosen
             assert name == (chosen if isinstance(chosen, str) else chosen["name"])
@@ -95,7 +95,6 @@ def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(
         ["--model.norm", "gnn_depth.nn.norms.PairNorm", "--model.norm.scale", "4"],
         ["--model.norm", '[{"class_path": "gnn_depth.nn.norms.PairNorm", "init_args": {"scale": 4}}]'],
         ["--model.norm+", "pair", "--model.norm.scale", "4"],
-        ["--model", "{norm: {name: pair, scale: 4}}"],
         ["--config", "{model: {norm: {name: pair, scale: 4}}}"],
         ["--config", "{model: {norm: pair}}", "--model.norm.scale", "4"],
     ],
@@ -181,14 +180,23 @@ def test_a_file_that_says_nothing_changes_nothing(config: Callable, text: str):
     assert config("--config", "empty.yaml") == config()
 
 
-def test_help_names_the_parts_and_says_every_default(gnn_depth: Callable):
-    answer = gnn_depth("fit", "--help")
-    assert answer.code == 0
-    text = " ".join(answer.out.split())
-    assert f"One of: {', '.join(registry.registered('norm'))}" in text
-    assert "Number of message-passing layers, L. (type: int, default: 2)" in text
-    for option in ("--run.root", "--ckpt_path", "--plugins", "--seed_everything", "--data.help"):
-        assert option in text
+def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    short, everything = (gnn_depth("fit", "--help", *more).out for more in ([], ["all"]))
+    assert len(short.splitlines()) < 105
+    for option in (
+        "--run.root",
+        "--ckpt_path",
+        "--plugins",
+        "--seed_everything",
+        "--data NAME",
+        "--trainer.max_epochs",
+    ):
+        assert option in short
+    assert ", ".join(registry.registered("norm")) in " ".join(short.split())
+    assert "Number of message-passing layers, L. [2]" in short
+    assert "--trainer.barebones" not in short
+    assert "--trainer.barebones" in everything
 
 
 def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable):
@@ -200,10 +208,19 @@ def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_dept
     assert "ICML 2021" in answer.out
 
 
-def test_help_of_an_optimizer_may_stand_anywhere(gnn_depth: Callable):
-    answer = gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.num_layers", "3")
-    assert answer.code == 0
-    assert "--model.optimizer.momentum" in answer.out
+def test_help_of_an_optimizer_may_stand_anywhere_and_needs_a_name_that_exists(gnn_depth: Callable, refused: Callable):
+    assert "--model.optimizer.momentum" in gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.dropout", "0").out
+    assert "Did you mean 'SGD'?" in refused("fit", "--model.optimizer.help", "SDG")
+
+
+def test_a_shipped_config_is_found_by_its_name_from_any_folder(config: Callable, refused: Callable):
+    assert config("--config", "gat_lip_30")["model"]["num_layers"] == 30
+    assert config("--config", "gat_lip")["model"]["norm"][0]["name"] == "lipschitz", "the only one of this name"
+    assert "balance/gcn or expansion/gcn or lipschitz/gcn" in refused("fit", "--config", "gcn")
+    assert "Did you mean 'gat_lip_30'?" in refused("fit", "--config", "gat_lp_30")
+    Path("configs").mkdir()
+    Path("configs/gat_lip_30.yaml").write_text("model: {num_layers: 3}\n")
+    assert config("--config", "gat_lip_30")["model"]["num_layers"] == 3, "that of the working folder comes first"
 
 
 def test_a_run_on_a_file_goes_on_from_another_folder(

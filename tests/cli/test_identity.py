@@ -31,7 +31,6 @@ def known(tmp_path, monkeypatch):
         ["--model.dropout=0.50"],
         ["--model.dropout=5e-1", "--trainer.enable_progress_bar=false"],
         ["--model.layer=gcn", "--model.dropout=0.5"],
-        ['--model={"dropout": 0.5, "hidden_channels": 8}'],
         ['--config={"trainer": {"accelerator": "cpu", "max_epochs": 3}, "model": {"dropout": 0.5}}'],
         ["--run.root=elsewhere", "--run.name=other", "--model.dropout=0.5"],
         ["--trainer.default_root_dir=elsewhere", "--trainer.profiler=simple", "--model.dropout=0.5"],

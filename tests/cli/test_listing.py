@@ -14,7 +14,7 @@ import pytest
 
 from gnn_depth import registry
 from gnn_depth.cli import catalogue
-from gnn_depth.cli.catalogue import choices, describe, type_name
+from gnn_depth.short_names import choices, describe, type_name
 
 PLUGIN = '''
 from typing import Literal
@@ -137,8 +137,7 @@ def test_two_parts_of_one_name_are_an_error_that_names_both(refused: Callable, p
 
 def test_a_part_is_the_same_after_a_way_through_the_cache():
     part = describe("norm", "pair", registry.get("norm", "pair"))
-    (again,) = catalogue._parts_of_json(json.loads(json.dumps([part], default=catalogue.asdict)))
-    assert again == part
+    assert catalogue._part(json.loads(json.dumps(part, default=catalogue._plain))) == part
 
 
 class TestCache:

@@ -64,7 +64,7 @@ def test_a_checkpoint_without_its_plugin_is_answered_with_the_class_that_is_miss
     words = ["--plugins", str(plugin), "--model.norm", "shrink", "--trainer.max_epochs", "1"]
     assert gnn_depth("fit", *SHORT, *words).code == 0
     (checkpoint,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
-    del sys.modules["plug_shrink"]
+    del sys.modules["plug_shrink"], registry._TABLE["norm"]["shrink"]
     answer = gnn_depth("test", "--ckpt_path", str(checkpoint))
     assert answer.code == 2
     assert "'plug_shrink.Shrink' cannot be imported" in answer.err

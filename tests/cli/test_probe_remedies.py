@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth import short_names
+from gnn_depth import registry, short_names
 from gnn_depth.diagnostics.probe.remedies import KINDS, LISTS, unknown_failure_modes
 from gnn_depth.diagnostics.probe.report import NO_PROBLEM
 from gnn_depth.nn.parts import FAILURE_MODES
-from gnn_depth.registry import registered
 from tests.cli.conftest import SHORT, Answer
 
 # Weights so small that sixteen layers lose what a default stack loses in forty.
@@ -88,10 +87,10 @@ def test_a_part_of_a_plugin_is_proposed_for_what_it_says_it_treats(gnn_depth: Ca
 
 def test_built_in_parts_treat_known_failure_modes_and_every_failure_mode_is_treated():
     assert unknown_failure_modes() == []
-    parts = [cls for kind in KINDS for cls in registered(kind).values()]
+    parts = [cls for kind in KINDS for cls in registry.registered(kind).values()]
     assert {word for cls in parts for word in cls.treats} == set(FAILURE_MODES)
-    assert {*KINDS, "data"} == set(short_names.GIVEN_BY_STACK)
-    assert LISTS == short_names.LISTS
+    assert {*KINDS, "data"} == set(registry.KINDS)
+    assert set(LISTS) == set(short_names.LISTS) & set(KINDS)
 
 
 class Strict(HTMLParser):

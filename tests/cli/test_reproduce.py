@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli import reproduce
+from gnn_depth.cli import config_file, reproduce
 from tests.cli.test_sweep import BASE
 
 GRID = {
@@ -37,7 +37,7 @@ ITEM = {
 def item(tmp_path, monkeypatch):
     """``item(title=...)``: an item named nobody/depth in the working directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduce, "folders", lambda: [Path()])
+    monkeypatch.setattr(config_file, "folders", lambda: [Path()])
     Path("base.yaml").write_text(yaml.safe_dump(BASE))
     folder = Path("configs/reproduce/nobody")
     folder.mkdir(parents=True)

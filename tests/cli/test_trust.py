@@ -1,10 +1,8 @@
 """Configs and checkpoints from elsewhere: what they name is not imported unless it is known, or the user says so."""
 
 import ast
-import os
 import re
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,8 +49,6 @@ CODE = {
     "argument of a known class": "trainer: {callbacks: {class_path: LambdaCallback, init_args: {setup: evil.Mark}}}\n",
     "byte order mark": 'trainer: {logger: "\\uFEFFevil.Mark"}\n',
     "set in a text": 'trainer: {callbacks: "!!set {evil.Mark: null}"}\n',
-    "file in a config": "trainer: inner.yaml\n",
-    "file at home": "trainer: ~/inner.yaml\n",
     "plugin": "plugins: [evil.py]\n",
     "what a known module imports": "trainer: {callbacks: gnn_depth.runs.subprocess.Popen}\n",
     "plugin that is added": "plugins+: [evil.py]\n",
@@ -61,33 +57,20 @@ CODE = {
 
 
 @pytest.mark.parametrize("text", CODE.values(), ids=CODE.keys())
-def test_code_in_a_config_is_named_with_its_line_and_not_imported(
-    refused: Callable, mark: Path, text: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("HOME", str(Path.cwd()))
-    Path("inner.yaml").write_text(CODE["class path"].partition("\n")[2].replace("\n  ", "\n")[2:])
-    Path("c.yaml").write_text(text.replace("HERE", str(Path.cwd())))
+def test_code_in_a_config_is_named_with_its_line_and_not_imported(refused: Callable, mark: Path, text: str):
+    Path("c.yaml").write_text(text)
     answer = refused("fit", "--config", "c.yaml", "--trusted-only")
-    assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: ", "inner.yaml:2: "))
+    assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: "))
     assert "--trusted-only false" in answer
     assert any(word in answer for word in ("evil.Mark", "'evil.py'", "Popen", "bisect"))
     assert not mark.exists()
     assert "evil" not in sys.modules
 
 
-def test_a_config_is_not_read_from_a_pipe_or_an_archive(refused: Callable, mark: Path):
-    os.mkfifo("pipe")
-    with zipfile.ZipFile("a.zip", "w") as archive:
-        archive.writestr("inner.yaml", "callbacks: [{class_path: evil.Mark}]\n")
-    Path("c.yaml").write_text("trainer: pipe\n")
-    assert "'pipe' is not a file" in refused("fit", "--config", "c.yaml", "--trusted-only")
-    for address in (
-        f"zip://inner.yaml::{Path.cwd()}/a.zip",
-        f"file://{Path.cwd()}/inner.yaml",
-        "'{callbacks: evil.Mark}'",
-    ):
-        Path("c.yaml").write_text(f"trainer: {address}\n")
-        assert "is not a file" in refused("fit", "--config", "c.yaml")
+def test_a_config_names_no_other_file_to_read(refused: Callable, mark: Path):
+    Path("inner.yaml").write_text("callbacks: [{class_path: evil.Mark}]\n")
+    Path("c.yaml").write_text("trainer: inner.yaml\n")
+    assert "keys with values" in refused("fit", "--config", "c.yaml")
     assert not mark.exists()
 
 
@@ -102,14 +85,6 @@ def test_what_stands_on_the_command_line_is_the_users_own_word(gnn_depth: Callab
     words = ["--trainer.callbacks", "evil.Mark", "--plugins", "evil.py"]
     assert gnn_depth("fit", "--config", "c.yaml", "--trusted-only", *words, "--print_config").code == 0
     assert mark.exists()
-
-
-def test_a_file_that_an_option_names_is_a_config_too(refused: Callable, mark: Path):
-    Path("trainer.yaml").write_text("callbacks: {class_path: evil.Mark}\n")
-    assert "trainer.yaml:1: trainer.callbacks.class_path" in refused(
-        "fit", "--trainer", "trainer.yaml", "--trusted-only"
-    )
-    assert not mark.exists()
 
 
 def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):

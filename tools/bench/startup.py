@@ -23,15 +23,15 @@ AT_ONCE = (
     "fitt",
     "fit --config no_such_file.yaml",
     "sweep no_such_file.yaml",
-    "completion answer fit --model.norm pa",
-    "completion answer fit --",
+    "fit --help",
+    "fit --lr 0.1",
+    "fit --modle.norm pair",
+    "fit --model.norm lipshitz",
     "table --help",
     "plot --help",
 )
 WITH_TORCH = (
-    "fit --help",
     "fit --print_config",
-    "fit --modle.norm pair",
     "sweep configs/sweeps/gcn_seeds.yaml --dry-run",
 )
 

@@ -9,7 +9,7 @@ from gnn_depth.registry import register
 
 @register("init", "identity")
 class IdentityInit(MatrixInit):
-    r"""Identity: make hidden matrices identities; draw input and output matrices as Xavier does.
+    r"""Identity initialisation: hidden matrices are identities; input and output matrices are Xavier's.
 
     .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
 

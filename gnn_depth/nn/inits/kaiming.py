@@ -10,7 +10,7 @@ from gnn_depth.registry import register
 
 @register("init", "kaiming")
 class Kaiming(MatrixInit):
-    r"""Kaiming (He): draw every matrix so that activations keep their variance through ReLUs.
+    r"""Kaiming (He) initialisation: keeps the variance of activations through ReLUs.
 
     .. math:: \mathrm{Var}(W_{ij}) = \frac{2}{n_{in}}
 

@@ -8,7 +8,7 @@ from gnn_depth.registry import register
 
 @register("init", "orthogonal")
 class Orthogonal(MatrixInit):
-    r"""Orthogonal: draw matrices with orthonormal rows or columns, whichever are fewer; attention starts uniform.
+    r"""Orthogonal initialisation: matrices have orthonormal rows or columns; attention starts uniform.
 
     .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
 

@@ -10,7 +10,7 @@ from gnn_depth.registry import register
 
 @register("init", "xavier")
 class Xavier(MatrixInit):
-    r"""Xavier (Glorot): draw every matrix so that activations and gradients keep their variance.
+    r"""Xavier (Glorot) initialisation: keeps the variance of activations and gradients.
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
 

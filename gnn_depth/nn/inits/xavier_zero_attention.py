@@ -11,7 +11,7 @@ from gnn_depth.registry import register
 
 @register("init", "xavier_zero_attention")
 class XavierZeroAttention(MatrixInit):
-    """Xavier, zero attention: draw matrices as :class:`Xavier` does; zero attention weighs all neighbours equally.
+    """Xavier with zero attention: matrices are Xavier's; attention starts uniform.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Xav Z).
 

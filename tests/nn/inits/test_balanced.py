@@ -21,7 +21,7 @@ from gnn_depth.nn.layers import GAT, GCN, GGNN, SAGE, GATv2
 from gnn_depth.nn.neurons import links
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import Dense, Residual
-from gnn_depth.short_names import contract, expand
+from gnn_depth.short_names import Names, contract, imported_parts
 from tests.nn.inits.test_matrices import INITS
 from tests.nn.stacks import STACKS, stack_of
 
@@ -100,11 +100,11 @@ def test_balanced_xavier_is_xavier_without_attention_in_balance():
 def test_a_config_names_the_base_with_its_options():
     base = {"name": "xavier", "distribution": "uniform"}
     for written, path in ((base, "xavier.Xavier"), ("orthogonal", "orthogonal.Orthogonal")):
-        found = expand("init", {"name": "balanced", "base": written, "beta": 3})
+        found = Names(imported_parts()).expand("init", {"name": "balanced", "base": written, "beta": 3})
         assert found["class_path"] == "gnn_depth.nn.inits.balanced.Balanced"
         assert found["init_args"]["beta"] == 3
         assert found["init_args"]["base"]["class_path"] == f"gnn_depth.nn.inits.{path}"
-        assert expand("init", contract("init", found)) == found
+        assert Names(imported_parts()).expand("init", contract("init", found)) == found
 
 
 def test_deep_streams_are_balanced_too():
