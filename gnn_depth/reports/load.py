@@ -4,7 +4,7 @@ import csv
 import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
+PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
 SHOWN = 5  # files named in a warning
 
 
@@ -45,8 +46,8 @@ def load(*folders: str | Path) -> pd.DataFrame:
     for folder in dict.fromkeys(run for top in folders for run in _run_folders(top)):
         try:
             found.append((folder, _read_result(folder)))
-        except (OSError, ValueError) as error:
-            bad.append(f"{str(Path(folder, 'result.json'))!r} {_reason(error)}")
+        except ValueError as error:
+            bad.append(f"{str(Path(folder, 'result.json'))!r} {error}")
     if bad:
         more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
         _warn(f"skipped {'; '.join(bad[:SHOWN])}{more}.")
@@ -76,7 +77,13 @@ def _run_folders(top: str | Path) -> Iterator[str]:
 
 
 def _read_result(folder: str) -> dict[str, Any]:
-    result = json.loads(Path(folder, "result.json").read_bytes())
+    """A run's result; raises a ValueError with the reason if it is none."""
+    try:
+        result = json.loads(Path(folder, "result.json").read_bytes())
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError("is truncated or damaged") from error
     if not isinstance(result, dict) or not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
     version = result.get("format", 1)  # the first results did not say
@@ -88,13 +95,6 @@ def _read_result(folder: str) -> dict[str, Any]:
     if taken := [name for name in result["axes"] if name in COLUMNS]:
         raise ValueError(f"has an axis {taken[0]!r}, which is the name of a column of every run")
     return result
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"cannot be read ({error.strerror})"
-    damaged = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
-    return "is truncated or damaged" if damaged else str(error)
 
 
 def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
@@ -113,39 +113,30 @@ def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str
 
 
 def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
-    results = [result for _, result in found]
-    metrics, hparams, axes = (_keys(result[part] for result in results) for part in ("metrics", "hparams", "axes"))
+    results, settings = [result for _, result in found], []
+    for result in results:
+        # An axis set to null has a value; a run without the axis has none.
+        axes = {name: "null" if value is None else value for name, value in result["axes"].items()}
+        # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
+        own = (result["hparams"] | axes).items()
+        settings.append({name: str(value) if isinstance(value, list | dict) else value for name, value in own})
+    parts = {part: list(dict.fromkeys(key for one in results for key in one[part])) for part in PARTS}
     columns: dict[str, list[Any]] = {name: [result.get(name) for result in results] for name in COLUMNS}
     columns["folder"] = [folder for folder, _ in found]
     columns["version"] = [result["packages"].get("gnn-depth") for result in results]
-    columns |= {name: [_number(result["metrics"].get(name)) for result in results] for name in metrics}
-    settings = [_settings(result) for result in results]
-    columns |= {name: [setting.get(name) for setting in settings] for name in (*hparams, *axes)}
-    for name in NUMBERS:
+    columns |= {name: [result["metrics"].get(name) for result in results] for name in parts["metrics"]}
+    columns |= {name: [one.get(name) for one in settings] for name in (*parts["hparams"], *parts["axes"])}
+    for name in (*NUMBERS, *parts["metrics"]):
         columns[name] = [_number(value) for value in columns[name]]
     frame = pd.DataFrame(columns)
-    frame.attrs = {"metrics": metrics, "hparams": hparams, "axes": axes}
+    frame.attrs = parts
     return frame
-
-
-def _keys(tables: Iterable[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(key for table in tables for key in table))
-
-
-def _settings(result: dict[str, Any]) -> dict[str, Any]:
-    """Hyperparameters and axes. An axis wins, because its labels may stand for whole sub-configs."""
-    # An axis set to null has a value; a run without the axis has none.
-    axes = {name: "null" if value is None else value for name, value in result["axes"].items()}
-    merged = result["hparams"] | axes
-    return {name: str(value) if isinstance(value, list | dict) else value for name, value in merged.items()}
 
 
 def _number(value: Any) -> float:
     """A number, also written as "inf" or "nan"; NaN for anything else."""
-    if isinstance(value, int):
-        return value
     try:
-        return float(value)
+        return value if isinstance(value, int) else float(value)
     except (TypeError, ValueError):
         return float("nan")
 
@@ -228,8 +219,8 @@ def read_measure(folder: str | Path, name: str) -> Measurement:
 
 
 def _long(run: object, one: Measurement) -> pd.DataFrame:
-    axes = [("step", one.steps), ("layer", one.layers)]
-    axes += [("neuron", np.arange(size)) for size in one.values.shape[2:]]
-    places = np.meshgrid(*(values for _, values in axes), indexing="ij")
-    columns = {axis: place.ravel() for (axis, _), place in zip(axes, places, strict=True)}
-    return pd.DataFrame({"run": run, **columns, "value": one.values.ravel()}, index=range(one.values.size))
+    axes: dict[str, Any] = {"run": [run], "step": one.steps, "layer": one.layers}
+    if one.values.ndim == 3:
+        axes["neuron"] = np.arange(one.values.shape[2])
+    places = pd.MultiIndex.from_product(axes.values(), names=axes)
+    return pd.Series(one.values.ravel(), places, name="value").reset_index()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import yaml
 
@@ -15,7 +15,7 @@ from gnn_depth.reports.settings import label, resolve, same
 from gnn_depth.reports.table import Cell, Labels, Spread, Table
 
 KEYS = ("source", "interval", "unit", "where", "over", "values")
-INTERVALS = ("none", "std", "ci")
+INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
 UNITS = {"percent": 100.0, "fraction": 1.0}
 NUMBER = re.compile(r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*")
 ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
@@ -23,14 +23,8 @@ ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
 Level: TypeAlias = Literal["inside", "overlapping", "outside", "no value"]
 
 
-@dataclass(frozen=True)
-class Number:
-    """A published number, in the unit of our metrics: accuracies are fractions.
-
-    Attributes:
-        mean: The number.
-        half: The number after its ±, if it has one.
-    """
+class Number(NamedTuple):
+    """A published mean and the number after its ±, if it has one; accuracies are fractions, as in our metrics."""
 
     mean: float
     half: float | None = None
@@ -110,59 +104,56 @@ def parse(entries: Any, origin: str = "published") -> list[Published]:
         entries = entries["published"]
     if not isinstance(entries, list):
         raise ReportError(f"{origin}: published numbers must be a list of entries, not {entries!r}.")
-    return [_entry(entry, f"{origin}, entry {place}") for place, entry in enumerate(entries, start=1)]
+    found = []
+    for place, entry in enumerate(entries, start=1):
+        source = f" ({entry['source']})" if isinstance(entry, dict) and entry.get("source") else ""
+        try:
+            found.append(_entry(entry))
+        except ReportError as error:
+            raise ReportError(f"{origin}, entry {place}{source}: {error}") from error
+    return found
 
 
-def _entry(entry: Any, name: str) -> Published:
-    if not isinstance(entry, dict):
-        raise ReportError(f"{name} must be a mapping of keys to values, not {entry!r}.")
-    name = f"{name} ({entry.get('source')})" if entry.get("source") else name
+def _entry(entry: Any) -> Published:
+    entry = _mapping("an entry", entry)
     for key in entry:
         if key not in KEYS:
-            raise ReportError(f"{name}: {unknown('key', str(key), KEYS)}")
+            raise ReportError(unknown("key", str(key), KEYS))
     for key in ("source", "over", "values"):
         if not entry.get(key):
-            raise ReportError(f"{name} needs the key {key!r}.")
-    interval, unit = str(entry.get("interval", "none")), entry.get("unit", "percent")
+            raise ReportError(f"the key {key!r} is missing.")
+    interval, unit = str(entry.get("interval", "none")), str(entry.get("unit", "percent"))
     for key, value, choices in (("interval", interval, INTERVALS), ("unit", unit, UNITS)):
         if value not in choices:
-            raise ReportError(f"{name}: {unknown(key, str(value), choices)}")
-    where, values = entry.get("where") or {}, entry["values"]
-    for key, value in (("where", where), ("values", values)):
-        if not isinstance(value, dict):
-            raise ReportError(f"{name}: {key!r} must be a mapping of keys to values, not {value!r}.")
-    return Published(
-        str(entry["source"]),
-        None if interval == "none" else interval,  # type: ignore[arg-type]
-        {str(axis): _label(value) for axis, value in where.items()},
-        str(entry["over"]),
-        {
-            _label(key): _number(value, UNITS[unit], interval, f"{name}, value of {key}")
-            for key, value in values.items()
-        },
-    )
+            raise ReportError(unknown(key, value, choices))
+    numbers = {}
+    for key, value in _mapping("'values'", entry["values"]).items():
+        match = None if isinstance(value, bool) else NUMBER.fullmatch(str(value))
+        if match is None:
+            raise ReportError(f"value of {key} must be a number, or a text such as '78.0 +- 1.2', not {value!r}.")
+        mean, half = (None if text is None else float(text) / UNITS[unit] for text in match.groups())
+        assert mean is not None
+        if half is not None and interval == "none":
+            raise ReportError(
+                f"value of {key}: {value!r} has a +-, so give its meaning: interval: std or interval: ci."
+            )
+        numbers[_label(key)] = Number(mean, half)
+    where = {str(axis): _label(value) for axis, value in _mapping("'where'", entry.get("where") or {}).items()}
+    return Published(str(entry["source"]), INTERVALS[interval], where, str(entry["over"]), numbers)
+
+
+def _mapping(name: str, value: Any) -> dict[Any, Any]:
+    if not isinstance(value, dict):
+        raise ReportError(f"{name} must be a mapping of keys to values, not {value!r}.")
+    return value
 
 
 def _label(value: Any) -> str:
     return "null" if value is None else label(value)
 
 
-def _number(value: Any, unit: float, interval: str, name: str) -> Number:
-    match = None if isinstance(value, bool) else NUMBER.fullmatch(str(value))
-    if match is None:
-        raise ReportError(f"{name} must be a number, or a text such as '78.0 +- 1.2', not {value!r}.")
-    mean, half = match[1], match[2]
-    if half is not None and interval == "none":
-        raise ReportError(f"{name}: {value!r} has a +-, so give its meaning: interval: std or interval: ci.")
-    return Number(float(mean) / unit, None if half is None else float(half) / unit)
-
-
 def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
     """Compare every cell with the published numbers for it; several sources give several comparisons.
-
-    Args:
-        table: Our means.
-        published: Numbers of papers.
 
     Raises:
         ReportError: An entry names an axis that our runs do not have.
@@ -192,11 +183,6 @@ def agreement_of(cell: Cell, number: Number, interval: Spread | None) -> Level:
     ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is our own interval of
     the same kind (the standard deviation, with h = 0, for a number without an interval); ``outside`` otherwise; ``no
     value`` if we have none.
-
-    Args:
-        cell: Our runs.
-        number: a and h.
-        interval: What h is; None where there is none.
     """
     distance = abs(cell.mean - number.mean) - ROUNDING
     half, width = number.half, cell.half_width(interval or "std")

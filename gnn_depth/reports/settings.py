@@ -51,21 +51,13 @@ def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def full_name(frame: pd.DataFrame, name: str) -> str:
-    """The full name of an axis or hyperparameter, which may be given by its last part if that is unambiguous.
-
-    Args:
-        frame: Runs, as `load` returns them.
-        name: ``model.num_layers``, or ``num_layers``.
-
-    Raises:
-        ReportError: No axis or hyperparameter has this name, or several have.
-    """
+    """The full name of an axis or hyperparameter, such as ``model.num_layers`` for ``num_layers``; see `resolve`."""
     known = settings(frame)
     return resolve(name, axes(frame) or varying(frame, known) or known, [*known, *COLUMNS])
 
 
 def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
-    """The full name that equals a name, or ends with a dot and the name.
+    """The full name that equals a name, or whose last part does.
 
     Args:
         name: As the user wrote it.
@@ -145,15 +137,13 @@ def labels_of(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, ...]
 def in_order(labels: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     """Distinct labels in the order of first appearance; numbers by size, missing values last."""
     distinct = list(dict.fromkeys(labels))
-    ranks = [_ranks(list(dict.fromkeys(values))) for values in zip(*distinct, strict=True)]
+    ranks: list[dict[str, float]] = []
+    for values in map(dict.fromkeys, zip(*distinct, strict=True)):
+        numbers = {value: known for value in values if (known := number(value)) is not None}
+        by_size = set(values) - set(numbers) <= {ABSENT}
+        appearance = {value: float(place) for place, value in enumerate(values)}
+        ranks.append((numbers if by_size else appearance) | {ABSENT: math.inf})
     return tuple(sorted(distinct, key=lambda values: [rank[value] for rank, value in zip(ranks, values, strict=True)]))
-
-
-def _ranks(values: list[str]) -> dict[str, float]:
-    numbers = {value: known for value in values if (known := number(value)) is not None}
-    numeric = set(values) - set(numbers) <= {ABSENT}
-    ranks = numbers if numeric else {value: float(place) for place, value in enumerate(values)}
-    return ranks | {ABSENT: math.inf}
 
 
 def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
@@ -164,31 +154,29 @@ def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
 def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """The runs with one of the given values on every given axis, in the order in which the values are given.
 
-    Args:
-        frame: Runs, as `load` returns them.
-        where: Name of an axis, as for `full_name` -> accepted values, as text.
-
     Raises:
         ReportError: There is no such axis or value, or no run has all of them together.
     """
-    chosen, order = frame, {}
+    chosen, places = frame, {}
     for word, values in where.items():
-        name = full_name(frame, word)
-        known = known_labels(frame, name)
+        name, known = full_name(frame, word), known_labels(frame, word)
         for value in values:
             if not any(same(text, value) for text in known):
                 raise ReportError(unknown(f"value of {name!r}", value, known))
-        order[name] = {text: place for text in known for place, value in enumerate(values) if same(text, value)}
-        chosen = chosen[chosen[name].map(label).isin(order[name])]
+        order = {text: place for text in known for place, value in enumerate(values) if same(text, value)}
+        places[name] = frame[name].map(label).map(order)
+        chosen = chosen[places[name].loc[chosen.index].notna()]
     if chosen.empty:
         wanted = " and ".join(f"{word}={','.join(values)}" for word, values in where.items())
         raise ReportError(f"no run has {wanted}.")
-    places = [chosen[name].map(label).map(place) for name, place in order.items()]
-    return chosen.iloc[sorted(range(len(chosen)), key=lambda run: [place.iloc[run] for place in places])]
+    return chosen.loc[sorted(chosen.index, key=lambda run: [place[run] for place in places.values()])]
 
 
 def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], names: Collection[str]) -> None:
     """Refuse to average runs that differ in more than their seed.
+
+    An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one. In
+    any other run, absence is a value of its own: no gradient clipping.
 
     Args:
         frame: Runs, as `load` returns them.
@@ -198,15 +186,16 @@ def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], n
     Raises:
         ReportError: Runs of a group differ in an axis or a hyperparameter, or two with a result have the same seed.
     """
-    columns = _comparable(frame, [name for name in varying(frame, settings(frame)) if name not in names])
+    silent, columns = frame[frame.attrs["hparams"]].isna().all(axis=1), {}
+    for name in varying(frame, settings(frame)):
+        if name not in (*names, *MAY_DIFFER) and not (name.startswith("data.") and name.endswith(".root")):
+            unknown_here = frame[name].isna() if name in axes(frame) else silent
+            columns[name] = frame[name].map(label).mask(unknown_here, "").tolist()
     status, seeds, folders = (frame[name].tolist() for name in ("status", "seed", "folder"))
     for group in groups:
-        values = {name: dict.fromkeys(texts[run] for run in group) for name, texts in columns.items()}
-        mixed = {name: [text for text in found if text] for name, found in values.items()}
-        mixed = {name: found for name, found in mixed.items() if len(found) > 1}
-        if mixed:
-            mixed_axes = {name: found for name, found in mixed.items() if name in axes(frame)}
-            raise ReportError(_explain(mixed_axes or mixed))
+        values = {name: dict.fromkeys(texts[run] for run in group if texts[run]) for name, texts in columns.items()}
+        if mixed := {name: list(found) for name, found in values.items() if len(found) > 1}:
+            raise ReportError(_explain({name: mixed[name] for name in mixed if name in axes(frame)} or mixed))
         first: dict[float, str] = {}
         for run in group:
             if status[run] in RESULTS and first.setdefault(seeds[run], folders[run]) is not folders[run]:
@@ -217,30 +206,12 @@ def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], n
                 )
 
 
-def _comparable(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, list[str]]:
-    """Every run's value, as text, of the settings that must not differ; empty where it is unknown.
-
-    An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one. In
-    any other run, absence is a value of its own: no gradient clipping.
-    """
-    silent = frame[frame.attrs["hparams"]].isna().all(axis=1)
-    found = {}
-    for name in names:
-        if name not in MAY_DIFFER and not (name.startswith("data.") and name.endswith(".root")):
-            unknown_here = frame[name].isna() if name in axes(frame) else silent
-            found[name] = frame[name].map(label).mask(unknown_here, "").tolist()
-    return found
-
-
 def _explain(mixed: dict[str, list[str]]) -> str:
     # The options of a part differ because the part does, so that naming the part is enough.
     roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
-    some = " and ".join(f"{name} {_few(mixed[name])}" for name in roots[:SHOWN])
+    few = {name: ", ".join(mixed[name][:SHOWN]) + (", ..." if len(mixed[name]) > SHOWN else "") for name in roots}
+    some = " and ".join(f"{name} {few[name]}" for name in roots[:SHOWN])
     more = f" and {len(roots) - SHOWN} more" if len(roots) > SHOWN else ""
     them, own = ("it", "an axis of its own") if len(roots) == 1 else ("them", "axes of their own")
     chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])
     return f"cells mix {some}{more}: give {them} {own} in the table or figure, or choose with --where {chosen}."
-
-
-def _few(values: list[str]) -> str:
-    return ", ".join(values[:SHOWN]) + (", ..." if len(values) > SHOWN else "")

@@ -10,18 +10,8 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import ABSENT, is_percent, last_part, metric_words, number, short_words
-from gnn_depth.reports.table import (
-    SEEDS_NEEDED,
-    SIGNIFICANT,
-    SPREADS,
-    TESTS,
-    Cell,
-    Comparison,
-    Labels,
-    Pair,
-    Spread,
-    Table,
-)
+from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Labels, Spread, Table
+from gnn_depth.runs import RESULTS
 
 Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
 BEST: tuple[Best, ...] = get_args(Best)
@@ -57,10 +47,14 @@ def format_value(value: float, metric: str, sign: str = "") -> str:
     return f"{100 * value:{sign}.1f}" if is_percent(metric) else f"{value:{sign}.4g}"
 
 
+def format_mean(mean: float, half: float | None, metric: str) -> str:
+    """Mean ± half width of the interval, if there is one."""
+    return format_value(mean, metric) + ("" if half is None else f" ± {format_value(half, metric)}")
+
+
 def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
-    """Mean ± spread."""
-    half = cell.half_width(spread)
-    return format_value(cell.mean, metric) + ("" if half is None else f" ± {format_value(half, metric)}")
+    """Mean ± spread of a cell."""
+    return format_mean(cell.mean, cell.half_width(spread), metric)
 
 
 def table_sheet(
@@ -83,37 +77,32 @@ def table_sheet(
     if best not in BEST:
         raise ReportError(unknown("choice of best", best, BEST))
     most = max(cell.n for _, _, cell in table.each())
-    labels = len(table.row_names)
     lines = []
     for at, (row, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
-        pairs: Sequence[Pair | None] = comparison.pairs[at] if comparison else [None] * len(cells)
-        fields = []
-        for cell, pair in zip(cells, pairs, strict=True):
-            star = "*" if pair and pair.significant else ""
-            fields.append(_with_note(format_cell(cell, table.metric, table.spread) + star, _note(cell, most)))
-        lines.append((*row, *fields))
+        pairs = comparison.pairs[at] if comparison else (None,) * len(cells)
+        stars = ["*" if pair and pair.significant else "" for pair in pairs]
+        texts = [format_cell(cell, table.metric, table.spread) for cell in cells]
+        lines.append((*row, *map(_field, texts, stars, [_note(cell, most) for cell in cells])))
     first, *others = _notes(table, most)
-    notes = (caption or first, *others, *(_significance(comparison) if comparison else []))
-    bold = frozenset((row, labels + column) for row, column in _best(table, _competing(table, comparison, best)))
+    notes = (caption or first, *others, *(_significance(comparison) if comparison else ()))
+    bold = frozenset((row, len(table.row_names) + column) for row, column in _best(table, comparison, best))
     label = label or "tab:" + "-".join(map(last_part, (*table.row_names, *table.column_names)))
-    return Sheet("", _head(table), labels, tuple(lines), notes, bold, label)
+    return Sheet("", _head(table), len(table.row_names), tuple(lines), notes, bold, label)
 
 
-def _competing(table: Table, comparison: Comparison | None, best: Best) -> Best:
-    """What the best is the best of, where it is not chosen."""
-    if best != "auto":
-        return best
-    if comparison:
-        return "row" if comparison.baseline in table.columns else "column"
-    rows, columns = (
-        all(number(text) is not None for value in labels for text in value if text != ABSENT)
-        for labels in (table.rows, table.columns)
-    )
-    return "column" if columns and not rows else "row"
+def _field(text: str, star: str, note: str) -> str:
+    return f"{text}{star}\n{note}" if note else text + star
 
 
-def _best(table: Table, best: Best) -> Iterator[tuple[int, int]]:
+def _best(table: Table, comparison: Comparison | None, best: Best) -> Iterator[tuple[int, int]]:
     """The places of the best means among those that compete; all that print equally, and none without competitors."""
+    if best == "auto":
+        rows, columns = (
+            all(number(text) is not None for value in labels for text in value if text != ABSENT)
+            for labels in (table.rows, table.columns)
+        )
+        of_a_column = comparison.baseline in table.rows if comparison else columns and not rows
+        best = "column" if of_a_column else "row"
     found: dict[int, list[tuple[tuple[int, int], float]]] = {}
     for row, line in enumerate(table.cells):
         for column, cell in enumerate(line):
@@ -124,10 +113,6 @@ def _best(table: Table, best: Best) -> Iterator[tuple[int, int]]:
         winner = format_value(choose(mean for _, mean in competing), table.metric)
         if len(competing) > 1:
             yield from (place for place, mean in competing if format_value(mean, table.metric) == winner)
-
-
-def _with_note(text: str, note: str) -> str:
-    return f"{text}\n{note}" if note else text
 
 
 def _names(table: Table) -> Labels:
@@ -147,72 +132,62 @@ def _note(cell: Cell, most: int) -> str:
         parts.append(f"{cell.n} of {cell.results}")
     elif cell.n < most and cell.n:
         parts.append(f"n = {cell.n}")
-    if cell.diverged:
-        parts.append(f"{cell.diverged} diverged")
+    if diverged := cell.statuses["diverged"]:
+        parts.append(f"{diverged} diverged")
     if not cell.results:
-        parts += [f"{count} {status}" for status, count in cell.left_out.items()]
+        parts += [f"{count} {status}" for status, count in cell.statuses.items()]
     return ", ".join(parts)
 
 
-def _notes(table: Table, most: int) -> list[str]:
+def _notes(table: Table, most: int) -> Iterator[str]:
     cells = [cell for _, _, cell in table.each()]
     least = min((cell.n for cell in cells if cell.n), default=0)
     seeds = _seeds(most) if least == most else f"{least} to {_seeds(most)}"
     what = metric_words(table.metric)
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
     columns = ", ".join(_names(table)[len(table.row_names) :])
-    notes = [f"{what[:1].upper()}{what[1:]}, {spread} {seeds}" + (f"; columns: {columns}." if columns else ".")]
-    if fixed := _fixed(table):
-        notes.append(f"All runs: {fixed}.")
-    if diverged := sum(cell.diverged for cell in cells):
+    yield f"{what[:1].upper()}{what[1:]}, {spread} {seeds}" + (f"; columns: {columns}." if columns else ".")
+    # Axes that are neither in the rows nor in the columns and have one value.
+    others = [name for name in table.axes if name not in (*table.row_names, *table.column_names)]
+    values = {name: {cell.settings[name] for cell in cells if name in cell.settings} for name in others}
+    fixed = {name: texts.pop() for name, texts in values.items() if len(texts) == 1}
+    if fixed:
+        each = zip(short_words(tuple(fixed)), fixed.values(), strict=True)
+        yield f"All runs: {', '.join(f'{word}={text}' for word, text in each)}."
+    statuses = sum((cell.statuses for cell in cells), Counter())
+    if diverged := statuses["diverged"]:
         count = sum(run.status == "diverged" and run.counts for cell in cells for run in cell.runs)
-        notes.append(f"Diverged: {diverged}; {count} of them count with their last value.")
-    if left_out := sum((Counter(cell.left_out) for cell in cells), Counter()):
-        notes.append(f"Left out: {', '.join(f'{count} {status}' for status, count in left_out.items())}.")
-    return notes
+        yield f"Diverged: {diverged}; {count} of them count with their last value."
+    if out := [f"{count} {status}" for status, count in statuses.items() if status not in RESULTS]:
+        yield f"Left out: {', '.join(out)}."
 
 
 def _seeds(count: int) -> str:
     return "1 seed" if count == 1 else f"{count} seeds"
 
 
-def _fixed(table: Table) -> str:
-    """Axes that are neither in the rows nor in the columns and have one value."""
-    named = (*table.row_names, *table.column_names)
-    values = {
-        name: {cell.settings[name] for _, _, cell in table.each() if name in cell.settings}
-        for name in table.axes
-        if name not in named
-    }
-    fixed = {name: next(iter(texts)) for name, texts in values.items() if len(texts) == 1}
-    return ", ".join(f"{word}={text}" for word, text in zip(short_words(tuple(fixed)), fixed.values(), strict=True))
-
-
-def _significance(comparison: Comparison) -> list[str]:
+def _significance(comparison: Comparison) -> Iterator[str]:
     against = f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
-    notes = [f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."]
-    few = [pair for line in comparison.pairs for pair in line if pair and pair.p is None]
-    if few:
-        cells = "1 cell has" if len(few) == 1 else f"{len(few)} cells have"
-        notes.append(f"{cells} too few shared seeds for a p value: {SEEDS_NEEDED[comparison.test]} are needed.")
-    return notes
+    yield f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."
+    if few := sum(pair is not None and pair.p is None for line in comparison.pairs for pair in line):
+        cells = "1 cell has" if few == 1 else f"{few} cells have"
+        yield f"{cells} too few shared seeds for a p value: {SEEDS_NEEDED[comparison.test]} are needed."
 
 
 def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
     """Difference from the baseline and p value of every cell."""
     most = max((pair.shared for line in comparison.pairs for pair in line if pair), default=0)
-
-    def field(pair: Pair | None) -> str:
-        if pair is None:
-            return ""
-        p = "" if pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
-        text = format_value(pair.difference, table.metric, sign="+") + p
-        return _with_note(text, _seeds(pair.shared) if pair.shared < most else "")
-
-    rows = zip(table.rows, comparison.pairs, strict=True)
-    lines = tuple((*row, *(field(pair) for pair in pairs)) for row, pairs in rows)
+    lines = []
+    for row, pairs in zip(table.rows, comparison.pairs, strict=True):
+        fields = []
+        for pair in pairs:
+            p = "" if pair is None or pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
+            text = "" if pair is None else format_value(pair.difference, table.metric, sign="+")
+            fields.append(_field(text, p, _seeds(pair.shared) if pair and pair.shared < most else ""))
+        lines.append((*row, *fields))
     note = f"Difference of means over shared seeds ({most} unless noted), p value of {TESTS[comparison.test]}."
-    return Sheet(f"Against {', '.join(comparison.baseline)}", _head(table), len(table.row_names), lines, (note,))
+    title = f"Against {', '.join(comparison.baseline)}"
+    return Sheet(title, _head(table), len(table.row_names), tuple(lines), (note,))
 
 
 def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()) -> Sheet:
@@ -225,25 +200,21 @@ def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequenc
     """
     used = [one.published.source for one in found]
     sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
-    lines = []
-    for one in found:
-        entry, number = one.published, one.number
-        half = "" if number.half is None else f" ± {format_value(number.half, table.metric)}"
-        lines.append(
-            (
-                *one.row,
-                *one.column,
-                format_cell(one.cell, table.metric, entry.interval or table.spread),
-                f"{format_value(number.mean, table.metric)}{half} [{sources.index(entry.source) + 1}]",
-                format_value(one.difference, table.metric, sign="+"),
-                one.level,
-            )
+    lines = [
+        (
+            *(*one.row, *one.column),
+            format_cell(one.cell, table.metric, one.published.interval or table.spread),
+            f"{format_mean(*one.number, table.metric)} [{sources.index(one.published.source) + 1}]",
+            format_value(one.difference, table.metric, sign="+"),
+            one.level,
         )
-    names = _names(table)
+        for one in found
+    ]
     counts = Counter(one.level for one in found)
     total = ", ".join(f"{counts[level]} {level}" for level in get_args(Level) if counts[level]) or "none"
     # A misspelt label must not pass for one that this table does not show.
     cited = [source if source in used else f"{source}: matches no cell of this table" for source in sources]
     notes = (f"Agreement: {total}.", *(f"[{place}] {source}" for place, source in enumerate(cited, start=1)))
+    names = _names(table)
     head = (*names, "ours", "published", "difference", "agreement")
     return Sheet("Compared with published numbers", head, len(names), tuple(lines), notes)

@@ -3,29 +3,19 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from gnn_depth.registry import unknown
+from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import (
-    ABSENT,
-    axes,
-    check_one_experiment,
-    full_name,
-    in_order,
-    label,
-    labels_of,
-    metrics,
-    number,
-    settings,
-    varying,
-)
+from gnn_depth.reports.settings import ABSENT, label
 from gnn_depth.runs import RESULTS
 
 METRIC = "test_acc_at_best_val"
@@ -43,27 +33,14 @@ EXACT = 13  # number of pairs up to which every assignment of signs is tried
 
 
 def t_half_width(deviation: Any, n: Any) -> Any:
-    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for numbers or arrays.
-
-    Args:
-        deviation: s, the sample standard deviation.
-        n: Number of values, at least 2.
-    """
+    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values or arrays of them."""
     from scipy.special import stdtrit
 
     return stdtrit(n - 1, 0.975) * deviation / n**0.5
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run of a cell.
-
-    Attributes:
-        seed: Its seed, if it had one.
-        status: finished, diverged, failed, interrupted or running.
-        value: The metric; NaN where the run has none.
-        folder: The run's folder.
-    """
+class Run(NamedTuple):
+    """One run of a cell: its seed, if it had one, its status, the metric (NaN where it has none) and its folder."""
 
     seed: int | None
     status: str
@@ -104,19 +81,14 @@ class Cell:
         return len(self.values)
 
     @property
+    def statuses(self) -> Counter[str]:
+        """Status -> number of runs."""
+        return Counter(run.status for run in self.runs)
+
+    @property
     def results(self) -> int:
         """Number of runs that finished or diverged, with or without a value."""
-        return sum(run.status in RESULTS for run in self.runs)
-
-    @property
-    def diverged(self) -> int:
-        """Number of runs that diverged, whether they count or not."""
-        return sum(run.status == "diverged" for run in self.runs)
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """Status -> number of the runs that neither finished nor diverged."""
-        return dict(Counter(run.status for run in self.runs if run.status not in RESULTS))
+        return sum(self.statuses[status] for status in RESULTS)
 
     @property
     def mean(self) -> float:
@@ -124,11 +96,7 @@ class Cell:
         return statistics.fmean(self.values) if self.values else math.nan
 
     def half_width(self, spread: Spread) -> float | None:
-        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`; None for fewer than two runs.
-
-        Args:
-            spread: ``std``, the sample standard deviation s, or ``ci``, the half width of the 95% t interval.
-        """
+        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`; None for fewer than two runs."""
         if self.n < 2:
             return None
         deviation = statistics.stdev(self.values)
@@ -146,6 +114,7 @@ class Table:
         rows, columns: Their values, as text.
         cells: A tuple of cells for each row.
         axes: Names of the axes of the runs' sweeps.
+        runs: The runs behind it, also those that do not count: axes, seed, status, metric and folder of each.
     """
 
     metric: str
@@ -155,7 +124,8 @@ class Table:
     rows: tuple[Labels, ...]
     columns: tuple[Labels, ...]
     cells: tuple[tuple[Cell, ...], ...]
-    axes: Labels
+    axes: Labels = ()
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def cell(self, row: Labels, column: Labels) -> Cell:
         """The cell of a row and a column."""
@@ -195,27 +165,42 @@ def tabulate(
             seed.
     """
     row_names, column_names = (
-        tuple(full_name(frame, name) for name in ([names] if isinstance(names, str) else names))
+        tuple(settings.full_name(frame, name) for name in ([names] if isinstance(names, str) else names))
         for names in (rows, columns)
     )
-    names = (*row_names, *column_names)
+    names, known, axes = (*row_names, *column_names), settings.metrics(frame), settings.axes(frame)
     if not row_names or len(set(names)) < len(names):
         raise ReportError(f"rows need at least one axis, and columns other axes than rows: not {rows} and {columns}.")
-    if not metrics(frame):
+    if not known:
         counts = ", ".join(f"{count} {status}" for status, count in frame["status"].value_counts().items())
         raise ReportError(f"no run has a metric yet: {counts}.")
-    for what, value, choices in (("metric", metric, metrics(frame)), ("spread", spread, SPREADS)):
+    for what, value, choices in (("metric", metric, known), ("spread", spread, SPREADS)):
         if value not in choices:
             raise ReportError(unknown(what, value, choices))
-    row_of, column_of = labels_of(frame, row_names), labels_of(frame, column_names)
+    row_of, column_of = settings.labels_of(frame, row_names), settings.labels_of(frame, column_names)
     groups: dict[tuple[Labels, Labels], list[int]] = {}
     for run, place in enumerate(zip(row_of, column_of, strict=True)):
         groups.setdefault(place, []).append(run)
-    check_one_experiment(frame, groups.values(), names)
-    cells = dict(zip(groups, _cells(frame, groups.values(), metric), strict=True))
-    row_labels, column_labels = in_order(row_of), in_order(column_of)
+    settings.check_one_experiment(frame, groups.values(), names)
+
+    each = zip(*(frame[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
+    runs = [Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each]
+    first = frame.iloc[[group[0] for group in groups.values()]]
+    shared = pd.DataFrame({name: first[name].map(label) for name in settings.settings(frame)}).to_dict("records")
+    cells = {
+        place: Cell(tuple(runs[run] for run in group), {name: text for name, text in own.items() if text != ABSENT})
+        for (place, group), own in zip(groups.items(), shared, strict=True)
+    }
+    row_labels, column_labels = settings.in_order(row_of), settings.in_order(column_of)
     grid = tuple(tuple(cells.get((row, column), Cell((), {})) for column in column_labels) for row in row_labels)
-    return Table(metric, spread, row_names, column_names, row_labels, column_labels, grid, tuple(axes(frame)))
+    order = [run for row in row_labels for column in column_labels for run in groups.get((row, column), ())]
+    own = ["seed", "status", metric, "folder"]
+    shown = [name for name in dict.fromkeys((*axes, *names)) if name not in own]
+    listed = frame.iloc[order][[*shown, *own]].reset_index(drop=True).astype({"seed": "Int64"})
+    for name in shown:
+        plain = listed[name].convert_dtypes()
+        listed[name] = plain if is_numeric_dtype(plain) else listed[name].map(label, na_action="ignore")
+    return Table(metric, spread, row_names, column_names, row_labels, column_labels, grid, tuple(axes), listed)
 
 
 def arrange(
@@ -223,18 +208,14 @@ def arrange(
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Fill in missing rows and columns: the last varying axis for the columns, the others for the rows.
 
-    Args:
-        frame: Runs, as `load` returns them.
-        rows: Axes of the rows, if they are chosen.
-        columns: Axes of the columns, if they are chosen.
-
     Raises:
         ReportError: The runs belong to no sweep, so that there are no axes to choose from.
     """
-    named = [full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
-    free = [name for name in varying(frame, axes(frame)) or axes(frame) if name not in named]
+    axes = settings.axes(frame)
+    named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
+    free = [name for name in settings.varying(frame, axes) or axes if name not in named]
     if rows is None and not free:
-        varied = ["name", *varying(frame, settings(frame))]
+        varied = ["name", *settings.varying(frame, settings.settings(frame))]
         raise ReportError(f"--rows is needed: these runs have no further axes. Available: {', '.join(varied)}.")
     if columns is None:
         keep = 1 if rows is None else 0  # rows need an axis, columns do not
@@ -242,40 +223,9 @@ def arrange(
     return (rows if rows is not None else [name for name in free if name not in columns]), columns
 
 
-def _cells(frame: pd.DataFrame, groups: Collection[Sequence[int]], metric: str) -> Iterator[Cell]:
-    columns = (frame[name].tolist() for name in ("seed", "status", metric, "folder"))
-    runs = [
-        Run(None if math.isnan(seed) else int(seed), status, value, folder)
-        for seed, status, value, folder in zip(*columns, strict=True)
-    ]
-    first = frame.iloc[[group[0] for group in groups]]
-    texts = {name: first[name].map(label).tolist() for name in settings(frame)}
-    for place, group in enumerate(groups):
-        shared = {name: values[place] for name, values in texts.items() if values[place] != ABSENT}
-        yield Cell(tuple(runs[run] for run in group), shared)
-
-
-def each_run(table: Table) -> pd.DataFrame:
-    """The runs behind a table: axes, seed, status, value and folder of each, also of those that do not count."""
-    own = ("seed", "status", "folder")
-    names = [name for name in (*table.axes, *table.row_names, *table.column_names) if name not in own]
-    names = list(dict.fromkeys(names))
-    lines = []
-    for row, column, cell in table.each():
-        shared = dict(cell.settings) | table.labels(row, column)
-        values = [shared.get(name) for name in names]
-        lines += [(*values, run.seed, run.status, run.value, run.folder) for run in cell.runs]
-    frame = pd.DataFrame(lines, columns=[*names, "seed", "status", table.metric, "folder"])
-    for name in names:
-        numbers = [None if text is None else number(text) for text in frame[name]]
-        if None not in numbers:
-            frame[name] = pd.Series(numbers).convert_dtypes()
-    return frame.astype({"seed": "Int64"})
-
-
 def to_csv(table: Table) -> str:
     """The runs behind a table as CSV; missing values are empty."""
-    return str(each_run(table).to_csv(index=False, lineterminator="\n"))
+    return str(table.runs.to_csv(index=False, lineterminator="\n"))
 
 
 def write_parquet(table: Table, path: Path) -> None:
@@ -285,19 +235,16 @@ def write_parquet(table: Table, path: Path) -> None:
         ReportError: pyarrow is not installed.
     """
     try:
-        each_run(table).to_parquet(path, engine="pyarrow", index=False)
+        table.runs.to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
         raise ReportError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.") from error
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A cell compared with the baseline's.
+class Pair(NamedTuple):
+    """A cell compared with the baseline's, over the seeds that both have.
 
-    Attributes:
-        difference: Mean over the shared seeds of the cell's value minus the baseline's; NaN without any.
-        shared: Number of seeds that both have.
-        p: Two-sided p value; None where there are too few shared seeds for one.
+    The mean difference (NaN without shared seeds), the number of shared seeds, and the two-sided p value (None where
+    these are too few).
     """
 
     difference: float
@@ -345,14 +292,13 @@ def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
         raise ReportError(unknown("baseline", baseline, labels))
     if in_columns and in_rows:
         raise ReportError(f"the baseline {baseline!r} is a row and a column: choose rows and columns that differ.")
-    lines = []
-    for row, line in zip(table.rows, table.cells, strict=True):
-        pairs = []
-        for column, cell in zip(table.columns, line, strict=True):
-            base = table.cell(row, wanted) if in_columns else table.cell(wanted, column)
-            pairs.append(None if base is cell else pair(cell, base, test))
-        lines.append(tuple(pairs))
-    return Comparison(wanted, test, tuple(lines))
+
+    def pair_of(row: Labels, column: Labels) -> Pair | None:
+        cell, base = table.cell(row, column), table.cell(row, wanted) if in_columns else table.cell(wanted, column)
+        return None if base is cell else pair(cell, base, test)
+
+    pairs = tuple(tuple(pair_of(row, column) for column in table.columns) for row in table.rows)
+    return Comparison(wanted, test, pairs)
 
 
 def pair(cell: Cell, base: Cell, test: Test) -> Pair:
@@ -363,8 +309,7 @@ def pair(cell: Cell, base: Cell, test: Test) -> Pair:
     ours, theirs = (np.array([side.by_seed[seed] for seed in shared]) for side in (cell, base))
     tolerance = ROUNDING * max(np.abs(ours).max(), np.abs(theirs).max())
     enough = len(shared) >= SEEDS_NEEDED[test]
-    p = p_value(ours - theirs, test, tolerance) if enough else None
-    return Pair(float((ours - theirs).mean()), len(shared), p)
+    return Pair(float((ours - theirs).mean()), len(shared), p_value(ours - theirs, test, tolerance) if enough else None)
 
 
 def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:

@@ -48,7 +48,7 @@ def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_int
         ({"values": {2: None}}, "value of 2 .*not None"),
         ({"values": [82.1]}, r"'values' .*not \[82.1\]"),
         ({"where": "Cora"}, "'where' .*'Cora'"),
-        ({"over": None}, r"needs the key 'over'"),
+        ({"over": None}, r"'over'"),
         ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' .*std"),
     ],
 )
@@ -59,7 +59,7 @@ def test_an_entry_that_is_not_understood_is_named(change: dict[str, Any], messag
 
 def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
     path = tmp_path / "numbers.yaml"
-    for content, message in [("a: [", "YAML"), ("a: 1", "a list"), ("- 1", "entry 1 ")]:
+    for content, message in [("a: [", "YAML"), ("a: 1", "a list"), ("- 1", "entry 1")]:
         path.write_text(content)
         with pytest.raises(ReportError, match=f"numbers.yaml.*{message}"):
             read(path)

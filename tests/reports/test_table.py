@@ -21,7 +21,6 @@ from gnn_depth.reports.table import (
     Table,
     arrange,
     compare,
-    each_run,
     p_value,
     pair,
     tabulate,
@@ -76,8 +75,8 @@ def test_diverged_runs_count_with_what_they_reached_and_accidents_never(run: Cal
     found = tabulate(load(runs), "status").cells
     assert [line[0].n for line in found] == [1, 1, 0, 0, 0]
     one = tabulate(load(runs), "layer").cells[0][0]
-    assert (one.mean, one.n, one.results, one.diverged) == (0.375, 2, 4, 2)
-    assert one.left_out == {"failed": 2, "interrupted": 1, "running": 1}
+    assert (one.mean, one.n, one.results) == (0.375, 2, 4)
+    assert one.statuses == {"finished": 2, "diverged": 2, "failed": 2, "interrupted": 1, "running": 1}
     assert len(one.runs) == 8
 
 
@@ -193,8 +192,8 @@ def test_every_run_is_listed_also_those_that_do_not_count(table: Table):
 
 def test_parquet_holds_the_same(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_parquet(table, tmp_path / "runs.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs.parquet"), each_run(table))
-    assert each_run(table)["depth"].tolist() == [2] * 6 + [10] * 4
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs.parquet"), table.runs)
+    assert table.runs["depth"].tolist() == [2] * 6 + [10] * 4
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ReportError, match=r"gnn-depth\[parquet\]"):
         write_parquet(table, tmp_path / "again.parquet")

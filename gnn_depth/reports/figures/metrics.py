@@ -1,7 +1,6 @@
 """Figures of a metric, averaged over seeds: against depth or another axis, and over the epochs of the training."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -79,7 +78,7 @@ def depth(
         values = scale(metric) * _samples([cells[at].values for at in known_places])
         at = np.array([places[place] for place in known_places], dtype=float) + shift
         folders = [folder_list(run.folder for run in cells[place].runs) for place in known_places]
-        diverged = [cells[place].diverged for place in known_places]
+        diverged = [cells[place].statuses["diverged"] for place in known_places]
         notes = [f"{count} diverged\n" * bool(count) + text for count, text in zip(diverged, folders, strict=True)]
         drawn.append((title, _mean(label, at, values, spread, styles[label], notes)))
     found = compare_published(table, published)
@@ -87,7 +86,7 @@ def depth(
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
     n = count_of(cell.n for _, _, cell in table.each() if cell.n)
     empty = [
-        ", ".join([*column, f"{axis.label} {row[0]}"]) + f" ({counted(Counter(run.status for run in cell.runs))})"
+        ", ".join([*column, f"{axis.label} {row[0]}"]) + f" ({counted(cell.statuses)})"
         for column, line_of in zip(table.columns, zip(*table.cells, strict=True), strict=True)
         for row, cell in zip(table.rows, line_of, strict=True)
         if cell.runs and not cell.n
