@@ -29,7 +29,7 @@ from gnn_depth.cli.config import (
 )
 from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.hparams import hparams
-from gnn_depth.cli.identity import identity
+from gnn_depth.cli.identity import identity, version
 from gnn_depth.cli.outputs import check_output
 from gnn_depth.cli.probe import PAGES, add_probe_options
 from gnn_depth.data.base import GraphDataModule
@@ -55,7 +55,7 @@ HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the c
 NAMED = "a file, a run folder (its best checkpoint), or `last` (the newest run of this name)"
 CKPT_HELP = {
     "fit": "Checkpoint to resume from, in a new folder: a file, a run folder, `last` or `auto`. `last` is the newest "
-    "run of this name, `auto` the newest one with the same model, data and seed, if there is one.",
+    "run of this name, `auto` the newest one with the same model, data, seed and code, if there is one.",
     "validate": f"Checkpoint to validate: {NAMED}. Without one the untrained model is validated.",
     "test": f"Checkpoint to test: {NAMED}.",
     "predict": f"Checkpoint to predict with: {NAMED}.",
@@ -126,6 +126,8 @@ class CommandLineInterface(LightningCLI):
             parser.link_arguments(f"data.{source}", f"model.{target}", apply_on="instantiate")
         parser.add_lightning_class_args(RunRecorder, "run")
         parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP[self.command])
+        if self.command in ("validate", "test", "predict"):
+            parser.add_argument("--force", action="store_true", help="Use a checkpoint of a model that has diverged.")
         if self.command == "predict":
             parser.add_argument(
                 "--output",
@@ -153,6 +155,11 @@ class CommandLineInterface(LightningCLI):
         if self.checkpoint:
             before = resolved(self._parse(Arguments([], [], []), base, parser), parser)
             self.checkpoint.check_config(before, resolved(self.config, parser), goes_on=trains)
+            run = self.checkpoint.path.parent.parent
+            if trains and (changed := checkpoints.changes(run, resolved(self.config, parser))):
+                checkpoints.warn(f"{run} goes on with other code or precision than before: {'; '.join(changed)}.")
+            if self.config.get("force") is False:
+                self.checkpoint.check_trained()
             self.config.ckpt_path = str(self.checkpoint.path)
         else:
             self.config.ckpt_path = None
@@ -252,7 +259,11 @@ class CommandLineInterface(LightningCLI):
             self.trainer.loggers = [*loggers, *self.trainer.loggers]
 
     def _own_origin(self) -> Origin:
-        facts = {"identity": identity(self.resolved, self.data_sha256), "data_sha256": self.data_sha256}
+        facts = {
+            "identity": identity(self.resolved, self.data_sha256),
+            "data_sha256": self.data_sha256,
+            "plugins": [version(plugin) for plugin in self.resolved.get("plugins") or []],
+        }
         if self.checkpoint:
             facts["resumed_from"] = str(self.checkpoint.path)
         return Origin(facts)

@@ -1,5 +1,6 @@
 """Checkpoints named on the command line: find them, read them, and compare them with the other arguments."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 
 from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.identity import version
 from gnn_depth.registry import nearest
 from gnn_depth.training.checkpoints import read_checkpoint
 
@@ -20,6 +22,12 @@ LAST, AUTO = "last", "auto"
 # Of a run's folder: what a training goes on from, and what is looked at, in this order; then the newest.
 FIRST = {True: ("last.ckpt", "last-1.ckpt"), False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt")}
 SAME = ("model", "data", "seed_everything")
+#: Options of the trainer with which a training gives other numbers from the first step on.
+NUMERIC = (
+    *("precision", "accelerator", "strategy", "devices", "num_nodes", "deterministic", "sync_batchnorm"),
+    *("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm"),
+    *("limit_train_batches", "overfit_batches", "reload_dataloaders_every_n_epochs"),
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class Checkpoint:
         epochs: Number of completed epochs.
         steps: Number of completed steps.
         resumable: Whether it has the optimizer's state.
+        not_finite: The first weight with NaN or infinity; None if there is none.
     """
 
     path: Path
@@ -45,6 +54,7 @@ class Checkpoint:
     epochs: int
     steps: int
     resumable: bool
+    not_finite: str | None = None
 
     def is_complete(self, trainer: L.Trainer) -> bool:
         """True if nothing is left to train."""
@@ -61,6 +71,19 @@ class Checkpoint:
             raise UsageError(
                 f"{self.path} holds weights alone, for validate, test and predict; resume from the run's last.ckpt."
             )
+
+    def check_trained(self) -> None:
+        """Refuse a model that has diverged: it gives every node the same class.
+
+        Raises:
+            UsageError: A weight is NaN or infinite, or the run diverged.
+        """
+        said = f"{self.path} is of a model that diverged"
+        if self.not_finite:
+            raise UsageError(f"{said}: its weight {self.not_finite} has NaN or infinity. --force uses it all the same.")
+        result = _result(self.path.parent.parent)
+        if result.get("status") == "diverged":
+            raise UsageError(f"{said} later: {result.get('reason')} --force uses it all the same.")
 
     def check_data(self, hparams: Any) -> None:
         """Refuse data of another shape than the model was trained on.
@@ -149,9 +172,10 @@ def read(path: Path) -> Checkpoint:
         epochs = progress.get("current", {}).get("completed", 0)
         seed = content.get("callbacks", {}).get("SeededSteps", {}).get("seed")
         resumable = "optimizer_states" in content
-        return Checkpoint(
-            path, hparams, data.get("data"), data.get("sha256"), seed, epochs, content["global_step"], resumable
-        )
+        weights = content["state_dict"].items()
+        broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
+        step, sha256 = content["global_step"], data.get("sha256")
+        return Checkpoint(path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken)
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
@@ -190,8 +214,8 @@ def find(word: str, trains: bool, asked: Callable[[], Asked]) -> Checkpoint | No
 
     Args:
         word: A file; a folder, for its newest checkpoint that can be read (``fit``) or its best one (other commands);
-            ``last`` for the newest run of this name; ``auto`` for the newest one of this name with the same model, data
-            and seed, if there is one.
+            ``last`` for the newest run of this name; ``auto`` for the newest one with the same model, data, seed and
+            code as well, if there is one.
         trains: Whether a training is to go on from it.
         asked: The rest of the command line; called for ``last`` and ``auto`` only.
 
@@ -248,12 +272,57 @@ def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
 
 
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
-    """True if a run's config agrees in everything that cannot be changed afterwards."""
-    try:
-        there = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-        return all(there.get(key) == config.get(key) for key in SAME)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError):
+    """True if a run agrees in everything that cannot be changed afterwards; a difference in its code is a warning."""
+    there = _config(run)
+    if any(there.get(key) != config.get(key) for key in SAME):
         return False
+    changed = changes(run, config)
+    if changed:
+        warn(f"--ckpt_path {AUTO} passes over {run}, of the same model, data and seed: {'; '.join(changed)}.")
+    return not changed
+
+
+def changes(run: Path, config: dict[str, Any]) -> list[str]:
+    """What makes a training with this config give other numbers than a run: edited plugins, options of the trainer."""
+    there, here = _config(run).get("trainer") or {}, config["trainer"]
+    found = [
+        f"trainer.{name} was {_set(there[name])} and is {_set(here.get(name))}"
+        for name in NUMERIC
+        if name in there and there[name] != here.get(name)
+    ]
+    before = _result(run).get("plugins")
+    now = [version(plugin) for plugin in config.get("plugins") or []]
+    if before is not None and sorted(before) != sorted(now):
+        names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*now}}
+        found.append(f"the plugin {', '.join(sorted(names))} was edited, added or left out")
+    return found
+
+
+def _set(value: Any) -> Any:
+    return "not set" if value is None else value
+
+
+def _config(run: Path) -> dict[str, Any]:
+    """The config of a run; a warning, and empty, if it is damaged."""
+    try:
+        found = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        found = None
+    if not isinstance(found, dict):
+        warn(f"{run / 'config.yaml'} is damaged.")
+        return {}
+    return found
+
+
+def _result(run: Path) -> dict[str, Any]:
+    """The result of a run; empty if it has none that can be read."""
+    try:
+        found = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _readable(folder: Path, trains: bool, without: Path | None = None, aloud: bool = True) -> Iterator[Checkpoint]:

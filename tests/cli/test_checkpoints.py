@@ -11,6 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import torch
 
 from tests.cli.conftest import QUIET, SHORT
 
@@ -170,6 +171,64 @@ def test_auto_goes_on_with_the_run_that_has_the_same_model_data_and_seed_and_sta
     assert (result["seed"], result["steps"]) == (1, 4)
     assert "resumed_from" in result
     assert "already complete: 4 epochs" in gnn_depth(*words, *FOUR, "--seed_everything", "1").out
+
+
+PLUGIN = """
+from gnn_depth import FeatureNorm, register
+
+@register("norm", "own")
+class Own(FeatureNorm):
+    def forward(self, x, graph):
+        return 2 * x
+"""
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_auto_passes_over_a_run_with_other_code_or_precision_and_says_what_differs(gnn_depth: Callable):
+    Path("plug_own.py").write_text(PLUGIN)
+    words = ["fit", *SHORT, "--run.name", "mine", "--plugins", "plug_own.py", "--model.norm", "own"]
+    assert gnn_depth(*words, *TWO).code == 0
+    answer = gnn_depth(*words, *FOUR, "--ckpt_path", "auto")
+    assert (answer.code, answer.err.count("warning")) == (0, 0)
+    newest = max(Path("runs/mine").iterdir())
+    assert json.loads((newest / "result.json").read_text())["resumed_from"]
+    clipped = ["--trainer.gradient_clip_val", "0.5", "--trainer.precision", "64-true"]
+    answer = gnn_depth(*words, "--trainer.max_epochs", "5", "--ckpt_path", str(newest), *clipped)
+    assert answer.code == 0
+    assert "gradient_clip_val was not set and is 0.5" in answer.err
+    Path("plug_own.py").write_text(PLUGIN.replace("2 * x", "3 * x"))
+    answer = gnn_depth(*words, *TWO, *clipped, "--ckpt_path", "auto")
+    newest = max(Path("runs/mine").iterdir())
+    assert "resumed_from" not in json.loads((newest / "result.json").read_text())
+    for said in ("trainer.precision was not set and is 64-true", "the plugin plug_own.py was edited"):
+        assert said in answer.err
+
+
+def test_auto_says_that_it_passes_over_a_run_whose_config_is_damaged(folder: Path, gnn_depth: Callable):
+    (folder / "config.yaml").write_text("model: [")
+    answer = gnn_depth("fit", *SHORT, *TWO, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto")
+    assert answer.code == 0
+    assert f"{folder / 'config.yaml'} is damaged" in answer.err
+
+
+def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
+    assert gnn_depth("fit", *SHORT, "--model.optimizer.lr", "1e30", "--trainer.max_epochs", "9").code == 1
+    (last,) = Path("runs").glob("*/*/checkpoints/last.ckpt")
+    content = torch.load(last, weights_only=True)
+    content["state_dict"]["stack.encoder.weight"][0] = torch.nan
+    torch.save(content, "broken.ckpt")
+    for path, said in (
+        ("broken.ckpt", "stack.encoder.weight has NaN"),
+        (str(last), "diverged later: the validation loss"),
+    ):
+        for command in ("validate", "test", "predict"):
+            words = [command, *SHORT[:-2], "--ckpt_path", path]
+            words += ["--output", f"{Path(path).stem}.csv"] if command == "predict" else []
+            answer = gnn_depth(*words)
+            assert answer.code == 2
+            assert said in answer.err
+            assert "--force" in answer.err
+            assert command == "validate" or gnn_depth(*words, "--force").code == 0
 
 
 def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(folder: Path, gnn_depth: Callable):

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import gnn_depth as package
+from gnn_depth.cli.errors import UsageError
 from tests.cli.conftest import QUIET, SHORT, SMALL, Answer
 
 TWO = ["--trainer.max_epochs", "2"]
@@ -70,8 +72,13 @@ def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
     def of(*words: str) -> str:
         asked = []
-        monkeypatch.setattr("gnn_depth.cli.assemble.checkpoints.find", lambda *found: asked.append(found[-1]()))
-        gnn_depth("fit", *words, "--ckpt_path", "auto", "--trainer.fast_dev_run", "true", *QUIET)
+
+        def find(*found: Any) -> None:
+            asked.append(found[-1]())
+            raise UsageError("enough")
+
+        monkeypatch.setattr("gnn_depth.cli.assemble.checkpoints.find", find)
+        gnn_depth("fit", *words, "--ckpt_path", "auto")
         return asked[0].folder.name
 
     return of
