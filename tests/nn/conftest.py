@@ -1,21 +1,47 @@
 """Fixtures of the tests that compile."""
 
 import warnings
+from functools import partial
 
 import pytest
 import torch
 import torch._dynamo.utils
+from torch._functorch import config
+from torch._inductor import compile_fx
 
 from gnn_depth.nn.compile.compiled import keep_compiled_code
 
 
-@pytest.fixture
-def compiler():
-    """torch.compile, with nothing compiled before."""
+def interpret(graph_module, inputs, **options):
+    """A graph as Inductor gets it, run operation by operation."""
+
+    def run(args):
+        given = list(args)
+        args.clear()
+        return graph_module(*given)
+
+    run._boxed_call = True
+    return run
+
+
+@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
+def compiler(request, monkeypatch):
+    """torch.compile, with nothing compiled before.
+
+    A graph takes g++ five seconds. Interpreted, everything is as compiled but for its code: what is traced, how it is
+    split into two passes, and what is kept between them.
+    """
     keep_compiled_code()
     torch.compiler.reset()
     torch._dynamo.utils.counters.clear()
-    with warnings.catch_warnings():
+    if request.param == "interpreted":
+        monkeypatch.setattr(compile_fx, "compile_fx", partial(compile_fx.compile_fx, inner_compile=interpret))
+    cached = config.patch(enable_autograd_cache=request.param == "compiled")
+    with warnings.catch_warnings(), cached:
         warnings.simplefilter("ignore")  # it warns of what it does itself
         yield
     torch.compiler.reset()
+
+
+#: For what only compiled code shows.
+compiled_only = pytest.mark.parametrize("compiler", ["compiled"], indirect=True)

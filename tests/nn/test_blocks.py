@@ -33,7 +33,7 @@ def test_every_prefix_gives_the_first_rows_and_their_gradients(variant, normed, 
     if normed:
         layer.add_score_norm(LipschitzNorm(layer.heads))
     x = features(graph)
-    for nodes in range(1, graph.num_nodes + 1):
+    for nodes in (1, 2, 5, 8, 9):
         block = graph.prefix(nodes)
         assert layer(x[: block.num_sources], block).shape == (nodes, layer.width)
         direction = torch.randn(nodes, layer.width, dtype=torch.float64)

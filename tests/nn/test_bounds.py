@@ -29,7 +29,7 @@ SHAPES = {
     "hub": lambda: graph_of(both_ways([(0, leaf) for leaf in range(1, 4)]), 4),
     "out": lambda: graph_of([(0, leaf) for leaf in range(1, 4)] + [(4, leaf) for leaf in range(1, 4)], 5),
     "full": lambda: graph_of([(i, j) for i in range(3) for j in range(3)], 3),
-    **{kind: GRAPHS[kind] for kind in ("directed", "repeated", "isolated", "block", "no_edges")},
+    **{kind: GRAPHS[kind] for kind in ("repeated", "block", "no_edges")},
 }
 every_layer = pytest.mark.parametrize("name", LAYERS)
 
@@ -52,12 +52,10 @@ def stretch(layer, x, graph, create_graph=False):
 @pytest.mark.parametrize("kind", SHAPES)
 def test_no_jacobian_exceeds_the_bound_at_any_size_of_input_and_scale_of_norm(name, kind):
     graph = SHAPES[kind]()
-    for heads, scale in ((2, None), (2, 0.3)):
-        layer = make(name, heads, scale)
-        bound = layer.lipschitz_bound(graph)
-        for size in (1e-3, 1.0, 1e3):
-            x = size * torch.randn(graph.num_sources, 3, dtype=torch.float64)
-            assert stretch(layer, x, graph) <= bound * (1 + 1e-9)
+    for scale, size in ((None, 1e-3), (None, 1.0), (0.3, 1.0), (0.3, 1e3)):
+        layer = make(name, 2, scale, channels=(3, 1))
+        x = size * torch.randn(graph.num_sources, 3, dtype=torch.float64)
+        assert stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9)
 
 
 def log_weights(layer):

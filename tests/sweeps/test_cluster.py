@@ -83,7 +83,7 @@ def test_calls_run_at_once_in_fresh_processes_of_the_workers(engine, tmp_path):
 def test_errors_come_out_and_a_killed_process_loses_its_own_call_and_no_other(engine, tmp_path):
     with pytest.raises(LookupError, match="nothing there"):
         engine.submit(jobs.fail, "nothing there").result(60)
-    kept = engine.submit(jobs.mark_and_sleep, tmp_path, 3)
+    kept = engine.submit(jobs.mark_and_sleep, tmp_path, 1)
     assert eventually(lambda: marks(tmp_path))
     with pytest.raises(WorkerDied, match="SIGKILL"):
         engine.submit(jobs.kill_oneself, signal.SIGKILL).result(60)
@@ -91,7 +91,7 @@ def test_errors_come_out_and_a_killed_process_loses_its_own_call_and_no_other(en
 
 
 def test_a_killed_worker_ends_its_calls_which_are_made_again_elsewhere(engine, tmp_path):
-    call = engine.submit(jobs.mark_and_sleep, tmp_path, 5)
+    call = engine.submit(jobs.mark_and_sleep, tmp_path, 2)
     assert eventually(lambda: marks(tmp_path))
     (first,) = marks(tmp_path)
     workers = [p for p in psutil.Process(first).parents() if "spawn_main" in " ".join(p.cmdline())]

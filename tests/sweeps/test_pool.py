@@ -112,7 +112,7 @@ def test_fewer_than_one_worker_are_refused(workers):
 
 
 def test_a_killed_or_crashed_process_loses_its_own_call_and_no_other(two, tmp_path):
-    healthy = two.submit(jobs.mark_and_sleep, tmp_path, 3)
+    healthy = two.submit(jobs.mark_and_sleep, tmp_path, 1)
     pid = the_mark_in(tmp_path)
     for number in (signal.SIGKILL, signal.SIGSEGV):
         with pytest.raises(WorkerDied, match=number.name):
@@ -174,8 +174,8 @@ with LocalPool(2, ["torch"], gpus=[]) as pool:
     calls = []
     try:
         print("up", flush=True)
-        calls.append(pool.submit(jobs.mark_and_sleep, began, 1))
-        calls.append(pool.submit(jobs.mark_both_ends, began, 3, ended))
+        calls.append(pool.submit(jobs.mark_and_sleep, began, 0.5))
+        calls.append(pool.submit(jobs.mark_both_ends, began, 1, ended))
         wait(calls)
     except KeyboardInterrupt:
         calls = calls or [pool.submit(jobs.pid)]

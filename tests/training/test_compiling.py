@@ -1,7 +1,4 @@
-import json
 import math
-import subprocess
-import sys
 from functools import partial
 from types import SimpleNamespace
 
@@ -142,18 +139,3 @@ def test_to_compile_for_them_anyway_is_refused(choice):
     with pytest.raises(ValueError, match=r"compile on: DropNode gives every step another graph.*graph_dropout none"):
         NodeClassifier(8, 3, graph_dropout=DropNode(0.2), compile=choice)
     NodeClassifier(8, 3, graph_dropout=DropNode(0.0), compile=choice)
-
-
-def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path):
-    # In a process of its own: the shape checks of this one do not compile.
-    ended = []
-    for choice in ("on", "off"):
-        words = ["--model.layer=gcn", "--model.num_layers=3", "--model.hidden_channels=8", "--model.dropout=0.3"]
-        words += ["--trainer.max_epochs=4", f"--run.root={tmp_path / choice}"]
-        command = [sys.executable, "-m", "gnn_depth", "fit", *words, f"--model.compile={choice}"]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-        assert ("layers run compiled: compile is on" in run.stderr) == (choice == "on")
-        assert "from here on" not in run.stderr
-        (result,) = tmp_path.glob(f"{choice}/*/*/result.json")
-        ended.append(json.loads(result.read_text())["metrics"])
-    assert ended[0] == pytest.approx(ended[1], rel=1e-4)

@@ -43,14 +43,13 @@ FORMS = [(name, form) for name in VARIANTS for form in (None, "paper", "released
 
 
 @pytest.mark.parametrize(("variant", "form"), FORMS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(variant, form, dtype, graph):
-    layer = make(variant, dtype)
+def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(variant, form, graph):
+    layer = make(variant, torch.float32)
     if form:
         layer.add_score_norm(LipschitzNorm(layer.heads, form=form))
     for structure in (graph, Graph(torch.zeros(2, 0, dtype=torch.long), 9), Graph(torch.zeros(2, 0).long(), 1)):
         for zeros in (structure.num_nodes // 2, structure.num_nodes):
-            x = torch.randn(structure.num_nodes, IN, dtype=dtype)
+            x = torch.randn(structure.num_nodes, IN)
             x[:zeros] = 0
             x.requires_grad_()
             layer.zero_grad()
