@@ -7,6 +7,7 @@ from gnn_depth._version import __version__
 from gnn_depth.registry import register
 
 if TYPE_CHECKING:
+    from gnn_depth.diagnostics.probe import probe
     from gnn_depth.diagnostics.watch import watch
     from gnn_depth.graph import Graph
     from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
@@ -26,6 +27,7 @@ _HOMES = {
     "Graph": "gnn_depth.graph",
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",
+    "probe": "gnn_depth.diagnostics.probe",
     "watch": "gnn_depth.diagnostics.watch",
 }
 
@@ -42,6 +44,7 @@ __all__ = [
     "Skip",
     "WeightNorm",
     "__version__",
+    "probe",
     "register",
     "watch",
 ]

@@ -2,8 +2,9 @@
 
 import difflib
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -77,6 +78,34 @@ def message_passing(root: nn.Module) -> dict[str, nn.Module]:
             f"layers={next(iter(_patterns(root)), 'NAME')!r}."
         )
     return found
+
+
+def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
+    """The layers that patterns of :func:`select` match, by name; without patterns those of :func:`message_passing`."""
+    if patterns is None:
+        return message_passing(root)
+    found: dict[str, nn.Module] = {}
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        found |= select(root, pattern)
+    return found
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside those that compile it or distribute it.
+
+    Raises:
+        ValueError: It is a ``DataParallel``, which copies its layers in every pass.
+    """
+    if isinstance(model, nn.DataParallel):
+        raise ValueError("DataParallel copies its layers in every pass: use DistributedDataParallel, or its module.")
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        return unwrapped(model.module)
+    return unwrapped(model._orig_mod) if hasattr(model, "_orig_mod") else model  # type: ignore[arg-type]
+
+
+def uncompiled() -> AbstractContextManager[Any]:
+    """Compiled models run uncompiled inside the context: their graphs would not call hooks, or break where they are."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:

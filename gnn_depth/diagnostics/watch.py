@@ -1,6 +1,5 @@
 """Watch any module in a training loop of one's own: every layer's states, gradients and parameters, step by step."""
 
-import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +12,15 @@ from torch import Tensor, nn
 
 from gnn_depth.diagnostics.first_failure import first_failures, needed
 from gnn_depth.diagnostics.heat_map import draw
-from gnn_depth.diagnostics.hooks import AtEndOfBackward, InputHooks, entrances, message_passing, numbers, select
+from gnn_depth.diagnostics.hooks import (
+    AtEndOfBackward,
+    InputHooks,
+    entrances,
+    layers_of,
+    numbers,
+    uncompiled,
+    unwrapped,
+)
 from gnn_depth.diagnostics.statistics import LayerStatistics, Measure, Processes, measures_called, update_ratio
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import Measurement, frame, save
@@ -100,11 +107,8 @@ class Watched:
         scaler: Any,
         shared: bool,
     ) -> None:
-        model = _unwrapped(model)
-        patterns = [layers] if isinstance(layers, str) else layers
-        found = message_passing(model) if patterns is None else {}
-        for pattern in patterns or ():
-            found |= select(model, pattern)
+        model = unwrapped(model)
+        found = layers_of(model, layers)
         self._notes: dict[str, str] = {}
         self._names, self._numbers = list(found), numbers(list(found))
         self._measures, self._every, self._scaler = measures, every, scaler
@@ -170,8 +174,7 @@ class Watched:
             handles += [p.register_post_accumulate_grad_hook(after) for p in trained]  # type: ignore[no-untyped-call]
         for handle in handles:
             self._open.callback(handle.remove)
-        if "torch._dynamo" in sys.modules:  # a compiled graph would not call the hooks, or break where they are
-            self._open.enter_context(torch.compiler.set_stance("force_eager"))
+        self._open.enter_context(uncompiled())
 
     @torch.no_grad()
     def _after_backward(self) -> None:
@@ -298,21 +301,6 @@ class Watched:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for measurement in self.measurements():
             save(Path(folder), measurement)
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside those that compile it or distribute it.
-
-    Raises:
-        ValueError: It is a ``DataParallel``, which copies its layers in every pass.
-    """
-    if isinstance(model, nn.DataParallel):
-        raise ValueError(
-            "DataParallel copies its layers in every pass: use DistributedDataParallel, or watch its module."
-        )
-    if isinstance(model, nn.parallel.DistributedDataParallel):
-        return _unwrapped(model.module)
-    return _unwrapped(model._orig_mod) if hasattr(model, "_orig_mod") else model  # type: ignore[arg-type]
 
 
 def _some(names: Sequence[str]) -> str:

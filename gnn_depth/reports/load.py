@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth import measurements
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import FOLDER, Measurement
 from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS
 
@@ -32,15 +32,16 @@ class ReportWarning(UserWarning):
 def load(*folders: str | Path) -> pd.DataFrame:
     """Read every ``result.json`` below some folders into one table with a row for each run.
 
-    The columns are `gnn_depth.runs.COLUMNS`, then metrics by name, hyperparameters by dotted key and the axes of a
-    sweep by name; ``frame.attrs`` lists them as ``metrics``, ``hparams`` and ``axes``. Folders called ``archive`` are
-    skipped. Of runs with the same config, data and seed only the newest with a result is kept.
+    A folder with ``measures/`` but no ``result.json``, as `gnn_depth.watch` writes it, is a run too, with the axis
+    ``run``. The columns are `gnn_depth.runs.COLUMNS`, then metrics by name, hyperparameters by dotted key and the axes
+    of a sweep by name; ``frame.attrs`` lists them as ``metrics``, ``hparams`` and ``axes``. Folders called ``archive``
+    are skipped. Of runs with the same config, data and seed only the newest with a result is kept.
 
     Args:
         folders: Folders that contain runs, or folders of single runs.
 
     Raises:
-        ReportError: A folder does not exist, or contains no readable result.
+        ReportError: A folder does not exist, or contains no run that can be read.
     """
     found, bad = [], []
     for folder in dict.fromkeys(run for top in folders for run in _run_folders(top)):
@@ -53,7 +54,7 @@ def load(*folders: str | Path) -> pd.DataFrame:
         _warn(f"skipped {'; '.join(bad[:SHOWN])}{more}.")
     if not found:
         where = ", ".join(repr(str(folder)) for folder in folders)
-        raise ReportError(f"no run results below {where}: there is no readable file result.json.")
+        raise ReportError(f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}.")
     kept = _newest(found)
     if repeated := len(found) - len(kept):
         _warn(f"{repeated} of {len(found)} runs repeat others: only the newest with a result counts.")
@@ -70,7 +71,7 @@ def _run_folders(top: str | Path) -> Iterator[str]:
     if not Path(top).is_dir():
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
-        is_run = "result.json" in files
+        is_run = "result.json" in files or (FOLDER in inside and measurements.names(Path(folder)))
         inside[:] = [] if is_run else sorted(name for name in inside if name != ARCHIVE)
         if is_run:
             yield folder
@@ -78,8 +79,12 @@ def _run_folders(top: str | Path) -> Iterator[str]:
 
 def _read_result(folder: str) -> dict[str, Any]:
     """A run's result; raises a ValueError with the reason if it is none."""
+    path = Path(folder, "result.json")
+    if not path.exists():  # a training by other code, which has measures only
+        known = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
+        return {**known, "metrics": {}, "hparams": {}, "packages": {}}
     try:
-        result = json.loads(Path(folder, "result.json").read_bytes())
+        result = json.loads(path.read_bytes())
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

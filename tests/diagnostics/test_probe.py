@@ -5,13 +5,15 @@ import copy
 import pytest
 import torch
 
+import gnn_depth
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, RepresentationSimilarity
 from gnn_depth.diagnostics.probe import probe
 from gnn_depth.diagnostics.probe.readings import why_no_bound
 from gnn_depth.nn.layers import GAT, SAGE, GATv2
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
-from tests.diagnostics.conftest import Chain, chain, loader, rows, values
+from tests.diagnostics.conftest import chain, loader, rows, values
+from tests.diagnostics.loops import CONVOLUTIONS, Loop, features, graph
 from tests.training.conftest import Tiny
 
 
@@ -45,13 +47,47 @@ def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was(tmp_pat
 
 
 def test_a_foreign_model_is_probed_with_its_own_loss():
-    report = probe(chain(depth=5), [rows()], layers="rounds.*", loss=Chain.loss)
+    module = chain(depth=5)
+    module.forward = lambda x: list(module.states(x))[-1]
+    report = probe(module, rows(), layers="rounds.*", loss=lambda out: out.square().mean())
+    assert report.loss == pytest.approx(module.loss([rows()]).item())
     assert [reading.layer for reading in report.readings] == ["Linear"] * 5
     assert all(reading.gradient > 0 and reading.stretch > 0 for reading in report.readings)
+    module.forward = lambda batch: module.loss(batch)
+    assert probe(module, [rows()], layers=["rounds.*"]).loss == report.loss
     with pytest.raises(ValueError, match=r"'layers.*'"):
-        probe(chain(), [rows()], layers="layers.*", loss=Chain.loss)
+        probe(module, [rows()], layers="layers.*")
     with pytest.raises(ValueError, match="not -1"):
-        probe(chain(), [rows()], layers="rounds.*", loss=Chain.loss, scales=[-1])
+        probe(module, [rows()], layers="rounds.*", scales=[-1])
+
+
+@pytest.mark.parametrize("name", [*CONVOLUTIONS, "compiled"])
+def test_a_loop_of_any_convolution_is_probed_in_one_line(name):
+    torch.manual_seed(0)
+    model = Loop(CONVOLUTIONS.get(name, CONVOLUTIONS["GCNConv"])).double()
+    if name == "compiled":
+        model = torch.compile(model, backend="eager")
+    report = gnn_depth.probe(model, features(), graph(), loss=lambda out: out.square().mean())
+    frame = report.frame()
+    assert list(frame.index) == [1, 2, 3]
+    assert frame[["||X||", "||F(X)||", "mu(X)", "E(X)", "||G||", "mu(G)", "||dW||", "constant"]].gt(0).all(axis=None)
+    assert report.readings[0].energy == frame["E(X)"][1]
+    assert [hook for module in model.modules() for hook in module._forward_pre_hooks] == []
+
+
+def test_a_report_shows_itself_in_a_notebook():
+    report = gnn_depth.probe(Loop(CONVOLUTIONS["GCNConv"]).double(), features(), graph(), loss=torch.sum)
+    drawn = report._repr_html_()
+    assert report.title in drawn
+    assert "<svg" in drawn
+    assert "<table" in drawn
+
+
+def test_a_loss_that_is_not_known_is_asked_for():
+    model = Loop(CONVOLUTIONS["GCNConv"]).double()
+    with pytest.raises(ValueError, match="loss="):
+        gnn_depth.probe(model, features(), graph())
+    assert [hook for module in model.modules() for hook in module._forward_pre_hooks] == []
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import gnn_depth
 from gnn_depth import measurements
 from gnn_depth.diagnostics import MEASURES
 from gnn_depth.diagnostics.hooks import select
+from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, features, graph
 
-NODES, CHANNELS, DEPTH = 12, 4, 3
 ALL = tuple(MEASURES)
 DEGREES = torch.tensor([0, 2, 4, 3, 2, 1])
 MODELS = {
@@ -32,57 +32,6 @@ MODELS = {
     "PNA": (models.PNA, {"aggregators": ["mean", "max"], "scalers": ["identity", "amplification"], "deg": DEGREES}),
     "EdgeCNN": (models.EdgeCNN, {"jk": "cat"}),
 }
-CONVOLUTIONS = {
-    "GCNConv": lambda: pyg.GCNConv(CHANNELS, CHANNELS),
-    "GATConv": lambda: pyg.GATConv(CHANNELS, CHANNELS),
-    "GATv2Conv": lambda: pyg.GATv2Conv(CHANNELS, CHANNELS),
-    "SAGEConv": lambda: pyg.SAGEConv(CHANNELS, CHANNELS),
-    "GINConv": lambda: pyg.GINConv(nn.Linear(CHANNELS, CHANNELS)),
-    "GraphConv": lambda: pyg.GraphConv(CHANNELS, CHANNELS),
-    "TransformerConv": lambda: pyg.TransformerConv(CHANNELS, CHANNELS),
-    "ChebConv": lambda: pyg.ChebConv(CHANNELS, CHANNELS, 2),
-    "TAGConv": lambda: pyg.TAGConv(CHANNELS, CHANNELS),
-    "ARMAConv": lambda: pyg.ARMAConv(CHANNELS, CHANNELS),
-    "SGConv": lambda: pyg.SGConv(CHANNELS, CHANNELS),
-    "ClusterGCNConv": lambda: pyg.ClusterGCNConv(CHANNELS, CHANNELS),
-    "LEConv": lambda: pyg.LEConv(CHANNELS, CHANNELS),
-    "ResGatedGraphConv": lambda: pyg.ResGatedGraphConv(CHANNELS, CHANNELS),
-    "FAConv": lambda: pyg.FAConv(CHANNELS),
-    "GCN2Conv": lambda: pyg.GCN2Conv(CHANNELS, 0.1),
-    "GatedGraphConv": lambda: pyg.GatedGraphConv(CHANNELS, 2),
-    "EdgeConv": lambda: pyg.EdgeConv(nn.Linear(2 * CHANNELS, CHANNELS)),
-    "FeaStConv": lambda: pyg.FeaStConv(CHANNELS, CHANNELS),
-    "SuperGATConv": lambda: pyg.SuperGATConv(CHANNELS, CHANNELS),
-    "MFConv": lambda: pyg.MFConv(CHANNELS, CHANNELS),
-    "GENConv": lambda: pyg.GENConv(CHANNELS, CHANNELS),
-    "FiLMConv": lambda: pyg.FiLMConv(CHANNELS, CHANNELS),
-}
-WITH_FIRST_STATE = ("FAConv", "GCN2Conv")
-
-
-def graph(nodes=NODES, edges=40, seed=3):
-    return torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
-
-
-def features(nodes=NODES, seed=1):
-    """Features that are differentiated, so that the first layer's input has a gradient, too."""
-    draws = torch.Generator().manual_seed(seed)
-    return torch.randn(nodes, CHANNELS, dtype=torch.float64, generator=draws).requires_grad_()
-
-
-class Loop(nn.Module):
-    """A model written by hand around some convolutions."""
-
-    def __init__(self, make, depth=DEPTH):
-        super().__init__()
-        self.layers = nn.ModuleList(make() for _ in range(depth))
-
-    def forward(self, x, edge_index):
-        first = x
-        for layer in self.layers:
-            args = (x, first, edge_index) if type(layer).__name__ in WITH_FIRST_STATE else (x, edge_index)
-            x = x + torch.tanh(layer(*args))
-        return x
 
 
 def by_hand(states, gradients, layers, before, edge_index):

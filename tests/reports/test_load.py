@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import Measurement, save
 from gnn_depth.reports import ReportError, ReportWarning, curves, load, measures
+from gnn_depth.reports.figures import chart
 from gnn_depth.runs import COLUMNS
 from tests.reports.made import METRIC, balance, make_run, similarity
 
@@ -97,12 +98,28 @@ def test_a_warning_names_few_files_and_counts_the_others(run: Callable, runs: Pa
     assert str(caught[0].message).count("result.json") == 5
 
 
+def test_a_folder_with_measures_alone_is_a_run(tmp_path: Path, run: Callable):
+    ours = run(0.5)
+    for name in ("plain", "bounded"):
+        (tmp_path / "loops" / name).mkdir(parents=True)
+        save(tmp_path / "loops" / name, similarity("gradient_similarity"))
+    (tmp_path / "loops" / "plain" / "inside" / "measures").mkdir(parents=True)
+    frame = load(tmp_path / "loops")
+    folders = [str(tmp_path / "loops" / name) for name in ("bounded", "plain")]
+    assert list(frame["folder"]) == list(frame["run"]) == folders
+    assert set(measures(frame, "gradient_similarity")["run"]) == {0, 1}
+    assert len(chart("heatmap", frame).panels) == 2
+    mixed = load(tmp_path)
+    assert set(mixed["folder"]) == {*folders, str(ours)}
+    assert mixed["seed"].notna().sum() == 1
+
+
 @pytest.mark.filterwarnings("ignore::gnn_depth.reports.ReportWarning")
 def test_a_folder_without_results_is_an_error_that_names_it(runs: Path, run: Callable):
     with pytest.raises(ReportError, match=r"there is no folder '.*runs'"):
         load(runs)
     (runs / "empty").mkdir(parents=True)
-    with pytest.raises(ReportError, match=r"no run results below '.*runs'"):
+    with pytest.raises(ReportError, match=r"no runs below '.*runs'"):
         load(runs)
     (run() / "result.json").write_text("{")
     with pytest.raises(ReportError, match=r"no .*result.json"):

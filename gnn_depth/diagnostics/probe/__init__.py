@@ -1,6 +1,6 @@
 """Probe a model: measure every layer in one forward and backward pass, and report problems and remedies.
 
-``print(probe(model, batch))`` needs no training, and leaves the model as it was.
+``print(gnn_depth.probe(model, batch))`` needs no training, and leaves the model as it was.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,38 +9,47 @@ from typing import Any
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.probe.findings import Finding, find_problems
-from gnn_depth.diagnostics.probe.readings import Reading, node_loss, read
+from gnn_depth.diagnostics.probe.readings import Reading, loss_of, read
 from gnn_depth.diagnostics.probe.remedies import Remedies, Remedy, Trial, unknown_failure_modes
 from gnn_depth.diagnostics.probe.report import Report
+from gnn_depth.graph import Graph
 
 __all__ = ["Finding", "Reading", "Remedy", "Report", "Trial", "probe"]
 
 
 def probe(
     model: nn.Module,
-    batch: Any,
-    *,
+    *inputs: Any,
+    loss: Callable[[Any], Tensor] | None = None,
+    layers: str | Sequence[str] | None = None,
+    edge_index: Tensor | Graph | None = None,
     scales: Sequence[float] = (),
-    layers: str = "stack.blocks.*.layer",
     stack: str = "stack",
-    loss: Callable[[nn.Module, Any], Tensor] = node_loss,
     title: str | None = None,
     options: Mapping[str, Any] | None = None,
     build: Callable[[Mapping[str, Any]], nn.Module] | None = None,
     try_remedies: bool = False,
 ) -> Report:
-    """Measure every layer of a model in one pass without dropout, and report the problems found.
+    """Measure every layer of any model in one pass without dropout, and report the problems found.
+
+    .. code-block:: python
+
+        report = gnn_depth.probe(model, x, edge_index, loss=lambda out: cross_entropy(out[mask], y[mask]))
+        print(report)
 
     The model is as before afterwards: its modes, gradients, buffers and the random numbers.
 
     Args:
-        model: The model, at initialisation or trained, on the device of the batch.
-        batch: The batch that it is called with.
+        model: The model, at initialisation or trained, on the device of its inputs.
+        inputs: What it is called with: a batch, or features and an ``edge_index``.
+        loss: Gives the loss from what the model returns. By default it is the cross entropy of the batch's ``y`` on its
+            ``train_mask``; for a model that returns a single number that number.
+        layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default all message-passing
+            layers.
+        edge_index: The edges, for layers that are not called with theirs.
         scales: Factors of each layer's input, at which its Lipschitz constant is measured too.
-        layers: Names of the layers in the model; ``*`` matches any characters but a dot.
-        stack: Name of the module with ``links()`` and ``why_no_law()``, for the balance of its neurons; a model without
-            one is probed without balance.
-        loss: Gives the loss of a model on a batch; by default the cross entropy of ``batch.y`` on ``batch.train_mask``.
+        stack: Name of the module with ``links()`` and ``why_no_law()``, if it is not the model itself; a model without
+            these is probed without the balance of its neurons.
         title: Heading of the report.
         options: The model's options, as in the ``model`` section of a config.
         build: Builds a model with other options, and raises a ValueError if they do not fit. With it the report
@@ -48,18 +57,21 @@ def probe(
         try_remedies: Probe a model with each remedy too.
 
     Returns:
-        The report: print it, read its ``findings``, or write a page with ``html(path)``.
+        The report: print it, read its ``findings``, get its numbers as a ``frame()``, or write a page with
+        ``html(path)``. A notebook draws it.
 
     Raises:
-        ValueError: A scale is not positive.
-        MisconfigurationException: No module matches ``layers``.
+        ValueError: A scale is not positive, the loss is not known, or no module matches ``layers``.
     """
     for scale in scales:
         if not scale > 0:
             raise ValueError(f"scales must be numbers above 0, not {scale:g}.")
 
     def of(other: nn.Module, full: bool = False) -> tuple[float, list[Reading], list[str]]:
-        return read(other, batch, layers, stack, loss, scales if full else None)
+        def run(model: nn.Module) -> Tensor:
+            return loss_of(model(*inputs), inputs, loss)
+
+        return read(other, run, layers, edge_index, stack, scales if full else None)
 
     value, readings, notes = of(model, full=True)
     findings = find_problems(readings)

@@ -11,11 +11,22 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from gnn_depth.diagnostics.balance import BalanceReader, size
-from gnn_depth.diagnostics.hooks import Call, InputHooks, entrances, evaluating, numbers, recorded_calls, select
+from gnn_depth.diagnostics.hooks import (
+    Call,
+    InputHooks,
+    entrances,
+    evaluating,
+    layers_of,
+    numbers,
+    recorded_calls,
+    uncompiled,
+    unwrapped,
+)
 from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
 from gnn_depth.diagnostics.statistics import SQUARES, edges_of, of_gradients
+from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm
 
 WIDEST = 512  # the singular values of wider features would take seconds a layer
@@ -75,44 +86,62 @@ class Reading:
         return None if self.gradient_mu is None or not self.gradient else self.gradient_mu / self.gradient
 
 
-def node_loss(model: nn.Module, batch: Any) -> Tensor:
-    """The cross entropy of the training nodes' classes."""
-    scores = model(batch)
-    return F.cross_entropy(scores[: len(batch.y)][batch.train_mask], batch.y[batch.train_mask])
+def loss_of(out: Any, inputs: Sequence[Any], loss: Callable[[Any], Tensor] | None) -> Tensor:
+    """The loss of what a model returns: see :func:`gnn_depth.diagnostics.probe.probe`.
+
+    Raises:
+        ValueError: It is not known.
+    """
+    if loss is not None:
+        return loss(out)
+    batch: Any = inputs[0] if len(inputs) == 1 else None
+    if hasattr(batch, "y") and hasattr(batch, "train_mask"):
+        return F.cross_entropy(out[: len(batch.y)][batch.train_mask], batch.y[batch.train_mask])
+    if isinstance(out, Tensor) and out.numel() == 1:
+        return out.sum()
+    raise ValueError(
+        "probe needs a loss, because its input is not one batch with y and train_mask: "
+        "give it loss=FUNCTION of what the model returns, such as loss=lambda out: out.square().mean()."
+    )
 
 
 def read(
     model: nn.Module,
-    batch: Any,
-    layers: str,
+    run: Callable[[nn.Module], Tensor],
+    layers: str | Sequence[str] | None,
+    edge_index: Tensor | Graph | None,
     stack: str,
-    loss: Callable[[nn.Module, Any], Tensor],
     scales: Sequence[float] | None,
 ) -> tuple[float, list[Reading], list[str]]:
     """The loss, a reading of every layer, and notes on values that are missing.
 
     Args:
-        model, batch, layers, stack, loss: As in :func:`gnn_depth.diagnostics.probe.probe`.
+        model: Any model.
+        run: Runs a model, and returns its loss.
+        layers, edge_index, stack: As in :func:`gnn_depth.diagnostics.probe.probe`.
         scales: Factors of the input for Lipschitz constants; None leaves out constants, bounds and energies, which take
             longer than the pass.
     """
-    found = select(model, layers)
+    model = unwrapped(model)
+    found = layers_of(model, layers)
     modules = list(found.values())
     hidden = InputHooks(entrances(model, found), of_gradient=row_moments)
-    with evaluating(model), _left_as_it_was(model):
+    with evaluating(model), _left_as_it_was(model), uncompiled():
         with torch.enable_grad(), _batch_statistics(model):
             hidden.attach()
-            with recorded_calls(modules) as calls, _norms_of_outputs(modules) as outputs:
-                value = loss(model, batch)
-            value.backward()  # type: ignore[no-untyped-call]
-            hidden.remove()
+            try:
+                with recorded_calls(modules) as calls, _norms_of_outputs(modules) as outputs:
+                    value = run(model)
+                value.backward()  # type: ignore[no-untyped-call]
+            finally:
+                hidden.remove()
         outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
         places = range(len(modules))
         gradients = [_merged(hidden.gradients.get(place, ()), hidden.without.get(place, ())) for place in places]
         readings = list(map(_reading, numbers(list(found)), modules, calls, outs, gradients))
-        readings, why_no_law = _with_balance(readings, getattr(model, stack, None))
+        readings, why_no_law = _with_balance(readings, getattr(model, stack, model))
         if scales is not None:
-            readings = _with_constants(readings, calls, scales)
+            readings = _with_constants(readings, calls, scales, edge_index)
     notes = [] if scales is None else _missing_bounds(readings, calls)
     return value.item(), readings, [*notes, *([f"No balance: {why_no_law}."] if why_no_law else [])]
 
@@ -193,7 +222,10 @@ def _reading(
 
 @torch.no_grad()
 def _with_constants(
-    readings: Sequence[Reading], calls: Sequence[Call | None], scales: Sequence[float]
+    readings: Sequence[Reading],
+    calls: Sequence[Call | None],
+    scales: Sequence[float],
+    edge_index: Tensor | Graph | None,
 ) -> list[Reading]:
     """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their bounds."""
     guesses = {scale: Guesses() for scale in (1.0, *scales)}
@@ -202,7 +234,8 @@ def _with_constants(
         if call is not None:
             constants = {scale: _constant(call, scale, guess) for scale, guess in guesses.items()}
             scaled = tuple((scale, value) for scale, value in constants.items() if scale in scales and scale != 1)
-            reading = replace(reading, energy=_energy(call), stretch=constants[1.0], scaled=scaled, bound=call.bound)
+            reading = replace(reading, energy=_energy(call, edge_index), stretch=constants[1.0])
+            reading = replace(reading, scaled=scaled, bound=call.bound)
         complete.append(reading)
     return complete
 
@@ -214,8 +247,8 @@ def _constant(call: Call, scale: float, guesses: Guesses) -> float:
     return stretch.value
 
 
-def _energy(call: Call) -> float | None:
-    edges = edges_of(call.x, (call.x, *call.rest), call.named)
+def _energy(call: Call, edge_index: Tensor | Graph | None) -> float | None:
+    edges = edges_of(call.x, (call.x, *call.rest), call.named, edge_index)
     return None if edges is None else dirichlet_energy(call.x, edges[0]).item()
 
 

@@ -55,7 +55,7 @@ DRAWN = 5  # remedies in the charts of a page
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a probe; ``print`` shows it.
+    """The result of a probe; ``print`` shows it, and so does a notebook.
 
     Attributes:
         title: Model and data.
@@ -88,7 +88,8 @@ class Report:
         width = width or shutil.get_terminal_size().columns
         shown = self.readings if every else self._some()
         hidden = len(self.readings) - len(shown)
-        notes = [f"{len(shown)} of {len(self.readings)} layers are shown; --layers all shows all."] if hidden else []
+        hint = "--layers all, in Python text(every=True), shows all."
+        notes = [f"{len(shown)} of {len(self.readings)} layers are shown; {hint}"] if hidden else []
         blocks = [
             self.title,
             self._table(shown).to_string(line_width=width),
@@ -99,8 +100,21 @@ class Report:
             blocks += [self._trials().to_string(line_width=width), _filled([self._trials_legend()], width)]
         return "\n\n".join(blocks)
 
+    def frame(self) -> pd.DataFrame:
+        """The numbers of all layers: a row for each layer, a column for each of the table; NaN for no value."""
+        columns = {head: [of(reading) for reading in self.readings] for head, of in COLUMNS.items()}
+        frame = pd.DataFrame(columns, pd.Index([r.number for r in self.readings], name="layer"), dtype=float)
+        return frame.dropna(axis=1, how="all")
+
     def html(self, path: str | Path) -> None:
         """Write a self-contained web page: the problems, charts with the best remedies, and the table of all layers."""
+        Path(path).write_text(web_page(self.title, self._body()), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """What a notebook draws: the contents of the page."""
+        return f"<h3>{html.escape(self.title)}</h3>\n{self._body()}"
+
+    def _body(self) -> str:
         models = [("this model", self.readings)]
         best = list(self.trials or ())[1:][:DRAWN]
         models += [(trial.arguments.replace("--model.", ""), trial.readings) for trial in best]
@@ -111,8 +125,7 @@ class Report:
         if self.trials:
             body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
         body += [_scrolled(self._table(self.readings)), *(_paragraph(line) for line in self._legend())]
-        text = re.sub(r"\bmu\b", "µ", "\n".join(body))
-        Path(path).write_text(web_page(self.title, text), encoding="utf-8")
+        return re.sub(r"\bmu\b", "µ", "\n".join(body))
 
     def _conclusions(self) -> Iterator[str]:
         """The numbered problems, and the remedies of each."""
