@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 WIDTH = 384  # columns of colours: steps that share one are averaged, so that a long training is drawn as fast as any
 FONT = 13  # TensorBoard shows the picture at two thirds of its size
 LAYERS_NAMED = 8
-MAP, ZERO, LOST = "RdBu_r", "black", "0.6"
+MAP, ONE_SIGN, ZERO, LOST = "RdBu_r", "viridis", "black", "0.6"
 # The same for all runs, so that pictures can be compared: width of the linear part, largest value, ticks above zero.
 SCALE_OF_LOGARITHMS = (0.3, 20.0, (0.3, 1, 3, 10, 20))
 SCALE = (1e-3, 1e3, (0.1, 10, 1000))
@@ -35,8 +35,13 @@ def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
     return np.array(canvas.buffer_rgba())[..., :3]
 
 
-def draw(measurement: Measurement) -> "Figure":
-    """The heat map as a Matplotlib figure that is independent of pyplot."""
+def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
+    """The heat map as a Matplotlib figure that is independent of pyplot.
+
+    Args:
+        measurement: At least one step; values of neurons are averaged in each layer.
+        fitted: Colours span the values of this one, not those of all runs; white is zero if there are both signs.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and few commands draw
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -49,7 +54,7 @@ def draw(measurement: Measurement) -> "Figure":
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.13, 0.22, 0.65, 0.69))
     bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
-    _paint(axes, bar, cells, measurement.log10, extent=(edges[0], edges[-1], -0.5, count - 0.5))
+    _paint(axes, bar, cells, measurement.log10, fitted, extent=(edges[0], edges[-1], -0.5, count - 0.5))
     axes.set_title(f"{'log₁₀ ' * measurement.log10}{measurement.unit}", fontsize=FONT, loc="left", parse_math=False)
     axes.set_xlabel("step", fontsize=FONT, labelpad=2)
     axes.set_ylabel("layer", fontsize=FONT, labelpad=2)
@@ -61,14 +66,19 @@ def draw(measurement: Measurement) -> "Figure":
     return figure
 
 
-def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, extent: tuple[float, ...]) -> None:
+def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, fitted: bool, extent: tuple[float, ...]) -> None:
     """Colour the cells; a legend below names the colours that are not on the colour bar."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import AsinhNorm, to_rgba
+    from matplotlib.colors import AsinhNorm, CenteredNorm, to_rgba
     from matplotlib.patches import Patch
 
     linear, largest, ticks = SCALE_OF_LOGARITHMS if log10 else SCALE
+    marks: dict[str, Any] = {"format": "%g", "ticks": [*(-tick for tick in ticks[::-1]), 0, *ticks]}
     scale = ScalarMappable(AsinhNorm(linear, -largest, largest), MAP)
+    if fitted:
+        marks, finite = {}, cells[np.isfinite(cells)]
+        both = len(finite) and finite.min() < 0 < finite.max()
+        scale = ScalarMappable(CenteredNorm(), MAP) if both else ScalarMappable(cmap=ONE_SIGN)
     colours = scale.to_rgba(np.ma.masked_invalid(cells))
     zero = np.isneginf(cells) & log10
     lost = ~np.isfinite(cells) & ~zero
@@ -78,7 +88,7 @@ def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, extent: tuple[fl
         if where.any():
             keys.append(Patch(color=colour, label=name))
     axes.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
-    axes.figure.colorbar(scale, cax=bar, format="%g", ticks=[*(-tick for tick in ticks[::-1]), 0, *ticks])
+    axes.figure.colorbar(scale, cax=bar, **marks)
     bar.minorticks_off()
     if keys:
         where = {"loc": "lower left", "bbox_to_anchor": (0.11, 0.0), "ncols": 2}

@@ -294,7 +294,7 @@ class Watched:
             raise ValueError(unknown("measure", measure, found))
         if not self._steps:
             raise ValueError("no step has been measured: call watched.step() once after each step of the optimizer.")
-        return draw(found[measure])
+        return draw(found[measure], fitted=True)
 
     def save(self, folder: str | Path) -> None:
         """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and :mod:`gnn_depth.reports`."""

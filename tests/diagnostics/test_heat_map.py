@@ -7,7 +7,7 @@ from matplotlib.colors import AsinhNorm, to_rgba
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import heat_map as module
-from gnn_depth.diagnostics.heat_map import LOST, MAP, SCALE, SCALE_OF_LOGARITHMS, WIDTH, ZERO, draw, heat_map
+from gnn_depth.diagnostics.heat_map import LOST, MAP, ONE_SIGN, SCALE, SCALE_OF_LOGARITHMS, WIDTH, ZERO, draw, heat_map
 from gnn_depth.measurements import Measurement
 
 
@@ -124,3 +124,15 @@ def test_any_values_make_a_picture(values, log10):
     assert picture.dtype == np.uint8
     assert picture.shape == (440, 540, 3)
     assert picture.min() < 100, "something is written"
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "span"), [([[-3.0, -1.0]], ONE_SIGN, (-3, -1)), ([[-1.0, 2.0]], MAP, (-2, 2))]
+)
+def test_a_fitted_map_spans_its_own_values_and_is_white_at_zero_if_there_are_both_signs(values, name, span):
+    figure = draw(measured(values), fitted=True)
+    low, high = span
+    expected = [colormaps[name]((value - low) / (high - low)) for value in values[0]]
+    found = [colour(row) for row in figure.axes[0].images[0].get_array()]
+    assert found == [pytest.approx(one) for one in expected]
+    assert figure.axes[1].get_ylim() == pytest.approx(span)
