@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins_of, read_arguments
 from gnn_depth.cli.config_file import INLINE, Source, read_config
-from gnn_depth.cli.errors import RunError, UsageError, innermost
+from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, innermost
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.process import quiet, without_notes
 from gnn_depth.cli.run import start
@@ -215,6 +216,8 @@ def train(task: Task, origin: Origin) -> None:
             cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
             start(cli, origin)
     except (UsageError, RunError) as error:
+        if TRACEBACK in str(error):  # the user's code or a library failed: the run's output shows all calls
+            traceback.print_exception(error.__cause__)
         raise RunFailed(str(error)) from error
 
 

@@ -127,7 +127,8 @@ def _run(task: Task, store: Store) -> Outcome:
     with _output_to(folder / OUTPUT):
         status, reason = _train(task, Origin(facts, folder))
     record = _read(folder)
-    if record.status == "running":  # it ended before its recorder could write how
+    # Either it ended before its recorder could write how, or the recorder knows only the bare message of the error.
+    if record.status == "running" or record.status == status == "failed":
         store.mark(record, status, reason)
         record = _read(folder)
     return Outcome.of(record)

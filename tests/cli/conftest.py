@@ -1,6 +1,7 @@
 """What the tests of the command line share: a way to call it, small data, and a plugin."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import yaml
 
 import gnn_depth.training
 from gnn_depth import registry
-from gnn_depth.cli import main
+from gnn_depth.cli import main, sweep
 
 SMALL = [
     *("--data.num_nodes", "60", "--data.num_edges", "120", "--data.num_features", "16", "--data.num_classes", "3"),
@@ -44,6 +45,36 @@ def gnn_depth(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: p
         return Answer(code, *capsys.readouterr())
 
     return call
+
+
+class PoolHere:
+    """A pool whose calls are done in this process, one by one: importing torch in another takes seconds."""
+
+    def __init__(self, workers: int | None, preload: object = ()) -> None:
+        self.workers = workers or 1
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(function(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def stop(self, grace: float) -> None:
+        pass
+
+    def __enter__(self) -> "PoolHere":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+@pytest.fixture
+def pool_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps run in this process."""
+    monkeypatch.setattr(sweep, "LocalPool", PoolHere)
 
 
 @pytest.fixture

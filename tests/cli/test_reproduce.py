@@ -32,6 +32,8 @@ ITEM = {
     ],
 }
 
+pytestmark = pytest.mark.usefixtures("pool_here")
+
 
 @pytest.fixture
 def item(tmp_path, monkeypatch):

@@ -134,6 +134,7 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
     assert ended(tmp_path) == ALL, "an interrupted run has not ended, and a finished one is not run again"
 
 
+@pytest.mark.usefixtures("pool_here")
 def test_finished_and_diverged_runs_are_results_and_failed_ones_are_tried_again(folder, gnn_depth):
     ends = {"good": {}, "diverges": {"model.optimizer.lr": 1e30}, "fails": {"trainer.precision": "16-true"}}
     (folder / "grid.yaml").write_text(yaml.safe_dump({"base": "base.yaml", "axes": {"end": ends}}))

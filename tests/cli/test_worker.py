@@ -188,8 +188,11 @@ def bad(tmp_path):
 def test_a_run_that_raises_fails_with_the_reason_and_one_that_calls_exit_is_no_result(task, bad):
     outcome = work(task(*bad("Raises")))
     assert outcome.status == "failed"
+    assert "my_bad.py" in outcome.reason
     assert "untidy" in outcome.reason
-    assert "Traceback" in (outcome.folder / OUTPUT).read_text()
+    said = (outcome.folder / OUTPUT).read_text()
+    assert "Traceback" in said
+    assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
     outcome = work(task(*bad("Leaves")))
     assert (outcome.status, outcome.reason) == ("interrupted", "3")
 
