@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gnn_depth.cli import main
+from tests.cli.test_resume import assert_goes_on
 
 GRAPH = [
     *("--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=5"),
@@ -25,7 +27,22 @@ TREES = [
     *("--model.hidden_channels=8", "--model.skip=residual", "--model.norm=layer", "--model.norm_after_skip=true"),
     *("--model.optimizer=Adam", "--model.optimizer.lr=0.0005"),
 ]
-TWO = ["--trainer.devices=2", "--trainer.strategy=ddp"]
+RANDOM = ["--model.dropout=0.5", "--model.graph_dropout=drop_edge", "--model.graph_dropout.p=0.3"]
+SHORT_OF_TIME = [*GRAPH, *RANDOM, "--run.save_every_epochs=2"]
+SCHEDULE = [
+    *("--model.scheduler=ReduceLROnPlateau", "--model.scheduler.monitor=train/loss", "--model.scheduler.patience=0"),
+    *("--model.scheduler.threshold=0.01", "--model.dropout=0.8", "--trainer.max_epochs=12"),
+    *("--plugins=plug_same.py", "--trainer.callbacks=plug_same.Same"),
+]
+#: The options of each training of two processes, and whether it goes on from the second epoch of another.
+TRAININGS = {
+    "graph": GRAPH,
+    "parts": PARTS,
+    "trees": TREES,
+    "dropout": [*GRAPH, *SCHEDULE],
+    "whole": SHORT_OF_TIME,
+    "rest": [*SHORT_OF_TIME, "--ckpt_path=last-1.ckpt"],
+}
 
 PLUGIN = """
 import lightning as L
@@ -43,30 +60,46 @@ class Same(L.Callback):
             assert (everywhere == everywhere[0]).all(), (name, everywhere)
 """
 
-LEAVING = """
+# All trainings one after the other: another process would import torch again for each.
+SCRIPT = """
+import json
 import sys
+from pathlib import Path
+
 from torch import distributed
 from gnn_depth.cli import main
 
 left = []
 leave = distributed.destroy_process_group
 distributed.destroy_process_group = lambda: left.append(leave())
-assert main(sys.argv[1:]) == 0
-assert left and not distributed.is_initialized()
+two = ["--trainer.accelerator=cpu", "--trainer.devices=2", "--trainer.strategy=ddp"]
+for count, (name, words) in enumerate(json.loads(sys.argv[1]).items(), start=1):
+    if "--ckpt_path=last-1.ckpt" in words:
+        (checkpoint,) = Path("whole").rglob("last-1.ckpt")
+        words = [*words[:-1], f"--ckpt_path={checkpoint}"]
+    assert main(["fit", *words, *two, f"--run.root={name}"]) == 0, name
+    assert len(left) == count and not distributed.is_initialized(), name
 """
 
 
-def run(*command):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of the trainings of two processes, each of which has left the other before it ended."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "plug_same.py").write_text(PLUGIN)
+    (folder / "script.py").write_text(SCRIPT)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=300, env=environment, check=False
+        [sys.executable, "script.py", json.dumps(TRAININGS)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def fit(root, *arguments):
-    run("-m", "gnn_depth", "fit", "--trainer.accelerator=cpu", f"--run.root={root}", *arguments)
-    return read(root)
+    return folder
 
 
 def read(root):
@@ -80,38 +113,33 @@ def read(root):
 
 # Without dropout: each process has random numbers of its own.
 @pytest.mark.parametrize(
-    ("data", "alone", "steps"),
+    ("name", "alone", "steps"),
     [
-        (GRAPH, [], 3),
-        (PARTS, ["--trainer.accumulate_grad_batches=2"], 3 * 2),
-        (TREES, [], 2 * 26),  # 152 examples in batches of 6
+        ("graph", [], 3),
+        ("parts", ["--trainer.accumulate_grad_batches=2"], 3 * 2),
+        ("trees", [], 2 * 26),  # 152 examples in batches of 6
     ],
-    ids=["one graph", "parts of a graph", "trees"],
 )
-def test_two_processes_report_what_one_does(tmp_path, data, alone, steps):
-    words = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", f"--run.root={tmp_path / 'one'}"]
-    assert main(["fit", *data, *words, *alone]) == 0
-    one, rows_of_one = read(tmp_path / "one")
-    two, rows_of_two = fit(tmp_path / "two", *data, *TWO)
+def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, steps):
+    words = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", f"--run.root={tmp_path}"]
+    assert main(["fit", *TRAININGS[name], *words, *alone]) == 0
+    one, rows_of_one = read(tmp_path)
+    two, rows_of_two = read(trained / name)
     assert one["steps"] == two["steps"] == steps
     assert two["status"] == "finished"
     assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-5)
     assert {"train/loss", "train/acc", "val/loss", "val/acc"} <= set(two["metrics"])
     for ours, theirs in zip(rows_of_two, rows_of_one, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5)
-    (folder,) = (tmp_path / "two").rglob("checkpoints")
+    (folder,) = (trained / name).rglob("checkpoints")
     assert {path.name for path in folder.glob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
 
 
-def test_a_process_leaves_the_others_before_it_ends(tmp_path):
-    words = [*GRAPH, f"--run.root={tmp_path}", "--trainer.accelerator=cpu", "--trainer.devices=1"]
-    run("-c", LEAVING, "fit", *words, "--trainer.strategy=ddp")
-
-
-def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(tmp_path):
-    schedule = ["--model.scheduler=ReduceLROnPlateau", "--model.scheduler.monitor=train/loss"]
-    schedule += ["--model.scheduler.patience=0", "--model.scheduler.threshold=0.01", "--model.dropout=0.8"]
-    (tmp_path / "plug_same.py").write_text(PLUGIN)
-    plugin = ["--plugins", str(tmp_path / "plug_same.py"), "--trainer.callbacks", "plug_same.Same"]
-    _, rows = fit(tmp_path / "runs", *GRAPH, *TWO, *schedule, *plugin, "--trainer.max_epochs=12")
+def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(trained):
+    _, rows = read(trained / "dropout")
     assert len({row["train/lr"] for row in rows}) > 1
+
+
+def test_two_processes_go_on_to_the_last_bit_each_with_its_own_random_numbers(trained):
+    rest, whole = (next((trained / name).glob("*/*")) for name in ("rest", "whole"))
+    assert_goes_on(rest, whole, 2)

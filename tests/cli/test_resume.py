@@ -142,26 +142,6 @@ def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable)
     assert_goes_on(rest, fit(*words, *end, "--run.name", "whole"), done)
 
 
-def test_two_processes_go_on_to_the_last_bit_each_with_its_own_random_numbers(tmp_path: Path):
-    words = [*SHORT, *RANDOM, "--trainer.devices=2", "--trainer.strategy=ddp", "--run.save_every_epochs=2"]
-    folders = []
-    for more in ([], ["--ckpt_path={}/checkpoints/last-1.ckpt"]):
-        root = tmp_path / f"runs_{len(folders)}"
-        place = [word.format(*folders) for word in more]
-        command = [sys.executable, "-m", "gnn_depth", "fit", *words, "--trainer.max_epochs=3", f"--run.root={root}"]
-        done = subprocess.run(
-            [*command, *place],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        folders.append(next(root.glob("*/*")))
-    assert_goes_on(folders[1], folders[0], 2)
-
-
 def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_own(fit: Callable, gnn_depth: Callable):
     folder = fit(*SHORT, "--trainer.max_epochs", "2", "--seed_everything", "3")
     words = ["fit", *SHORT, "--ckpt_path", str(folder), "--trainer.max_epochs", "3"]

@@ -1,4 +1,4 @@
-"""A sweep on a Dask cluster of which a worker is killed."""
+"""A sweep on a Dask cluster, and one of which a worker is killed."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 
-from tests.cli.test_sweep_faults import ALL, ended, finish, folder, statuses, sweep, wait_for  # noqa: F401  (fixtures)
+from tests.cli.test_sweep_faults import ALL, SEEDS, ended, finish, folder, statuses, sweep, wait_for  # noqa: F401
 
 pytest.importorskip("distributed", reason="the cluster extra is not installed")
 
@@ -28,6 +28,16 @@ def at_work(runs):
     return holders
 
 
+def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):  # noqa: F811
+    with cluster(tmp_path, 1, "--nthreads", "1") as (address, _):
+        words = ["sweep", "grid.yaml", "--subset", "num_layers=2", "--seeds=2", "--trainer.max_epochs=2"]
+        answer = gnn_depth(*words, "--engine=dask", f"--address={address}")
+    assert answer.code == 0, answer.err
+    assert "done: 2 finished" in answer.out
+    assert ended(tmp_path) == {"2 0": 1, "2 1": 1}
+
+
+@pytest.mark.slow
 def test_a_killed_run_is_started_again_and_a_lost_scheduler_ends_the_sweep_with_one_line(sweep, tmp_path):  # noqa: F811
     with cluster(tmp_path, 1, "--nthreads", "2") as (address, scheduler):
         words = ["--engine=dask", f"--address={address}"]
@@ -37,7 +47,7 @@ def test_a_killed_run_is_started_again_and_a_lost_scheduler_ends_the_sweep_with_
         os.kill(at_work(tmp_path / "runs")[0], signal.SIGKILL)
         out, err = finish(process)
         assert "started again" in err
-        assert "done: 8 finished" in out
+        assert f"done: {2 * SEEDS} finished" in out
         assert ended(tmp_path) == ALL
 
         process = sweep(*words, root="other")
