@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -21,6 +22,7 @@ COLUMNS = (
     *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
     *("best_epoch", "num_parameters", "started", "reason", "version"),
 )
+LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
 # As they are written in a result.json.
 RUNNING = b'"status": "running",'
 FAILED = b'"status": "failed",'
@@ -94,6 +96,52 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             _mark_failed(path)
         raise
+
+
+def read_result(folder: str | Path) -> dict[str, Any]:
+    """Read ``result.json``.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged, or not a result of a run; the message says which.
+    """
+    try:
+        result = json.loads(Path(folder, "result.json").read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError("is truncated or damaged") from error
+    if not isinstance(result, dict):
+        raise ValueError("is not a result of a run")
+    return result
+
+
+def lock(folder: Path) -> int | None:
+    """Lock a run's folder until this process ends or closes the returned file; None where files cannot be locked."""
+    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:  # some network file systems
+        os.close(file)
+        (folder / LOCK).unlink(missing_ok=True)
+        return None
+    return file
+
+
+def is_alive(folder: str | Path) -> bool | None:
+    """Whether a process trains this run now; None if there is no lock to tell it by."""
+    try:
+        with Path(folder, LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no lock, or no permission to look
+        return None
+    return False
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove files that a killed process left half written in a run's folder."""
+    for part in folder.rglob(".*.part"):
+        part.unlink(missing_ok=True)
 
 
 def _mark_failed(path: Path) -> None:

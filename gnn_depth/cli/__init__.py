@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gnn_depth import registry, signals
 from gnn_depth._version import __version__
-from gnn_depth.cli.errors import TRACEBACK, UsageError, in_words
+from gnn_depth.cli.errors import TRACEBACK, UsageError, in_words, on_screen
 
 if TYPE_CHECKING:
     from gnn_depth.cli.config import Arguments
@@ -148,5 +148,5 @@ def _unread() -> int:
 
 
 def _print_error(message: str, code: int) -> int:
-    print(message, file=sys.stderr)
+    print(on_screen(message), file=sys.stderr)
     return code

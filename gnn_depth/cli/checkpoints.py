@@ -1,6 +1,5 @@
 """Checkpoints named on the command line: find them, read them, and compare them with the other arguments."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,10 +11,12 @@ import yaml
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 
 from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
-from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.cli.identity import version
 from gnn_depth.registry import nearest
+from gnn_depth.runs import is_alive, read_result, remove_parts
 from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
 LAST, AUTO = "last", "auto"
@@ -183,7 +184,7 @@ def read(path: Path) -> Checkpoint:
 @rank_zero_only
 def warn(text: str) -> None:
     """Print a warning, from the first process only."""
-    print(f"warning: {text}", file=sys.stderr)
+    print(on_screen(f"warning: {text}"), file=sys.stderr)
 
 
 def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
@@ -259,9 +260,18 @@ def _file(path: Path, trains: bool) -> Checkpoint:
 def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
     runs = sorted((run for run in asked.folder.glob("*") if run.is_dir()), reverse=True)
     if word == AUTO:
-        runs = [run for run in runs if _is_same(run, asked.config)]
+        living = [run for run in runs if is_alive(run)]
+        runs = [run for run in runs if run not in living and _is_same(run, asked.config)]
+        first = getattr(rank_zero_only, "rank", 0) == 0  # the others see the folder that the first has just made
+        if first and (same := next((run for run in living if _is_same(run, asked.config)), None)):
+            raise UsageError(
+                f"--ckpt_path {AUTO}: a process is training {same} now, with this model, data and seed. Wait until it "
+                "has ended, or stop it; without --ckpt_path this starts another run."
+            )
     found = next((checkpoint for run in runs for checkpoint in _readable(run, trains)), None)
     if found:
+        if not is_alive(found.path.parent.parent):
+            remove_parts(found.path.parent.parent)
         rank_zero_info(f"--ckpt_path {word} is {found.path}, {found.age}")
     elif word == LAST:
         hint = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
@@ -305,7 +315,7 @@ def _set(value: Any) -> Any:
 def _config(run: Path) -> dict[str, Any]:
     """The config of a run; a warning, and empty, if it is damaged."""
     try:
-        found = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        found = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -319,10 +329,9 @@ def _config(run: Path) -> dict[str, Any]:
 def _result(run: Path) -> dict[str, Any]:
     """The result of a run; empty if it has none that can be read."""
     try:
-        found = json.loads((run / "result.json").read_text(encoding="utf-8"))
+        return read_result(run)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _readable(folder: Path, trains: bool, without: Path | None = None, aloud: bool = True) -> Iterator[Checkpoint]:

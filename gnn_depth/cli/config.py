@@ -39,6 +39,7 @@ from gnn_depth.short_names import (
     load_class,
     type_name,
 )
+from gnn_depth.yaml_limits import TooLargeError, safe_load
 
 GIVEN_BY_DATA = ("in_channels", "num_classes", "task")  # options of the model that the data set determines
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders
@@ -233,7 +234,7 @@ def check_names(arguments: Arguments, known: Known) -> None:
         UsageError: An option or a part does not exist, or is missing.
     """
     if value_of("ckpt_path", arguments, known) is None:
-        merge(arguments, known)
+        trust.check_sizes(merge(arguments, known))
 
 
 def value_of(key: str, arguments: Arguments, known: Known) -> Any:
@@ -413,7 +414,9 @@ def _structure(text: Any) -> Any:
     """A list, a mapping or null written as text on the command line; other text stays text, for the parser to type."""
     try:
         value = load_yaml(text) if isinstance(text, str) else text
-    except yaml.YAMLError:
+    except TooLargeError:
+        raise
+    except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`
         return text
     return value if isinstance(value, dict | list) or text == "null" else text
 
@@ -436,7 +439,9 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
 
     Raises:
         UsageError: A value has the wrong type, or a class does not exist; its place is named.
+        TooLargeError: A text stands for more than anybody writes.
     """
+    trust.check_sizes(config)
     try:
         return parser.parse_object(copy.deepcopy(config))
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
@@ -514,7 +519,7 @@ def _with_place(text: str, key: str, value: Any, arguments: Arguments, known: Kn
 
 def resolved(parsed: Namespace, parser: ArgumentParser) -> dict[str, Any]:
     """A parsed config as plain values, with short names and every default: what ran."""
-    return contract_config(yaml.safe_load(parser.dump(parsed, skip_unset=False, skip_validation=True)))
+    return contract_config(safe_load(parser.dump(parsed, skip_unset=False, skip_validation=True)))
 
 
 def to_yaml(config: dict[str, Any]) -> str:

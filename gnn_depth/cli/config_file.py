@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from jsonargparse import get_loader
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.registry import nearest
 from gnn_depth.short_names import Where
+from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
 
 INLINE = "--config"  # the name of a config that is written on the command line itself
 TAG = "tag:yaml.org,2002:"
@@ -22,7 +22,6 @@ PLAIN_TAGS = tuple(
     TAG + kind for kind in ("null", "bool", "int", "float", "timestamp", "str", "seq", "map", "merge", "value")
 )
 IN_PLACE = re.compile(r"^\s*\{|:(\s|$)")  # found in a config, and in no file name
-MAX_ENTRIES = 100_000  # more come from aliases of aliases, which grow without end
 
 
 @dataclass(frozen=True)
@@ -144,19 +143,18 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         UsageError: The text is not a YAML mapping, or has a key twice; the line is named.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        check_size(text)
+        node = yaml.compose(text, Loader=LOADER)
+    except TooLargeError as error:
+        raise UsageError(f"{name}:1: {error}") from None
     except yaml.YAMLError as error:
         raise _not_yaml(name, error) from None
-    except RecursionError:
-        raise UsageError(f"{name}:1: the config is nested too deeply.") from None
     if node is None:
         return Source(name, {})
     try:
-        entries = list(islice(_entries(node, (), name, labels), MAX_ENTRIES))
+        entries = list(_entries(node, (), name, labels))
     except RecursionError:
         raise UsageError(f"{name}:1: an alias (*name) stands inside the value that it repeats.") from None
-    if len(entries) == MAX_ENTRIES:
-        raise UsageError(f"{name}:1: the config has more than {MAX_ENTRIES} entries, aliases included.")
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(
             f"{name}:1: a config consists of keys with values, such as `model:`, not {text.strip()[:40]!r}."
@@ -166,7 +164,7 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
     except (yaml.YAMLError, ValueError) as error:  # as for `!!int x`
         raise _not_yaml(name, error) from None
     # The parser's YAML reads a lone `model:` as text.
-    return Source(name, data if isinstance(data, dict) else yaml.safe_load(text), entries)
+    return Source(name, data if isinstance(data, dict) else safe_load(text), entries)
 
 
 def _not_yaml(name: str, error: Exception) -> UsageError:
@@ -176,7 +174,12 @@ def _not_yaml(name: str, error: Exception) -> UsageError:
 
 
 def load_yaml(text: str) -> Any:
-    """YAML as the parser reads it, in which 1e-3 is a number."""
+    """YAML as the parser reads it, in which 1e-3 is a number.
+
+    Raises:
+        YAMLError: It is not YAML, or too large.
+    """
+    check_size(text)
     return get_loader("yaml")(text)
 
 

@@ -28,7 +28,7 @@ from gnn_depth import registry
 OURS = Path(registry.__file__).parent
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 #: Exceptions that say what was asked for wrongly, by name: importing their classes would take seconds.
-USAGE = ("DataError", "MisconfigurationException")
+USAGE = ("DataError", "MisconfigurationException", "TooLargeError")
 FAILURES = {"Diverged": "diverged: "}
 #: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
 REWORDED = {
@@ -43,6 +43,7 @@ REWORDED = {
 LOST = "stopped: another process of this training has ended, or its connection was lost; the reason is in its message."
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
 LINES = 8  # of a message that is passed on
+WIDEST, LONGEST = 600, 60  # characters of a line, and lines of a message: both may hold what somebody else wrote
 
 
 class UsageError(Exception):
@@ -51,6 +52,17 @@ class UsageError(Exception):
 
 class RunError(Exception):
     """A run cannot continue, for a known reason; only the message is shown, exit code 1."""
+
+
+def on_screen(message: str) -> str:
+    """A message that fits one screen, and in which control characters are shown instead of sent to the terminal."""
+    lines = [
+        "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line) for line in message.split("\n")
+    ]
+    lines = [line if len(line) <= WIDEST else f"{line[: WIDEST // 2]} ... {line[-WIDEST // 2 :]}" for line in lines]
+    return "\n".join(
+        lines if len(lines) <= LONGEST else [*lines[:LONGEST], f"... and {len(lines) - LONGEST} lines more"]
+    )
 
 
 def innermost(error: BaseException) -> BaseException:

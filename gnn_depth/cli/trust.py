@@ -16,6 +16,7 @@ from gnn_depth import registry
 from gnn_depth.cli.config_file import Source, load_yaml
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.short_names import Where, load_class
+from gnn_depth.yaml_limits import TooLargeError
 
 FLAG = "--trusted-only"
 # Packages whose classes are accepted, or single classes.
@@ -93,6 +94,16 @@ def check_checkpoint(path: Path, content: Any, own: Any, trusted: bool | None) -
             _check_text(Source(str(path), content), where, text, named)
 
 
+def check_sizes(value: Any) -> None:
+    """Refuse text that the parser would read as YAML without end.
+
+    Raises:
+        TooLargeError: There is such a text.
+    """
+    for _ in _walk(value, ()):
+        pass
+
+
 def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
     """Refuse text that could be an import path, because the parser would try to import the part before a dot."""
     if "." not in text or text in also or _is_known(text):
@@ -167,5 +178,7 @@ def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
 def _inner(text: str) -> Any:
     try:
         return text if PLAIN.fullmatch(text) else load_yaml(text)
-    except (YAMLError, ValueError, RecursionError):
+    except TooLargeError:
+        raise
+    except (YAMLError, ValueError):
         return text

@@ -1,7 +1,6 @@
 """Load run folders as tables: results, curves over the epochs, and measures over steps and layers."""
 
 import csv
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pandas as pd
 from gnn_depth import measurements
 from gnn_depth.measurements import FOLDER, Measurement
 from gnn_depth.registry import unknown
-from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS
+from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
@@ -84,13 +83,13 @@ def _read_result(folder: str) -> dict[str, Any]:
         known = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
         return {**known, "metrics": {}, "hparams": {}, "packages": {}}
     try:
-        result = json.loads(path.read_bytes())
+        result = read_result(folder)
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError("is truncated or damaged") from error
-    if not isinstance(result, dict) or not isinstance(result.get("status"), str):
+    if not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
+    if result["status"] == "running" and is_alive(folder) is False:
+        result["status"] = "died"
     version = result.get("format", 1)  # the first results did not say
     if not isinstance(version, int) or version > FORMAT:
         raise ValueError(f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})")
@@ -141,8 +140,8 @@ def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
 def _number(value: Any) -> float:
     """A number, also written as "inf" or "nan"; NaN for anything else."""
     try:
-        return value if isinstance(value, int) else float(value)
-    except (TypeError, ValueError):
+        return value if isinstance(value, int) and abs(value) < 2**63 else float(value)
+    except (TypeError, ValueError, OverflowError):  # OverflowError: an integer of 400 digits
         return float("nan")
 
 

@@ -13,6 +13,7 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import label, resolve, same
 from gnn_depth.reports.table import Cell, Labels, Spread, Table
+from gnn_depth.yaml_limits import safe_load
 
 KEYS = ("source", "interval", "unit", "where", "over", "values")
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
@@ -81,7 +82,7 @@ def read(path: str | Path) -> list[Published]:
         ReportError: The file cannot be read, or an entry is malformed.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{str(path)!r} cannot be read ({error.strerror}).") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:

@@ -3,7 +3,6 @@
 import contextlib
 import datetime as dt
 import fcntl
-import json
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, write_result
+from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, read_result, remove_parts, write_result
 
 CLAIMS = ".claims"
 LONGEST = 180  # bytes of a folder's name; file systems take 255
@@ -154,6 +153,7 @@ class Store:
 
     def archive(self, record: Record) -> Path:
         """Move a run to ``root/archive``."""
+        remove_parts(record.folder)
         target = self.root / ARCHIVE / self.name / record.folder.relative_to(self.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
@@ -188,9 +188,9 @@ class Store:
 
 def _read(path: Path) -> Record | None:
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(result, dict) or result.get("format", FORMAT) > FORMAT:
-            raise ValueError(f"format {result.get('format')}" if isinstance(result, dict) else "no result")
+        result = read_result(path.parent)
+        if result.get("format", FORMAT) > FORMAT:
+            raise ValueError(f"format {result['format']}")
     except (OSError, ValueError, TypeError) as error:
         warnings.warn(
             f"{path} is damaged or of another version, and the run is repeated ({error}).", ResultWarning, stacklevel=3

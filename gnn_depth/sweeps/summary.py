@@ -1,7 +1,6 @@
 """Mean curves and bands over the seeds of a group of runs, as TensorBoard runs of their own."""
 
 import contextlib
-import json
 import math
 import os
 import shutil
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gnn_depth.runs import RESULTS
+from gnn_depth.runs import RESULTS, read_result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,8 +57,8 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 
 def _counts(run: Path) -> bool:
     try:
-        return json.loads((run / "result.json").read_text(encoding="utf-8")).get("status") in RESULTS
-    except (OSError, ValueError, AttributeError):
+        return read_result(run).get("status") in RESULTS
+    except (OSError, ValueError):
         return False  # damaged results are reported where they are read
 
 

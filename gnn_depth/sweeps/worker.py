@@ -1,7 +1,6 @@
 """One run of a sweep: claim it, train it in its folder, and record its outcome."""
 
 import contextlib
-import json
 import os
 import traceback
 import warnings
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gnn_depth.runs import Origin
+from gnn_depth.runs import Origin, read_result
 from gnn_depth.sweeps.grid import Label
 from gnn_depth.sweeps.store import Place, Record, ResultWarning, Store
 
@@ -149,7 +148,7 @@ def _train(task: Task, origin: Origin) -> tuple[str, str]:
 
 
 def _read(folder: Path) -> Record:
-    return Record(folder, json.loads((folder / "result.json").read_text(encoding="utf-8")))
+    return Record(folder, read_result(folder))
 
 
 @contextlib.contextmanager

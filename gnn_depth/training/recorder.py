@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,17 @@ from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
-from gnn_depth.runs import FORMAT, Origin, digest, environment, new_run_folder, write_atomically, write_result
+from gnn_depth.runs import (
+    FORMAT,
+    LOCK,
+    Origin,
+    digest,
+    environment,
+    lock,
+    new_run_folder,
+    write_atomically,
+    write_result,
+)
 from gnn_depth.signals import Stopped
 from gnn_depth.training.checkpoints import sync_folder
 from gnn_depth.training.divergence import Diverged
@@ -196,6 +207,7 @@ class RunRecorder(L.Callback):
         self.chance: float | None = None
         self._last: dict[str, Tensor] = {}
         self._is_cut = False
+        self._lock: int | None = None
         self._hparams: dict[str, Any] = {}
 
     def open(
@@ -236,6 +248,7 @@ class RunRecorder(L.Callback):
         }
         loggers = folder_loggers(self.folder)
         self._write_config(config_text)
+        self._hold()
         self._write()
         return loggers
 
@@ -249,6 +262,11 @@ class RunRecorder(L.Callback):
     def last_metrics(self) -> dict[str, float]:
         """The metrics of the last epoch."""
         return numbers(self._last)
+
+    @rank_zero_only
+    def _hold(self) -> None:
+        assert self.folder is not None
+        self._lock = lock(self.folder)
 
     @rank_zero_only
     def _write_config(self, text: str) -> None:
@@ -308,6 +326,7 @@ class RunRecorder(L.Callback):
             self.chance = getattr(pl_module, "chance", None)
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
+            self._release()
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         if self.folder is None or not self.result:
@@ -325,6 +344,7 @@ class RunRecorder(L.Callback):
         half_done = isinstance(exception, Stopped) or (status == "interrupted" and is_within_step(trainer))
         if status != "failed" and together and not half_done:
             self._save_checkpoints(trainer)
+        self._release()
 
     def _close(self, trainer: L.Trainer, status: str) -> None:
         assert self.folder is not None
@@ -340,6 +360,12 @@ class RunRecorder(L.Callback):
             self.result["findings"] = found
         self._write()
         self._log_hparams(trainer)
+
+    def _release(self) -> None:
+        if self._lock is not None and self.folder is not None:
+            (self.folder / LOCK).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
 
     def _metrics(self) -> dict[str, float]:
         """Metrics of the last epoch, and as ``X_at_best_val`` those of the best validation epoch."""

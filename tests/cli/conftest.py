@@ -21,6 +21,10 @@ QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summa
 SHORT = [*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--model.hidden_channels", "8"]
 
 
+#: A few hundred characters of YAML that stand for ten million entries.
+BOMB = "[&a0 [x]" + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8)) + "]"
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command line came to."""

@@ -1,5 +1,6 @@
 """What a checkpoint holds stands in for what is not said, and what is damaged is not used."""
 
+import fcntl
 import json
 import os
 import signal
@@ -13,7 +14,8 @@ from zipfile import ZipFile
 import pytest
 import torch
 
-from tests.cli.conftest import QUIET, SHORT
+from gnn_depth.reports import load
+from tests.cli.conftest import BOMB, QUIET, SHORT
 
 TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
 CPU = [*QUIET, "--trainer.accelerator", "cpu"]
@@ -209,6 +211,38 @@ def test_auto_says_that_it_passes_over_a_run_whose_config_is_damaged(folder: Pat
     answer = gnn_depth("fit", *SHORT, *TWO, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto")
     assert answer.code == 0
     assert f"{folder / 'config.yaml'} is damaged" in answer.err
+
+
+def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when_it_is_dead(
+    folder: Path, gnn_depth: Callable
+):
+    words = ["fit", *SHORT, *FOUR, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(result | {"status": "running"}))
+    (folder / "checkpoints/.last.ckpt.part").touch()
+    with (folder / ".lock").open("w") as process:
+        fcntl.flock(process, fcntl.LOCK_EX)
+        answer = gnn_depth(*words)
+        assert answer.code == 2
+        assert str(folder) in answer.err
+        assert load("runs")["status"].tolist() == ["running"]
+    assert load("runs")["status"].tolist() == ["died"]
+    answer = gnn_depth(*words)
+    assert answer.code == 0, answer.err
+    assert "finished after 4 epochs" in answer.out
+    assert not list(folder.rglob(".*.part"))
+
+
+def test_yaml_that_grows_without_end_is_refused_in_a_checkpoint(folder: Path, gnn_depth: Callable):
+    path = folder / "checkpoints/last.ckpt"
+    content = torch.load(path, weights_only=True)
+    content["hyper_parameters"]["num_layers"] = BOMB
+    torch.save(content, path)
+    path.with_name("last.ckpt.sha256").unlink()
+    answer = gnn_depth("test", *CPU, "--ckpt_path", str(path))
+    assert answer.code == 2
+    assert "100000" in answer.err
+    assert len(answer.err) < 500
 
 
 def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):

@@ -1,12 +1,13 @@
 """Wrong usage: one message that says what, where, the near miss and the choices; exit code 2; no traceback."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gnn_depth.cli import main
-from tests.cli.conftest import SMALL
+from tests.cli.conftest import BOMB, SMALL
 
 
 @pytest.mark.parametrize(
@@ -236,3 +237,22 @@ def test_a_bug_in_a_data_set_keeps_its_traceback(gnn_depth: Callable, monkeypatc
     with pytest.raises(ValueError, match=r"'NoneType' object is not callable") as caught:
         gnn_depth("fit", *SMALL)
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+@pytest.mark.parametrize("text", [BOMB, "[" * 3000 + "]" * 3000], ids=["bomb", "deep"])
+@pytest.mark.parametrize("place", ["flag", "file", "text in a file", "trusted", "grid"])
+def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(refused: Callable, text: str, place: str):
+    quoted = place in ("text in a file", "trusted")
+    Path("own.yaml").write_text(f"model:\n  num_layers: {json.dumps(text) if quoted else text}\n")
+    words = {"flag": ["fit", "--model.num_layers", text], "grid": ["sweep", "own.yaml"]}
+    trusted = ["--trusted-only"] if place == "trusted" else []
+    message = refused(*words.get(place, ["fit", "--config", "own.yaml", *trusted]))
+    assert "100" in message
+    assert len(message) < 300
+
+
+def test_what_stands_in_a_message_neither_fills_the_screen_nor_reaches_the_terminal(refused: Callable):
+    message = refused("fit", "--model.norm", "\x1b[31m" + 5000 * "x")
+    assert "\x1b" not in message
+    assert r"\x1b[31m" in message
+    assert max(map(len, message.splitlines())) < 1000
