@@ -12,7 +12,7 @@ from tests.pages import ROOT, SMALL, blocks
 
 README = ROOT / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-BEGIN, END = (TEXT.count("\n", 0, TEXT.index(heading)) for heading in ("\n## Add a part\n", "\n## Measured\n"))
+BEGIN, END = (TEXT.count("\n", 0, TEXT.index(heading)) for heading in ("\n## Add a part\n", "\n## Papers\n"))
 RUN = [block for block in blocks(README) if BEGIN < block.line < END]
 
 
