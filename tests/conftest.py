@@ -43,8 +43,11 @@ def real_data() -> Path:
 @pytest.fixture
 def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Folder]":
     """An empty folder beside the shipped configs; the parts that a page registers are forgotten afterwards."""
+    from gnn_depth.cli import sweep
+    from tests.cli.conftest import PoolHere
     from tests.pages import ROOT, Folder
 
+    monkeypatch.setattr(sweep, "LocalPool", PoolHere)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "100")

@@ -143,6 +143,7 @@ def test_an_installed_plugin_is_listed_trains_and_resumes_exactly(installed: Cal
     assert {result["status"] for result in results(installed).values()} == {"finished"}
 
 
+@pytest.mark.slow  # tests/test_ddp.py trains without a plugin
 def test_two_processes_train_an_installed_plugin_as_one_does(installed: Callable[..., str]):
     words = ("-m", "gnn_depth", "fit", *RUN, "--trainer.max_epochs=3", "--run.name")
     installed(*words, "one")

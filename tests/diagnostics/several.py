@@ -1,5 +1,7 @@
 """Trainings that several processes share, and the one on the examples of all: what callbacks measure in them."""
 
+import dataclasses
+
 import lightning as L
 import torch
 from torch_geometric.nn import GCNConv
@@ -8,6 +10,7 @@ import gnn_depth
 from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.diagnostics import (
     MEASURES,
+    Balancedness,
     DirichletEnergy,
     EffectiveRank,
     FirstFailure,
@@ -20,7 +23,9 @@ from gnn_depth.diagnostics import (
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
+from tests.diagnostics import test_balancedness
 from tests.diagnostics.conftest import chain, rows, values
+from tests.diagnostics.test_own_stacks import TinyDouble
 
 SCENARIOS = ("rows", "shared", "nodes", "trees", "watched", "watched_shared")
 CALLBACKS = (
@@ -28,6 +33,7 @@ CALLBACKS = (
     MeanAverageDistance, EffectiveRank,
 )  # fmt: skip
 WIDTH, STEPS = 3, 3
+QUIET = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
 
 
 class Nodes(L.LightningModule):
@@ -115,6 +121,31 @@ class Rows(Whole):
         return 2
 
 
+class OwnClass:
+    """The training nodes of one class, another one in each process; of a lone process, all."""
+
+    def __iter__(self):
+        batch = TinyDouble().batch
+        if torch.distributed.is_initialized():
+            own = batch.y == torch.distributed.get_rank()
+            batch = dataclasses.replace(batch, train_mask=batch.train_mask & own)
+        return iter([batch])
+
+    def __len__(self):
+        return 1
+
+
+def balanced(devices=1, strategy="auto"):
+    """What Balancedness measures in a training with clipped gradients."""
+    callback = Balancedness()
+    trainer = L.Trainer(
+        **QUIET, callbacks=[callback], accelerator="cpu", devices=devices, strategy=strategy, max_epochs=3,
+        gradient_clip_val=1e-2, num_sanity_val_steps=0, use_distributed_sampler=False,
+    )  # fmt: skip
+    trainer.fit(test_balancedness.model(), OwnClass(), OwnClass())
+    return test_balancedness.values(callback)
+
+
 class Loaders(L.LightningDataModule):
     def __init__(self, kind, parts):
         super().__init__()
@@ -150,9 +181,8 @@ def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     pattern = "stack.blocks.*.layer" if name == "trees" else "rounds.*"
     callbacks = [kind(pattern) for kind in CALLBACKS]
     failure = FirstFailure(pattern, smoothed=0.999999, expanded=1.0001)
-    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
     trainer = L.Trainer(
-        **quiet, callbacks=[*callbacks, failure], accelerator="cpu", devices=devices, strategy=strategy, max_epochs=1,
+        **QUIET, callbacks=[*callbacks, failure], accelerator="cpu", devices=devices, strategy=strategy, max_epochs=1,
         accumulate_grad_batches=2 if name == "rows" else 1, use_distributed_sampler=False,
         limit_val_batches=0, limit_train_batches=4 if name == "trees" else None,
     )  # fmt: skip

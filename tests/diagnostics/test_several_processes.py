@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gnn_depth.diagnostics import MEASURES
-from tests.diagnostics.several import SCENARIOS, measured
+from tests.diagnostics.several import SCENARIOS, balanced, measured
 
 SCRIPT = """
 import sys
@@ -18,17 +18,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.diagnostics.several import SCENARIOS, measured
+from tests.diagnostics.several import SCENARIOS, balanced, measured
 
 folder, processes = Path(sys.argv[1]), int(sys.argv[2])
 for name in SCENARIOS:
     found = measured(name, devices=processes, strategy="ddp")
     np.savez(folder / f"{name}_{torch.distributed.get_rank()}.npz", **found)
+if processes == 2:  # one for each class
+    found = balanced(devices=2, strategy="ddp")
+    np.savez(folder / f"balancedness_{torch.distributed.get_rank()}.npz", **found)
 measured("nodes", devices=processes, strategy="ddp", fail=processes - 1)
 """
 
 
-@pytest.fixture(scope="module", params=[3])
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)])
 def several(request, tmp_path_factory):
     """A folder of what each process measured, and how many there were. In the end one of them fails."""
     folder = tmp_path_factory.mktemp("several")
@@ -53,6 +56,16 @@ def test_processes_measure_what_one_does(several, name):
             without_edges = name in ("rows", "shared") and quantity in ("dirichlet_energy", "mean_average_distance")
             assert np.isfinite(values).any() != without_edges, quantity
             np.testing.assert_allclose(found[quantity], values, rtol=1e-6, err_msg=f"{quantity} of process {rank}")
+
+
+def test_two_processes_with_the_training_nodes_of_a_class_each_have_the_balancedness_of_one(several):
+    folder, processes, done = several
+    expected = balanced() if processes == 2 else {}
+    for rank in range(2):
+        for name, values in expected.items():
+            path = folder / f"balancedness_{rank}.npz"
+            assert path.exists(), done.stderr
+            assert np.load(path)[name] == pytest.approx(values, rel=1e-9, abs=1e-14, nan_ok=True), name
 
 
 def test_a_process_that_fails_ends_the_others_and_is_heard(several):
