@@ -17,6 +17,7 @@ OFFLINE = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disa
 
 #: In one process, which costs one import of torch: what a user does with an installed plugin.
 SESSION = """
+import os
 import sys
 from pathlib import Path
 
@@ -44,6 +45,10 @@ straight, resumed = (
 )
 for name, parameter in straight.items():
     assert torch.equal(parameter, resumed[name]), name
+
+os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # they are imported already
+strict = ["-q", "-p", "no:cacheprovider", "-W", "error"]
+assert pytest.main(["test_plugin.py", "-k", "not compiled", *strict]) == 0
 """
 
 RUN = [
@@ -135,11 +140,12 @@ def results(installed: Callable[..., str]) -> dict[str, dict]:
     return {path.parts[-3]: json.loads(path.read_text()) for path in found}
 
 
-def test_an_installed_plugin_is_listed_trains_and_resumes_exactly(installed: Callable[..., str]):
+def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(installed: Callable[..., str]):
     listed = installed("-c", SESSION, "SITE", *RUN, "--model.dropout=0.5")
     assert "  band(bound: float = 4.0)\n      Shorten the features" in listed
     for part in ("lazy_gcn(laziness: float = 0.5)", "oscillator(step: float = 1.0", "depth_scaled(power: float = 0.5)"):
         assert part in listed
+    assert " passed" in listed
     assert {result["status"] for result in results(installed).values()} == {"finished"}
 
 
@@ -150,10 +156,6 @@ def test_two_processes_train_an_installed_plugin_as_one_does(installed: Callable
     installed(*words, "two", "--trainer.devices=2", "--trainer.strategy=ddp")
     one, two = (results(installed)[name]["metrics"] for name in ("one", "two"))
     assert two == pytest.approx(one, rel=1e-5)
-
-
-def test_an_installed_plugin_passes_its_own_tests(installed: Callable[..., str]):
-    assert " passed" in installed("-m", "pytest", "test_plugin.py", "-q", *STRICT, "-k", "not compiled")
 
 
 @pytest.mark.slow

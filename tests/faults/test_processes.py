@@ -73,6 +73,7 @@ def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
     assert f"finished after {more} epochs" in answer.out
 
 
+@pytest.mark.slow  # tests/diagnostics/test_several_processes.py has one that fails, and a shorter start
 def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_line(training: Callable, tmp_path: Path):
     process = training("--trainer.max_epochs=1000000", "--plugins=plug_fail.py", "--trainer.callbacks=plug_fail.Fail")
     _, said = process.communicate(timeout=TIME_LIMIT)
