@@ -36,6 +36,8 @@ REWORDED = {
     "available device; if the machine has a GPU, PyTorch may be a build for CPUs only.",
     r"Found more than one stateful callback of type `(\w+)`": "trainer.callbacks has {1} more than once: keep one of "
     "them.",
+    r"can't allocate memory: you tried to allocate (\d+) bytes|Unable to allocate ([\w. ]+)": "this needs more memory "
+    "than there is: {0}.",
     r".* conditioned on metric .*": "{0}",  # EarlyStopping, for a metric that nobody logs
     r"Error\(s\) in loading state_dict for \w+:\s*((?:.*\n?){1,3})": "the checkpoint's weights do not fit this model; "
     "was its code, or a plugin's, edited since?\n{1}",
@@ -116,7 +118,7 @@ def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] |
     """What this package says about an exception of its own, or that it knows."""
     for pattern, better in REWORDED.items():
         if found := re.search(pattern, str(error)):
-            return UsageError(better.format(*(textwrap.shorten(group, 600) for group in (found[0], *found.groups()))))
+            return UsageError(better.format(*(textwrap.shorten(group, 600) for group in (found[0], *found.groups("")))))
     names = {cls.__name__ for cls in type(error).__mro__}
     owners = [_owner(frame) for frame, _ in frames]
     raised_by_user = next((owner for owner in reversed(owners) if owner != "library"), "") == "user"

@@ -1,5 +1,6 @@
 """``gnn-depth fit | validate | test | predict | probe``: parse, assemble, run."""
 
+import math
 import os
 import signal
 import subprocess
@@ -18,13 +19,17 @@ from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
-from gnn_depth.training.memory import check_memory, number_size
+from gnn_depth.training.memory import check_memory, check_processes, number_size
 from gnn_depth.training.report import report
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30
-#: The trainer's options that Lightning accepts below these numbers, and fails with later.
-LEAST = {"accumulate_grad_batches": 1, "check_val_every_n_epoch": 1, "gradient_clip_val": 0}
+#: The trainer's options that Lightning accepts outside these ranges, and fails with later.
+RANGES = {
+    **dict.fromkeys(("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps"), (1, math.inf)),
+    "gradient_clip_val": (0, sys.float_info.max),
+    "num_nodes": (1, 10_000),
+}
 
 
 def run(command: str, arguments: Arguments) -> int:
@@ -71,7 +76,12 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         Stopped: A signal ended it at once.
     """
     stack = cli.model.stack
+    for name, (least, most) in RANGES.items():
+        if (value := cli.config["trainer"][name]) is not None and not least <= value <= most:
+            accepted = f"at least {least}" if most > 10_000 else f"from {least} to {most}"
+            raise UsageError(f"trainer.{name} must be {accepted}, not {value}.")
     with explained():
+        check_processes(cli.trainer)
         check_parts(stack, cli.model.hparams.in_channels)
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
     with keeping() as kept, explained(lambda: cli.recorder.folder or cli.recorder.root):
@@ -86,9 +96,6 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 def _check(cli: CommandLineInterface) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
-    for name, least in LEAST.items():
-        if (value := cli.config["trainer"][name]) is not None and not value >= least:
-            raise UsageError(f"trainer.{name} must be at least {least}, not {value}.")
     model.configure_optimizers()
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes

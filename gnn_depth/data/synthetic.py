@@ -14,6 +14,8 @@ from gnn_depth.registry import register
 
 # The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more repeated edges.
 MAX_DENSITY = 0.5
+# Features, or words, of all nodes: 40 GB, or minutes.
+MAX_NUMBERS = 10**10
 # Node weights are integers, so that their sums are exact and the same on any machine.
 WEIGHT_UNIT = 1024
 # Nodes in a community, or this multiple of the mean degree if that is more, so that there is room for its edges.
@@ -96,6 +98,12 @@ class SyntheticCitation(NodeDataModule):
         self._check_sizes()
 
     def _check_sizes(self) -> None:
+        for name, each in (("num_features", self.vocabulary), ("words_per_node", self.words_per_node)):
+            if self.num_nodes * each > MAX_NUMBERS:
+                raise ValueError(
+                    f"num_nodes {self.num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for "
+                    "memory or time. Make one of them smaller."
+                )
         needed = self._num_classes * self.num_train_per_class + self.num_val + self.num_test
         if self.num_nodes < needed:
             raise ValueError(

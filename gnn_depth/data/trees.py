@@ -22,6 +22,7 @@ Stage: TypeAlias = Literal["train", "val", "test"]
 #: Upper limits for the permutations of the values and for the examples, at any depth.
 PERMUTATIONS = 1000
 EXAMPLES = 32_000
+MAX_PASSES = 10_000
 
 
 @register("data", "TreeNeighborsMatch")
@@ -56,7 +57,7 @@ class TreeNeighborsMatch(GraphDataModule):
         check_range("batch_size", batch_size, 1)
         check_range("train_fraction", train_fraction, 0, 1)
         _num_trained(depth, train_fraction)
-        check_range("passes", passes, 1)
+        check_range("passes", passes, 1, MAX_PASSES)
         check_range("seed", seed, 0)
         self.depth = depth
         self.batch_size = batch_size

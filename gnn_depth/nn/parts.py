@@ -4,6 +4,7 @@ The stack, the training and the diagnostics refer to parts only by these classes
 are its options.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -223,6 +224,17 @@ def check_probability(name: str, value: float) -> None:
     """
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be a probability, in [0, 1], not {value}.")
+
+
+def check_number(name: str, value: float, least: float = -math.inf) -> None:
+    """Check that a number is finite and not below a limit.
+
+    Raises:
+        ValueError: It is.
+    """
+    if not least <= value < math.inf or value == -math.inf:
+        accepted = "finite" if least == -math.inf else f"finite and at least {least:g}"
+        raise ValueError(f"{name} must be {accepted}, not {value}.")
 
 
 class AttentionLayer(Layer):

@@ -38,6 +38,9 @@ Activation = Literal[
 ]
 
 
+MAX_LAYERS = 10_000  # more take minutes to build
+
+
 class DeepGNN(nn.Module):
     r"""An encoder, L blocks of message passing, and a decoder.
 
@@ -122,6 +125,8 @@ class DeepGNN(nn.Module):
         for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}.")
+        if num_layers > MAX_LAYERS:
+            raise ValueError(f"num_layers must be at most {MAX_LAYERS}, not {num_layers}.")
         check_probability("dropout", dropout)
         check_probability("outer_dropout", outer_dropout)
         if last_activation and decoder == "none":

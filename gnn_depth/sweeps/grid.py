@@ -1,6 +1,7 @@
 """A grid of runs: a base config with axes, rules and seeds, read from a file."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -17,6 +18,7 @@ METRIC = "test_acc_at_best_val"
 KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
+MOST_RUNS = 100_000
 MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were forgotten
 
 
@@ -87,6 +89,15 @@ class Grid:
     rules: tuple[Rule, ...] = field(default=())
     metric: str = METRIC
 
+    def __post_init__(self) -> None:
+        runs = math.prod([len(self.seeds), *(len(axis.values) for axis in self.axes)])
+        if runs > MOST_RUNS:
+            sizes = " x ".join(str(len(axis.values)) for axis in self.axes)
+            raise GridError(
+                f"the grid has {runs:,} runs ({sizes} x {len(self.seeds)} seeds), and at most {MOST_RUNS:,} are "
+                "accepted: split it into several grids."
+            )
+
     def combinations(self) -> Iterator[Combination]:
         """Every combination that no rule skips."""
         for values in itertools.product(*(axis.values.items() for axis in self.axes)):
@@ -114,7 +125,7 @@ class Grid:
                     raise GridError(unknown(f"value of axis {key!r}", label, by_text))
             kept = [by_text[text] for text in by_text if text in labels]
             axes[key] = Axis(key, {label: axes[key].values[label] for label in kept})
-        kept_seeds = self.seeds if seeds is None else tuple(range(seeds))
+        kept_seeds = self.seeds if seeds is None else _seeds(seeds)
         return replace(self, axes=tuple(axes.values()), seeds=kept_seeds)
 
     def labels_of(self, name: str) -> dict[str, Label]:

@@ -2,8 +2,10 @@
 
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import torch
@@ -20,6 +22,7 @@ GB = 1e9
 OF_EDGE, OF_EDGE_AND_HEAD = 60, 36
 #: Bytes of a number where the strategy converts the whole model when it starts.
 CONVERTED = {"64-true": 8, "bf16-true": 2}
+OF_PROCESS = 300e6  # bytes of the imported libraries
 #: Number of tensors of nodes x width that exist at the same time in the backward pass.
 PASSING = 3
 
@@ -50,6 +53,47 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, pr
             "Train on parts of the graph: --data MiniBatches --data.source DATA --data.parts 50; or keep fewer "
             "activations: --model.checkpoint_every sqrt, or --model.reversible 2 --model.skip residual.\n"
             f"If the estimate is wrong, set the gigabytes it may take: {VARIABLE}={math.ceil(need / GB)}, or inf."
+        )
+
+
+def check_weights(in_channels: Any, num_classes: int, num_layers: int = 2, **stack_options: Any) -> None:
+    """Refuse a stack whose parameters would not fit into memory, before they are allocated.
+
+    The parameters of stacks with two and three layers, on the meta device, tell those of any depth.
+
+    Raises:
+        ValueError: They need more than this machine has free.
+    """
+    few = [min(num_layers, depth) for depth in (2, 3)]
+    try:
+        with torch.device("meta"), torch.random.fork_rng([]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            stacks = [DeepGNN(in_channels, num_classes, num_layers=depth, **stack_options) for depth in few]
+        two, three = (sum(weight.numel() * weight.element_size() for weight in stack.parameters()) for stack in stacks)
+        need: float = two + max(num_layers - 2, 0) * (three - two)
+    except Exception as error:
+        if "overflow" not in str(error):  # anything else is raised again where the whole stack is built
+            return
+        need = math.inf
+    free = _largest()
+    if need > free:
+        raise ValueError(
+            f"the model's parameters need {need / GB:.3g} GB of memory, and {free / GB:.3g} GB are free. Use a smaller "
+            "hidden_channels, num_layers or number of heads."
+        )
+
+
+def check_processes(trainer: L.Trainer) -> None:
+    """Refuse more processes on a CPU than its memory has room for; each imports all libraries.
+
+    Raises:
+        MisconfigurationException: They need more than is free.
+    """
+    need, free = trainer.num_devices * OF_PROCESS, _largest()
+    if trainer.strategy.root_device.type == "cpu" and trainer.num_devices > 1 and need > free:
+        raise MisconfigurationException(
+            f"trainer.devices {trainer.num_devices} processes need about {need / GB:.3g} GB of memory, and "
+            f"{free / GB:.3g} GB are free; this machine has {os.cpu_count()} cores."
         )
 
 
@@ -108,6 +152,11 @@ def available(device: torch.device) -> float:
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + unused)
     return min(_free(), default=math.inf) if device.type == "cpu" else math.inf
+
+
+def _largest() -> float:
+    """Free bytes of the machine, or more if the variable says so."""
+    return max(min(_free(), default=math.inf), available(torch.device("cpu")))
 
 
 def _free() -> Iterator[float]:

@@ -21,6 +21,7 @@ from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.lightning_internals import OneBatchValidation, PlainModule, is_one_batch_an_epoch
 from gnn_depth.training.loggers import EpochLog
+from gnn_depth.training.memory import check_weights
 from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.optimizers import configured
 from gnn_depth.training.resume import SeededSteps
@@ -62,6 +63,7 @@ class NodeClassifier(PlainModule):
     ) -> None:
         super().__init__()
         self._save_plain_hyperparameters(options_of=DeepGNN)
+        check_weights(in_channels, num_classes, **stack_options)
         self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
         check_choice(compile, self.stack.graph_dropout)
         self.optimizer = optimizer

@@ -150,3 +150,9 @@ def test_a_grid_that_says_nothing_sensible_is_refused_with_its_place(text, said,
     error = refused(text)
     assert any(part in str(error) for part in said.split("|"))
     assert error.where == where
+
+
+def test_a_grid_of_a_thousand_million_runs_is_refused_before_it_is_expanded():
+    axes = {f"model.{name}": list(range(1, 1001)) for name in ("num_layers", "hidden_channels", "reversible")}
+    with pytest.raises(GridError, match="1,000,000,000 runs"):
+        read_grid({"axes": axes}, "large")

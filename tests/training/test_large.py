@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import time
 from functools import partial
 
 import pytest
@@ -193,3 +194,26 @@ def test_a_training_on_parts_learns_and_is_measured_on_the_whole_graph(tiny, mak
     assert trainer.callback_metrics["val/loss"].item() == pytest.approx(expected, rel=1e-5)
     (predicted,) = trainer.predict(model, datamodule=data)
     torch.testing.assert_close(predicted, scores.softmax(-1))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model.hidden_channels=1000000"], "GB of memory"),
+        (["--model.num_layers=100000"], "at most 10000"),
+        (["--model.layer=gat", "--model.layer.heads=10000000"], "GB of memory"),
+        (["--model.layer=gat", "--model.layer.heads=1000000000000"], "GB of memory"),
+        (["--data.num_nodes=1000000000000"], "num_nodes 1000000000000"),
+        (["--trainer.devices=99999"], "99999 processes"),
+        (["--trainer.num_nodes=1000000000000"], "from 1 to 10000"),
+    ],
+)
+def test_sizes_that_cannot_fit_are_refused_before_anything_is_allocated(monkeypatch, tmp_path, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    began = time.process_time()
+    assert main(["fit", *FULL, *words]) == 2
+    assert time.process_time() - began < 2
+    error = capsys.readouterr().err.partition("error: ")[2]
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()

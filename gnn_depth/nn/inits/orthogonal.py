@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from gnn_depth.nn.inits.matrices import MatrixInit, Place
+from gnn_depth.nn.parts import check_number
 from gnn_depth.registry import register
 
 
@@ -20,6 +21,7 @@ class Orthogonal(MatrixInit):
     """
 
     def __init__(self, gain: float = 1.0) -> None:
+        check_number("gain", gain, least=0.0)
         self.gain = gain
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:

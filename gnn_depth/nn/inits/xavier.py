@@ -5,6 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from gnn_depth.nn.inits.matrices import MatrixInit, Place
+from gnn_depth.nn.parts import check_number
 from gnn_depth.registry import register
 
 
@@ -24,6 +25,7 @@ class Xavier(MatrixInit):
     """
 
     def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: float = 1.0) -> None:
+        check_number("gain", gain, least=0.0)
         self.distribution = distribution
         self.gain = gain
 

@@ -9,7 +9,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_linear_scores
 from gnn_depth.nn.functional import aggregate, dropout, edge_additive, segment_softmax, targets
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_probability
+from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_number, check_probability
 from gnn_depth.nn.scores import AdditiveScore
 from gnn_depth.registry import register
 
@@ -54,6 +54,7 @@ class GATv2(AttentionLayer):
     ) -> None:
         super().__init__(in_channels, out_channels, heads, split_heads)
         check_probability("dropout", dropout)
+        check_number("negative_slope", negative_slope)
         self.negative_slope = negative_slope
         self.dropout = dropout
         self.share_weights = share_weights

@@ -9,7 +9,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, targets
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.norms.batch import BatchNorm
-from gnn_depth.nn.parts import Inputs, Layer, WeightChain
+from gnn_depth.nn.parts import Inputs, Layer, WeightChain, check_number
 from gnn_depth.registry import register
 
 
@@ -42,6 +42,7 @@ class GIN(Layer):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels)
+        check_number("eps of layer 'gin'", eps)
         self.takes_blocks = not batch_norm  # batch norm reads all nodes
         self.initial_eps = eps
         self.eps: float | nn.Parameter = nn.Parameter(torch.empty(1)) if train_eps else eps
