@@ -24,22 +24,6 @@ def test_lower_precisions_come_back_in_their_own_type(graph, dtype):
         assert gradient.dtype == dtype
 
 
-@pytest.mark.parametrize("heads", [1, 3])
-def test_a_graph_without_edges_aggregates_to_zero(heads):
-    graph = Graph(torch.zeros(2, 0, dtype=torch.long), 3)
-    x = torch.randn(3, heads, 4, requires_grad=True)
-    out = aggregate(torch.zeros(0, heads), x, graph)
-    assert (out == 0).all()
-    assert edge_dot(x, x, graph).shape == (0, heads)
-    out.sum().backward()
-    assert (x.grad == 0).all()
-
-
-def test_a_node_without_incoming_edges_gets_zero(graph):
-    out = aggregate(torch.ones(graph.num_edges, 1), torch.ones(9, 1, 2), graph)
-    assert (out[8] == 0).all()
-
-
 def test_aggregation_without_heads_hands_its_gradient_on_as_it_is(graph):
     grads = []
     x = torch.randn(9, 3, requires_grad=True)

@@ -110,15 +110,6 @@ def test_what_is_no_probability_is_refused(name, p):
 
 
 @every_dropping
-def test_a_seed_gives_the_same_edges_again(name, large):
-    drawn = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        drawn.append(edges(DROPPING[name](0.5)(large)))
-    assert drawn[0] == drawn[1] != drawn[2]
-
-
-@every_dropping
 def test_a_stack_drops_in_training_only_and_all_its_layers_see_one_graph(name, graph):
     stack = DeepGNN(6, 3, GCN, 3, 4, graph_dropout=DROPPING[name](0.5))
     seen = []

@@ -1,9 +1,8 @@
 import pytest
-import torch
 from torch import nn
 
-from gnn_depth.nn.inits import DefaultInit, Xavier
-from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
+from gnn_depth.nn.inits import Xavier
+from gnn_depth.nn.layers import GAT, GCN, GIN, SAGE, GATv2, Transformer
 from gnn_depth.nn.parts import Layer
 from gnn_depth.nn.skips import Residual
 from gnn_depth.nn.stack import DeepGNN
@@ -47,41 +46,6 @@ def test_xavier_draws_each_matrix_once(layer, monkeypatch):
     wanted = [id(weight) for block in stack.layers for weight in matrices(block)]
     wanted += [id(linear.weight) for linear in stack.linear_maps()]
     assert sorted(identity for identity in drawn if identity in wanted) == sorted(wanted)
-
-
-@pytest.mark.parametrize("layer", WITH_CHAIN)
-def test_xavier_zeroes_every_bias_and_leaves_nothing_as_it_was(layer):
-    stack = stack_of(layer)
-    with torch.no_grad():
-        for parameter in stack.parameters():
-            parameter.fill_(3)
-    Xavier()(stack)
-    assert all((p == 0).all() for name, p in stack.named_parameters() if name.endswith("bias"))
-    assert not any((p == 3).any() for p in stack.parameters())
-
-
-def test_the_default_draws_every_parameter_anew():
-    stack = stack_of(GAT)
-    with torch.no_grad():
-        for parameter in stack.parameters():
-            parameter.fill_(3)
-    DefaultInit()(stack)
-    assert not any((p == 3).any() for p in stack.parameters())
-
-
-def test_one_seed_gives_one_draw():
-    draws = []
-    for _ in range(2):
-        torch.manual_seed(1)
-        stack = stack_of(GATv2)
-        Xavier()(stack)
-        draws.append(nn.utils.parameters_to_vector(stack.parameters()))
-    assert torch.equal(*draws)
-
-
-def test_a_gated_unit_is_not_drawn_by_xavier():
-    with pytest.raises(ValueError, match=r"needs the weight chain of layer 1, and GGNN has none"):
-        Xavier()(DeepGNN(50, 7, GGNN, num_layers=1, hidden_channels=50))
 
 
 def test_a_layer_without_a_weight_chain_is_named():

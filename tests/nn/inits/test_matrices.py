@@ -55,16 +55,6 @@ def test_nothing_stays_as_it_was_biases_are_zero_and_attention_too_but_where_it_
 
 
 @every_init
-def test_one_seed_gives_one_draw_and_another_seed_another(init):
-    vectors = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        vectors.append(torch.nn.utils.parameters_to_vector(drawn(init).parameters()))
-    assert torch.equal(vectors[0], vectors[1])
-    assert not torch.equal(vectors[0], vectors[2])
-
-
-@every_init
 def test_a_gated_unit_is_refused_by_the_name_of_the_init(init):
     with pytest.raises(ValueError, match=rf"init '{init}' needs the weight chain of layer 1, and GGNN has none"):
         INITS[init](DeepGNN(5, 2, GGNN, 1, 5))

@@ -1,4 +1,4 @@
-"""Every layer as its formula, with the loops over nodes and neighbours of tests/reference.py."""
+"""Layers as their formulas, with the loops over nodes and neighbours of tests/reference.py."""
 
 import math
 
@@ -89,29 +89,3 @@ def transformer(layer, x, graph, normed):
     gates = [gate.flatten() for gate in (layer.gate_message, layer.gate_root, layer.gate_difference)]
     beta = torch.sigmoid(torch.cat([message, root, message - root], 1) @ torch.cat(gates))[:, None]
     return beta * root + (1 - beta) * message
-
-
-def ggnn(layer, x, graph, normed):
-    x = torch.cat([x, x.new_zeros(len(x), layer.out_channels - x.shape[1])], 1)
-    gru = layer.gru
-    received = weighted_sum([1] * graph.num_edges, x @ layer.lin.weight, graph)
-    into = (received @ gru.weight_ih.t() + gru.bias_ih).chunk(3, 1)
-    kept = (x @ gru.weight_hh.t() + gru.bias_hh).chunk(3, 1)
-    reset, update = torch.sigmoid(into[0] + kept[0]), torch.sigmoid(into[1] + kept[1])
-    return (1 - update) * torch.tanh(into[2] + reset * kept[2]) + update * x
-
-
-def gin(layer, x, graph, normed):
-    total = (1 + layer.eps) * x + weighted_sum([1] * graph.num_edges, x, graph)
-    h = plus(total @ layer.lin.weight.t(), layer.bias)
-    if layer.batch_norm is not None:
-        norm = layer.batch_norm.norm
-        h = norm.weight * (h - h.mean(0)) / (h.var(0, correction=0) + norm.eps).sqrt() + norm.bias
-    return layer.lin_out(torch.relu(h))
-
-
-def sage(layer, x, graph, normed):
-    weights = [1 / len(reference.in_edges(graph, node)) for node in graph.target.tolist()]
-    out = plus(weighted_sum(weights, x, graph) @ layer.lin.weight.t(), layer.bias)
-    out = out if layer.lin_root is None else out + x @ layer.lin_root.weight.t()
-    return torch.stack([row / row.norm() for row in out]) if layer.normalize else out

@@ -1,11 +1,10 @@
-"""Properties that every registered layer has."""
+"""Properties that every registered layer has, beside those of tests/testing/built_in.py."""
 
 import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.sparse_features import _sparse
 from gnn_depth.nn.norms import LipschitzNorm
 from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
@@ -14,39 +13,17 @@ from tests.nn.layers.variants import ATTENTION, IN, OUT, VARIANTS, features, mak
 LAYERS = {name: cls for name, cls in registered("layer").items() if cls.__module__.startswith("gnn_depth.")}
 WITH_SCORES = [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)]
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
-without_batches = pytest.mark.parametrize("variant", [name for name in VARIANTS if "batch" not in name])
 
 
 def test_every_registered_layer_is_tested():
     assert {name for name, _ in VARIANTS.values()} == set(LAYERS)
 
 
-@every_variant
-def test_renumbering_the_nodes_renumbers_the_output(variant, graph):
-    layer, x = make(variant), features(graph)
-    order = torch.randperm(graph.num_nodes)
-    place = torch.argsort(order)
-    renumbered = Graph(place[graph.edge_index], graph.num_nodes)
-    torch.testing.assert_close(layer(x[order], renumbered), layer(x, graph)[order])
-
-
-@without_batches
-def test_two_graphs_side_by_side_give_what_each_gives_alone(variant, graph):
-    layer, x = make(variant), features(graph)
-    edges = torch.cat([graph.edge_index, graph.edge_index + graph.num_nodes], 1)
-    both = layer(torch.cat([x, 2 * x]), Graph(edges, 2 * graph.num_nodes))
-    torch.testing.assert_close(both, torch.cat([layer(x, graph), layer(2 * x, graph)]))
-
-
-# Forms of a norm of the scores, where there are scores.
-FORMS = [(name, form) for name in VARIANTS for form in (None, "paper", "released") if form is None or name in ATTENTION]
-
-
-@pytest.mark.parametrize(("variant", "form"), FORMS)
-def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(variant, form, graph):
+@pytest.mark.parametrize("form", ["paper", "released"])
+@pytest.mark.parametrize("variant", ATTENTION)
+def test_normed_scores_of_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients(variant, form, graph):
     layer = make(variant, torch.float32)
-    if form:
-        layer.add_score_norm(LipschitzNorm(layer.heads, form=form))
+    layer.add_score_norm(LipschitzNorm(layer.heads, form=form))
     for structure in (graph, Graph(torch.zeros(2, 0, dtype=torch.long), 9), Graph(torch.zeros(2, 0).long(), 1)):
         for zeros in (structure.num_nodes // 2, structure.num_nodes):
             x = torch.randn(structure.num_nodes, IN)
@@ -58,34 +35,6 @@ def test_isolated_nodes_zero_rows_and_no_edges_give_finite_outputs_and_gradients
             assert out.isfinite().all()
             assert x.grad.isfinite().all()
             assert all(p.grad.isfinite().all() for p in layer.parameters() if p.grad is not None)
-
-
-@every_variant
-def test_single_precision_gives_the_numbers_of_double_precision(variant, graph):
-    layer, x = make(variant), features(graph)
-    wanted = layer(x, graph)
-    torch.testing.assert_close(layer.float()(x.float(), graph).double(), wanted, rtol=1e-4, atol=1e-4)
-
-
-@every_variant
-def test_width_is_that_of_the_output(variant, graph):
-    layer = make(variant)
-    assert layer(features(graph), graph).shape == (9, layer.width)
-
-
-@pytest.mark.parametrize("variant", [name for name, (layer, _) in VARIANTS.items() if LAYERS[layer].takes_sparse])
-@pytest.mark.parametrize("nodes", [9, 4])
-def test_sparse_features_give_what_dense_ones_give(variant, nodes, graph):
-    layer = make(variant)
-    graph = graph.prefix(nodes) if layer.takes_blocks else graph
-    x = torch.randn(graph.num_sources, IN, dtype=torch.float64) * (torch.rand(graph.num_sources, IN) < 0.4)
-    direction = torch.randn(graph.num_nodes, layer.width, dtype=torch.float64)
-    results = []
-    for given in (x, _sparse(x)):
-        out = layer(given, graph)
-        results.append([out, *torch.autograd.grad(out, list(layer.parameters()), direction, allow_unused=True)])
-    for dense, sparse in zip(*results, strict=True):
-        torch.testing.assert_close(sparse, dense, rtol=1e-12, atol=1e-12)
 
 
 @every_variant

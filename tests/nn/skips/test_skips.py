@@ -1,13 +1,14 @@
 """Every skip connection against its formula, and what is particular to each."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.skips import Dense, Gated, InitialResidual, LayerScale, NoSkip, Residual, ReZero
+from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, ReZero
 from gnn_depth.registry import registered
 from tests.nn.skips import loops
 
@@ -51,45 +52,19 @@ def test_a_skip_and_its_gradients_are_those_of_a_loop_over_nodes(name, kind):
 
 
 @every_skip
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [0.0, 1e-30, 1e18])
-@pytest.mark.parametrize("nodes", [0, 1, 4])
-def test_features_of_zero_tiny_and_large_ones_and_single_nodes_stay_finite(name, dtype, size, nodes):
-    skip = make(name, [3, 2], dtype)
-    update, *states = inputs([3, 2], nodes, dtype, lambda *shape, **options: torch.full(shape, size, **options))
+@pytest.mark.parametrize("nodes", [0, 4])
+def test_large_features_and_no_nodes_stay_finite(name, nodes):
+    skip = make(name, [3, 2], torch.float32)
+    draw = partial(torch.full, fill_value=1e18)
+    update, *states = inputs([3, 2], nodes, torch.float32, lambda *shape, **options: draw(shape, **options))
     out = skip(update, states, GRAPH)
-    assert out.dtype == dtype
     for value in values_and_gradients(out, [update, *states, *skip.parameters()], torch.ones_like(out)):
         assert value.isfinite().all()
 
 
 @every_skip
-def test_a_row_depends_on_that_row_alone(name):
-    skip, (update, *states) = make(name, [3, 2]), inputs([3, 2])
-    part = skip(update[:2], [state[:2] for state in states], GRAPH)
-    torch.testing.assert_close(part, skip(update, states, GRAPH)[:2], rtol=1e-14, atol=1e-14)
-
-
-@every_skip
 def test_a_skip_whose_width_stays_needs_no_map(name):
     assert not list(getattr(SKIPS[name]([3, 3], 3), "project", torch.nn.Identity()).parameters())
-
-
-def test_no_skip_returns_the_update():
-    update = torch.randn(3, 2)
-    assert NoSkip([4], 2)(update, [torch.randn(3, 4)], GRAPH) is update
-
-
-def test_residual_adds_the_latest_state():
-    update, first, latest = torch.randn(3, 2), torch.randn(3, 5), torch.randn(3, 2)
-    assert torch.equal(Residual([5, 2], 2)(update, [first, latest], GRAPH), latest + update)
-
-
-def test_residual_maps_a_state_of_another_width():
-    skip, state = Residual([5], 2), torch.randn(3, 5)
-    update = torch.zeros(3, 2)
-    assert torch.equal(skip(update, [state], GRAPH), skip.project(state))
-    assert skip.project.bias is None
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5])
@@ -119,18 +94,6 @@ def test_what_a_skip_begins_with_is_a_finite_number(cls, option, name, value):
 def test_the_bias_opens_or_closes_a_gate(bias, chosen):
     update, state = torch.randn(3, 2), torch.randn(3, 2)
     torch.testing.assert_close(Gated([2], 2, bias)(update, [state], GRAPH), (update, state)[chosen])
-
-
-def test_a_gate_stays_between_the_update_and_the_input():
-    update, state = inputs([3], nodes=50)
-    out = make("gated", [3])(update, [state], GRAPH)
-    assert (out >= torch.minimum(update, state) - 1e-12).all()
-    assert (out <= torch.maximum(update, state) + 1e-12).all()
-
-
-def test_dense_connections_widen_the_state_by_the_update():
-    assert Dense([4], 3).width == 7
-    assert Dense([4, 7], 3).width == 10
 
 
 def test_rezero_begins_as_the_input_and_with_a_gradient_of_its_number_only():
