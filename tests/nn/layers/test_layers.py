@@ -6,7 +6,7 @@ import torch
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
 from gnn_depth.nn.norms import LipschitzNorm
-from gnn_depth.nn.parts import AttentionLayer
+from gnn_depth.nn.parts import AttentionLayer, HasWeightChain
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import ATTENTION, IN, OUT, VARIANTS, features, make
 
@@ -105,3 +105,10 @@ def test_batch_norm_inside_a_gin_follows_running_averages_in_evaluation(graph):
     layer.eval()
     assert not torch.allclose(layer(x, graph), trained)
     torch.testing.assert_close(layer(x, graph)[:4], layer(x[: graph.prefix(4).num_sources], graph.prefix(4)))
+
+
+# tests/nn/test_conservation.py has the law of all others.
+def test_a_gated_unit_and_outputs_of_one_length_have_no_weight_chain():
+    assert not isinstance(make("ggnn"), HasWeightChain)
+    with pytest.raises(ValueError, match="layer 'sage' with normalize true has no weight chain"):
+        make("sage_of_one_length").weight_chain()

@@ -1,5 +1,4 @@
 import torch
-from torch_geometric.nn import GraphNorm as Reference
 
 from gnn_depth.nn.norms import GraphNorm
 from tests import reference_norms
@@ -10,15 +9,6 @@ def test_values_and_gradients_are_those_of_a_loop(together, at_random):
     norm = at_random(GraphNorm(4))
     expected = reference_norms.graph_norm(x, together.whole, norm.alpha, norm.gamma, norm.beta)
     reference_norms.assert_same(norm(x, together.whole), expected, [x, norm.alpha, norm.gamma, norm.beta])
-
-
-def test_it_agrees_with_pytorch_geometric(graph, together, at_random):
-    norm, peer = at_random(GraphNorm(4, eps=1e-3)), Reference(in_channels=4, eps=1e-3)
-    names = {"alpha": "mean_scale", "gamma": "weight", "beta": "bias"}
-    peer.double().load_state_dict({names[name]: value for name, value in norm.state_dict().items()})
-    for where in (graph, together.whole):
-        x = torch.randn(where.num_nodes, 4, dtype=torch.float64)
-        torch.testing.assert_close(norm(x, where), peer(x, where.node_to_graph))
 
 
 def test_every_channel_of_every_graph_begins_with_mean_zero_and_variance_one(together):

@@ -11,12 +11,6 @@ def test_values_and_gradients_are_those_of_a_loop(together):
     reference_norms.assert_same(MeanNorm(4)(x, together.whole), reference_norms.mean(x, together.whole), [x])
 
 
-def test_it_agrees_with_pytorch_geometric(graph, together):
-    for where in (graph, together.whole):
-        x = torch.randn(where.num_nodes, 4, dtype=torch.float64)
-        torch.testing.assert_close(MeanNorm(4)(x, where), MeanSubtractionNorm()(x, where.node_to_graph))
-
-
 def test_differences_between_nodes_are_kept_and_their_mean_is_gone(graph):
     x = torch.randn(9, 4, dtype=torch.float64) + 5
     out = MeanNorm(4)(x, graph)
