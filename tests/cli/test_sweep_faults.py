@@ -120,7 +120,7 @@ def test_after_kill_of_a_worker_and_of_the_sweep_two_that_go_on_end_every_run_on
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
 @pytest.mark.usefixtures("pool_here")
 def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later(
