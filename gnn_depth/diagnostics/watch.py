@@ -297,7 +297,7 @@ class Watched:
         return draw(found[measure], fitted=True)
 
     def save(self, folder: str | Path) -> None:
-        """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and :mod:`gnn_depth.reports`."""
+        """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and ``gnn_depth.reports``."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         for measurement in self.measurements():
             save(Path(folder), measurement)
