@@ -75,6 +75,21 @@ def test_a_loop_of_any_convolution_is_probed_in_one_line(name):
     assert [hook for module in model.modules() for hook in module._forward_pre_hooks] == []
 
 
+def test_of_a_layer_that_is_called_several_times_the_first_call_is_shown_and_the_report_says_so():
+    class Tied(Loop):
+        def forward(self, x, edge_index):
+            for _ in range(4):
+                x = torch.tanh(self.layers[0](x, edge_index))
+            return x
+
+    model = Tied(CONVOLUTIONS["GCNConv"], depth=1).double()
+    x = features()
+    report = gnn_depth.probe(model, x, graph(), loss=torch.sum)
+    (gradient,) = torch.autograd.grad(model(x, graph()).sum(), x)
+    assert report.readings[0].gradient == pytest.approx(float(gradient.norm()))
+    assert any("4 calls of 1" in note for note in report.notes)
+
+
 def test_a_report_shows_itself_in_a_notebook():
     report = gnn_depth.probe(Loop(CONVOLUTIONS["GCNConv"]).double(), features(), graph(), loss=torch.sum)
     drawn = report._repr_html_()

@@ -125,7 +125,7 @@ def read(
     model = unwrapped(model)
     found = layers_of(model, layers)
     modules = list(found.values())
-    hidden = InputHooks(entrances(model, found), of_gradient=row_moments)
+    hidden = InputHooks(entrances(model, found), of_gradient=row_moments, repeats=True)
     with evaluating(model), _left_as_it_was(model), uncompiled():
         with torch.enable_grad(), _batch_statistics(model):
             hidden.attach()
@@ -143,6 +143,11 @@ def read(
         if scales is not None:
             readings = _with_constants(readings, calls, scales, edge_index)
     notes = [] if scales is None else _missing_bounds(readings, calls)
+    if len(outputs) > len(calls):
+        again = (
+            "layers are called several times in a pass: the table has their first calls, gnn_depth.watch measures all"
+        )
+        notes.append(f"{len(outputs)} calls of {len(calls)} {again}.")
     return value.item(), readings, [*notes, *([f"No balance: {why_no_law}."] if why_no_law else [])]
 
 
