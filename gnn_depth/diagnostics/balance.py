@@ -4,9 +4,10 @@ r"""Measure how far neurons are from balance, and how well the conservation law 
     \delta_i = \sum_{W \in in} \langle W_{i:}, \nabla W_{i:} \rangle - \sum_a a_i \nabla a_i
     - \sum_{W \in out} \langle W_{:i}, \nabla W_{:i} \rangle
 
-where biases count as columns of the incoming matrices. The gradient is that of the loss itself: read it after the
-backward pass, divided by the factor of a scaled loss, before clipping. Then :math:`\delta = 0`, and c is constant under
-gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
+where biases count as columns of the incoming matrices. The gradient is that of the unscaled loss: read it after the
+backward pass and before clipping, and divide it by the loss scale of mixed precision. Then :math:`\delta = 0`, and c is
+constant under gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and
+corollary 2.3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -201,10 +202,10 @@ def _and_zero(parts: Sequence[Float[Tensor, "2 _"]]) -> Float[Tensor, "2 _"]:
 
 
 class ParameterChange:
-    """Counts the parameters that a training has changed.
+    """Counts the parameters that have changed since training began.
 
-    The initial parameters are kept beside the current ones, on the same device, and in checkpoints, so that a resumed
-    training counts from where the first one began.
+    It keeps a copy of the initial parameters on their device and in checkpoints, so that a resumed run compares with
+    the start of the original run.
     """
 
     def __init__(self) -> None:
@@ -216,7 +217,7 @@ class ParameterChange:
         self._before: list[Tensor] | None = None
 
     def start(self, sets: Sequence[Sequence[Tensor]]) -> None:
-        """Keep the current parameters as the initial ones, unless an earlier part of the training has kept some.
+        """Store the current parameters as the initial ones, unless a checkpoint has restored those of an earlier run.
 
         Args:
             sets: Parameters that are counted together.
@@ -247,7 +248,7 @@ class ParameterChange:
         return {"before": self._before}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Count from where an earlier part of the training began."""
+        """Restore the initial parameters of the run that is resumed."""
         self._before = state["before"]
 
     def _parameters(self) -> list[Tensor]:
@@ -279,27 +280,28 @@ class Balancedness(L.Callback):
     gradient descent with small steps conserves c, and deep networks train if all c are zero. If the law does not hold
     for a stack, one warning says why.
 
-    The values are those of the parameters before a step, and of the gradient of the loss over all accumulated batches
-    and all processes, before clipping, without the scaling of mixed precision and without the optimizer's weight decay.
+    Parameters are read before the step. Their gradient is that of the loss over all accumulated batches and all
+    processes, before clipping, without the loss scale of mixed precision and without the optimizer's weight decay.
     A missing gradient counts as zero. Relative norms are infinite if a is zero and its gradient is not, zero if the
     gradient is zero, and NaN if a layer has no such parameters.
 
-    Layer l has the neurons that leave the l-th layer, and that layer's gradients; layer 0 has those that enter the
-    first. Neurons that skip connections or shared layers tie together count in the first of their layers. Loggers show
-    the mean, minimum, quartiles and maximum of c as ``balance/c_mean/layer_007``, ``.../c_min``, ``c_q1``,
-    ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the logarithms of the relative gradient norms as
+    Values of layer l are those of the l-th layer's output neurons and of its gradients; values of layer 0 are those of
+    the first layer's input neurons. Neurons tied by skip connections or shared layers count in the first of their
+    layers. Loggers show the mean, minimum, quartiles and maximum of c as ``balance/c_mean/layer_007``, ``.../c_min``,
+    ``c_q1``, ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the logarithms of the relative gradient norms as
     ``balance/gradient_weights_log10`` and ``.../gradient_attention_log10``. ``measures/balance_c_mean.npz`` and so on
-    have all of them; ``balance_changed_weights.npz`` and ``..._attention.npz`` the fractions of parameters with
+    contain all layers. ``balance_changed_weights.npz`` and ``balance_changed_attention.npz`` contain the fractions of
+    parameters with
 
     .. math:: |\theta_T - \theta_0| > \epsilon |\theta_0|
 
-    at the end of the training, which are in ``result.json`` too. Parameters that began at zero count if they moved.
+    at the end of training; ``result.json`` has them too. Parameters that were initially zero count if they changed.
 
     Args:
         stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and ``why_no_law()``.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs from one to the next, instead; with neither, every step. The first and the last step of a
-            training are always measured.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
+            first and the last step of training are always measured.
         neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and ``balance_delta.npz``, which are
             written when the training ends.
         changed: Epsilon, the least relative change that counts.

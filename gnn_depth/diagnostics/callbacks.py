@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Due(Enum):
-    """The decision to measure a step; ``PERHAPS`` keeps its values only if it turns out to be the last."""
+    """The decision whether to measure a step; with ``PERHAPS`` its values are kept only if no step follows."""
 
     NO = 0
     YES = 1
@@ -33,14 +33,14 @@ class Due(Enum):
 
 
 class Schedule:
-    """Every n steps of the optimizer or epochs, and the first and the last step of a training.
+    """Choose the steps to measure: every n optimizer steps or epochs, and the first and the last step of training.
 
-    In an epoch it is the first step. The last step is the one at which ``max_steps`` or ``max_epochs`` ends the
-    training, or after which :class:`EarlyStopping` runs out of patience; other endings cannot be foreseen.
+    In every n-th epoch the first step is measured. The last step is the one at which ``max_steps`` or ``max_epochs``
+    ends training, or after which :class:`EarlyStopping` runs out of patience; other endings cannot be foreseen.
 
     Args:
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs from one to the next, instead; with neither, every step.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
 
     Raises:
         ValueError: Both are given, or one is not positive.
@@ -140,7 +140,7 @@ def loss_scale(trainer: L.Trainer) -> Tensor:
 
 
 class Log(Protocol):
-    """Takes the values measured in each step, as :class:`MeasureLog` does."""
+    """The interface of logs that receive the measured values of each step, such as :class:`MeasureLog`."""
 
     def open(self, layers: Sequence[int]) -> None: ...
     def add(self, trainer: L.Trainer, step: int, values: Tensor, keep: bool = True) -> None: ...
@@ -150,21 +150,21 @@ class Log(Protocol):
 
 
 class LayerCallback(L.Callback, ABC):
-    """The base of callbacks that measure what enters every layer, or its gradient, in the scheduled steps.
+    """The base of callbacks that measure every layer's input, or its gradient, in the scheduled steps.
 
-    Hooks are attached in these steps only, where our layers run uncompiled, and no process waits for another in them:
-    processes exchange when all gradients of a step are there, before they are clipped.
+    Hooks are attached in these steps only, in which our layers run uncompiled. No hook waits for another process: the
+    processes exchange their results once all gradients of a step are complete, before clipping.
 
-    The gradients are those of the loss that the optimizer's step lowers, without the scaling of mixed precision. The
-    batches of a step (accumulated gradients) are parts of one batch, and so are those of all processes, each with its
-    part of the mean loss. Where all processes have the same batch (a loader whose attribute ``shared`` is true),
-    measures are root mean squares over the processes, which may differ by their dropout.
+    The gradients are those of the loss that the optimizer minimises, without the loss scale of mixed precision. The
+    accumulated batches of a step count as parts of one batch, and so do the batches of all processes, each with its
+    share of the mean loss. If all processes have the same batch (a loader whose attribute ``shared`` is true), a
+    measure is the root mean square over the processes, whose dropout may differ.
 
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs from one to the next, instead; with neither, every step. The first and the last step of a
-            training are always measured.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
+            first and the last step of training are always measured.
 
     Raises:
         ValueError: A number is not positive, or both are given.
@@ -269,12 +269,13 @@ class GradientNorms(LayerCallback):
     .. math:: \|G^l\|_F, \; G^l = \partial \mathrm{loss} / \partial X^l, \qquad
         \|\partial \mathrm{loss} / \partial W^l\|_2
 
-    for :math:`X^l`, which enters layer l (its first argument; in our stacks before dropout), with the gradient through
-    everything that reads it, skip connections too, and for all parameters of layer l together. Dasoulas, Scaman &
-    Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021, show them for 25 layers.
+    where :math:`X^l` is the input of layer l (its first argument; in our stacks before dropout). Its gradient is the
+    total one, through skip connections too. The norm of parameters is over all parameters of layer l together.
+    Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021, show these norms for 25
+    layers.
 
-    Squares add up over accumulated batches and over processes. Zero where the loss does not depend on a state; NaN
-    where a layer has no state with a gradient, or no parameters.
+    Squared norms are summed over accumulated batches and over processes. A norm is zero if the loss does not depend on
+    the state, and NaN if the state has no gradient or the layer has no parameters.
 
     Loggers show the logarithms as ``gradient_norm/hidden_log10/layer_007`` and ``gradient_norm/parameters_log10/...``;
     ``measures/gradient_norm_hidden.npz`` and ``..._parameters.npz`` in the run's folder have all of them.
@@ -282,7 +283,7 @@ class GradientNorms(LayerCallback):
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs from one to the next, instead; with neither, every step.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
         entries: Measure the mean, standard deviation and share of zeros of the parameters' gradients, too:
             ``gradient_mean``, ``gradient_std`` and ``gradient_sparsity``.
     """
@@ -307,13 +308,13 @@ class GradientSimilarity(LayerCallback):
     .. math:: \mu(G^l) = \Big\| G^l - \tfrac1N 1 1^T G^l \Big\|_F, \quad \frac{\mu(G^l)}{\|G^l\|_F}, \qquad
         G^l = \partial \mathrm{loss} / \partial X^l
 
-    for :math:`X^l`, which enters layer l of any LightningModule (its first argument; in our stacks before dropout),
-    with the gradient through everything that reads it. Park & Kim, *Taming Gradient Oversmoothing and Expansion in
-    Graph Neural Networks*, 2024: it falls with depth where gradients smooth out, and grows where they expand. The share
-    falls only where they smooth out, whatever their size.
+    where :math:`X^l` is the input of layer l of any LightningModule (its first argument; in our stacks before dropout).
+    The gradient is the total one, through skip connections too. Park & Kim, *Taming Gradient Oversmoothing and
+    Expansion in Graph Neural Networks*, 2024: mu falls with depth if gradients smooth out, and grows if they expand.
+    The relative mu falls only if they smooth out, whatever their size.
 
-    Where the loss does not depend on a state mu is zero and the share NaN; both are NaN where a layer has no state with
-    a gradient.
+    If the loss does not depend on a state, mu is zero and the relative mu NaN. Both are NaN if a layer's input has no
+    gradient.
 
     Loggers show the logarithms as ``gradient_similarity/mu_log10/layer_007`` and
     ``gradient_similarity/relative_log10/...``; ``measures/gradient_similarity.npz`` and ``..._relative.npz`` in the
@@ -329,11 +330,11 @@ class GradientExpansion(LayerCallback):
     .. math:: \frac{\mu(G^l)}{\mu(G^{l+1})}, \quad \frac{\mu(G^l)}{\mu(G^L)} = \prod_{k=l}^{L-1}
         \frac{\mu(G^k)}{\mu(G^{k+1})}, \qquad \mu(G) = \Big\| G - \tfrac1N 1 1^T G \Big\|_F
 
-    for the gradients :math:`G^l` of :class:`GradientSimilarity`, in all layers but the last. Above one gradients expand
-    on their way back, below they smooth out. Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural
-    Networks*, 2024: a residual layer multiplies them by up to 1 + ||W||.
+    for the gradients :math:`G^l` of :class:`GradientSimilarity`, in all layers but the last. Gradients expand
+    in the backward pass if the factor is above one, and smooth out if it is below. Park & Kim, *Taming Gradient
+    Oversmoothing and Expansion in Graph Neural Networks*, 2024: a residual layer multiplies them by up to 1 + ||W||.
 
-    NaN where one of two layers has no state with a gradient, or both are zero; L is the last layer that has one.
+    It is NaN if one of the two layers has no gradient, or if both mu are zero. L is the last layer with a gradient.
 
     Loggers show the logarithms as ``gradient_expansion/growth_log10/layer_007``, those of the product of all layers as
     ``gradient_expansion/growth_log10/product``, and from each layer to the last as
@@ -379,8 +380,8 @@ class DirichletEnergy(LayerCallback):
 
     See :func:`gnn_depth.diagnostics.measures.dirichlet_energy` and Rusch, Bronstein & Mishra, *A Survey on
     Oversmoothing in Graph Neural Networks*, 2023. The edges are those that the layer is called with: a graph, an
-    ``edge_index``, or a sparse adjacency matrix; NaN where there are none. Of several batches and processes it is the
-    energy of their graphs side by side: sums over edges and numbers of nodes add up.
+    ``edge_index``, or a sparse adjacency matrix; without these the energy is NaN. Several batches and processes count
+    as one disconnected graph: their sums over edges are added, and so are their numbers of nodes.
 
     Loggers show the logarithms as ``dirichlet_energy/log10/layer_007``; ``measures/dirichlet_energy.npz`` in the run's
     folder has all of them.
@@ -394,8 +395,8 @@ class MeanAverageDistance(LayerCallback):
 
     See :func:`gnn_depth.diagnostics.measures.mean_average_distance` and Chen, Lin, Li, Li, Zhou & Sun, *Measuring and
     Relieving the Over-smoothing Problem for Graph Neural Networks from the Topological View*, AAAI 2020. The edges are
-    those that the layer is called with, as for :class:`DirichletEnergy`. Of several batches and processes it is the
-    average over the nodes of all.
+    those that the layer is called with, as for :class:`DirichletEnergy`. Over several batches and processes, MAD is
+    the average over all their nodes.
 
     Loggers show the logarithms as ``mean_average_distance/log10/layer_007``; ``measures/mean_average_distance.npz`` in
     the run's folder has all of them.
@@ -428,7 +429,7 @@ class LayerMeasures(LayerCallback):
         measures: Names of :data:`gnn_depth.diagnostics.MEASURES`, but for ``update_ratio``.
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs from one to the next, instead; with neither, every step.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
 
     Raises:
         ValueError: There is no such measure.

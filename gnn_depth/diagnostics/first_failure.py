@@ -30,11 +30,11 @@ TEXTS = {
 class FirstFailure(LayerCallback):
     r"""Report the layer and step at which gradients first became non-finite, smoothed out or expanded, each once.
 
-    The gradients :math:`G^l` of what enters each layer, as in :class:`GradientSimilarity`, are examined from the last
-    layer to the first, in the order of the backward pass. The reported layer is the first in this order where
+    The gradients :math:`G^l` with respect to each layer's input, as in :class:`GradientSimilarity`, are examined from
+    the last layer to the first, in the order of the backward pass. The reported layer is the first in this order where
 
     - ``non_finite``: an entry is infinite or NaN;
-    - ``smoothed``: :math:`\mu(G^l) / \|G^l\|` is below a threshold, so the rows are equal up to that;
+    - ``smoothed``: :math:`\mu(G^l) / \|G^l\|` is below a threshold: the rows are nearly equal;
     - ``expanded``: :math:`\mu(G^l) / \mu(G^L)` is above a threshold, where L is the last layer whose gradients differ.
 
     The growth of a single layer says little: in every good training some layers are a little above one. Park & Kim,
@@ -46,10 +46,10 @@ class FirstFailure(LayerCallback):
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs from one to the next, instead; with neither, every step.
-        smoothed: Threshold of the share mu / norm. Rows equal to one part in a million differ by about eight units in
-            float32's last digit, where rounding decides.
-        expanded: Threshold of the growth. At a factor of a thousand a learning rate that suits the last layer is a
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
+        smoothed: Threshold of mu / norm. Rows that agree to one part in a million differ by about eight units in the
+            last place of float32, where rounding errors decide.
+        expanded: Threshold of the growth. At a factor of a thousand, a learning rate that suits the last layer is a
             thousand times too large for another, unless the optimizer scales each parameter by its gradients.
 
     Raises:
@@ -140,7 +140,7 @@ class FailureLog:
 
 
 def needed(gradients: RowMoments) -> Float[Tensor, "3 layers"]:
-    """What is examined of a step: the number of rows of each layer's gradients, mu and norm."""
+    """The values to examine in one step: the number of rows, mu and norm of each layer's gradients."""
     return torch.stack([gradients.count, similarity(gradients), norm(gradients)])
 
 
@@ -154,7 +154,7 @@ def first_failures(
     """The first step with a failure of each kind, and in it the first layer of the backward pass.
 
     Args:
-        steps, rows: Some steps and what is :func:`needed` of them.
+        steps, rows: Numbers of steps, and the output of :func:`needed` for each.
         layers: The numbers of the layers.
         smoothed, expanded: The thresholds of :class:`FirstFailure`.
     """
@@ -181,7 +181,7 @@ def failures(
     """
     count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]
     differs = np.isfinite(mu) & (mu > 0)
-    last = differs.shape[1] - 1 - differs[:, ::-1].argmax(1)  # where none differs, no growth is above anything
+    last = differs.shape[1] - 1 - differs[:, ::-1].argmax(1)  # if no layer's rows differ, nothing is expanded
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = mu / size
         growth = mu / np.take_along_axis(mu, last[:, None], 1)

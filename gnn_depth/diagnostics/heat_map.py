@@ -40,7 +40,7 @@ def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
 
     Args:
         measurement: At least one step; values of neurons are averaged in each layer.
-        fitted: Colours span the values of this one, not those of all runs; white is zero if there are both signs.
+        fitted: Fit the colours to this measurement, not to the scale of all runs; white is zero if both signs occur.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and few commands draw
     from matplotlib.figure import Figure

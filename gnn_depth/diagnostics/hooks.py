@@ -91,7 +91,7 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside those that compile it or distribute it.
+    """The model itself, without the wrappers of ``torch.compile`` and ``DistributedDataParallel``.
 
     Raises:
         ValueError: It is a ``DataParallel``, which copies its layers in every pass.
@@ -104,22 +104,22 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def uncompiled() -> AbstractContextManager[Any]:
-    """Compiled models run uncompiled inside the context: their graphs would not call hooks, or break where they are."""
+    """Run compiled models uncompiled inside the context: a compiled graph would skip hooks, or break at them."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
-    """The modules whose input is the state that enters each layer: as a rule the layers themselves.
+    """The modules whose input is each layer's hidden state: usually the layers themselves.
 
-    If ``X.state`` exists beside ``X.layer``, it is that one: a block with dropout passes the whole state through a
-    module of this name first.
+    If a module ``X.state`` exists beside ``X.layer``, it takes the layer's place: a block with dropout first passes
+    the whole state through it.
     """
     modules = dict(root.named_modules(remove_duplicate=False))
     return [modules.get(re.sub(r"(^|\.)layer$", r"\1state", name), modules[name]) for name in names]
 
 
 def numbers(names: Sequence[str]) -> list[int]:
-    """The number of each layer, from 1: its place in the innermost list of its name, otherwise 1, 2, ..."""
+    """The number of each layer: one plus the last index in its name; if these do not increase, 1, 2, ..."""
     found = [re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name) for name in names]
     places = [int(of_name[-1]) + 1 for of_name in found if of_name]
     in_order = len(places) == len(names) and all(low < high for low, high in pairwise(places))
@@ -127,30 +127,30 @@ def numbers(names: Sequence[str]) -> list[int]:
 
 
 class InputHooks:
-    """Hooks that reduce what enters each module, and the gradient of the loss with respect to it, to values to keep.
+    """Hooks that compute statistics of each module's input, and of the gradient of the loss with respect to it.
 
-    A module's input is its first argument, or the first tensor of a tuple. The gradient is the whole one, through
-    everything that reads that tensor. Calls in the backward pass are not looked at: they compute a state again.
+    A module's input is its first argument, or the first tensor of a tuple. The gradient is the total one, through
+    every use of that tensor. Calls in the backward pass are ignored: they only recompute a state.
 
-    A module that stands at several places is called once for each of them in order. Further calls belong to its places
-    from the first again, or with ``repeats`` to new places, as many further on as there are modules.
+    A module may be listed at several places; its calls in a pass belong to them in order. Further calls start again
+    from its first place or, with ``repeats``, belong to new places, shifted by the number of modules.
 
     Args:
         modules: The module at each place.
-        of_state: Reduces a state, given with all arguments of the call; None if states are not wanted.
-        of_gradient: Reduces a gradient; None if gradients are not wanted.
-        repeats: True if further calls of a module are places of their own.
+        of_state: Computes the statistics of a state, given all arguments of the call; None to ignore states.
+        of_gradient: Computes the statistics of a gradient; None to ignore gradients.
+        repeats: True if further calls of a module belong to new places.
         root: Calls count only while this module is in training mode; None if they always do.
 
     Attributes:
         states: The results at each place that had a floating-point tensor.
         gradients: The results at each place that had a tensor with a gradient, of every call that the loss depends on.
-        without: The shapes of the inputs at each place whose gradient has not arrived; after the backward pass, of
-            those that the loss does not depend on.
+        without: At each place, the shapes of the inputs that have no gradient yet; after the backward pass, of those
+            that the loss does not depend on.
         called: The places that were called.
-        unreadable: Those of them whose input was no floating-point tensor.
+        unreadable: The called places whose input was not a floating-point tensor.
         half: True if a gradient was float16.
-        paused: True while a measurement runs a forward pass of its own, which no hook is to see.
+        paused: True while a measurement runs a forward pass of its own, which the hooks ignore.
     """
 
     paused: ClassVar[bool] = False
@@ -173,12 +173,12 @@ class InputHooks:
         self.clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies, of a module that is copied or saved with its hooks, look at nothing."""
+        """Copying or saving a module with its hooks gives hooks that record nothing."""
         return InputHooks, ((),)
 
     def clear(self) -> None:
         """Forget all results."""
-        # New lists: a graph that is kept beyond its step goes on adding to those of its step.
+        # New lists: an autograd graph that is kept beyond its step still appends to the lists of that step.
         self.states: dict[int, list[Any]] = {}
         self.gradients: dict[int, list[Any]] = {}
         self.without: dict[int, list[torch.Size]] = {}
@@ -192,8 +192,8 @@ class InputHooks:
         self._handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
 
     def begin_pass(self, *_: object) -> None:
-        """Count the calls of each module from the first again, and forget inputs that outlive a pass."""
-        if in_backward():  # a pass of checkpoints inside another
+        """Restart the count of each module's calls, and remove hooks from inputs that outlive a pass."""
+        if in_backward():  # activation checkpointing recomputes a pass: not a new one
             return
         self._calls, self._over = dict.fromkeys(self._places, 0), False
         for handle in self._on_leaves:
@@ -201,7 +201,7 @@ class InputHooks:
         self._on_leaves = []
 
     def end_pass(self) -> None:
-        """Begin a pass at the next call after the backward pass."""
+        """End the pass, so that the next call begins a new one."""
         self._over = True
 
     def remove(self) -> None:
@@ -246,14 +246,14 @@ class InputHooks:
 
 
 def in_backward() -> bool:
-    """True during a backward pass: a layer that is called then computes its state again."""
+    """True during a backward pass, in which layers are called only to recompute their states."""
     return torch._C._current_graph_task_id() != -1  # what torch.utils.checkpoint asks too
 
 
 class AtEndOfBackward:
-    """A hook on parameters that have their gradient: calls a function once at the end of each backward pass.
+    """A hook for parameters whose gradient is ready: it calls a function once at the end of each backward pass.
 
-    Gradients are then complete, those of ``DistributedDataParallel`` too, and nobody has clipped them yet.
+    All gradients are then complete, also with ``DistributedDataParallel``, and not yet clipped.
     """
 
     def __init__(self, function: Callable[[], None]) -> None:

@@ -25,9 +25,9 @@ class Stretch:
 
     Attributes:
         value: The local Lipschitz constant; never above the true one, NaN if the Jacobian is not finite.
-        direction: The change that is stretched most, of norm 1, in float64: a good start at a point nearby. None for a
-            constant of 0 or NaN.
-        iterations: Number of products with the Jacobian, and of as many with its transpose.
+        direction: The unit vector that is stretched most, in float64; a good starting direction at a nearby point. None
+            if the constant is 0 or NaN.
+        iterations: Number of iterations, each with one product with the Jacobian and one with its transpose.
         converged: True if the tolerance was reached.
     """
 
@@ -61,9 +61,9 @@ def local_lipschitz(
         x: The point.
         start: A guess of the direction, such as that of an earlier measurement; by default random, and the same in
             every call.
-        max_iterations: Most rounds.
-        tolerance: Relative error of the value, as the residual shows it, at which the iteration ends: some
-            :math:`\sigma_k` is that near, and in practice the largest is nearer.
+        max_iterations: Maximum number of rounds.
+        tolerance: Relative error of the value, estimated from the residual, at which the iteration ends. Some singular
+            value :math:`\sigma_k` is guaranteed to be this close; in practice the largest one is even closer.
     """
     jacobian = Linearised(function, x)
     tolerance = max(tolerance, torch.finfo(x.dtype).eps)
@@ -203,8 +203,8 @@ class LipschitzConstants(L.Callback):
     the inputs in a forward pass ``module(batch)`` on the current training batch. Dasoulas, Scaman & Virmaux, *Lipschitz
     Normalization for Self-Attention Layers*, ICML 2021.
 
-    The model is measured before the first step of every n-th epoch, and when it is trained. This changes nothing in the
-    training: modes, gradients and random numbers stay as they were. The first of several processes measures.
+    The model is measured before the first step of every n-th epoch, and at the end of training. Training is not
+    affected: modes, gradients and random numbers stay as they were. Only the first of several processes measures.
 
     Loggers show the logarithms as ``lipschitz/measured_log10/layer_007`` and ``lipschitz/bound_log10/...``, and those
     of the products over the layers, which bound a stack without skip connections up to its encoder and activations, as
@@ -214,7 +214,7 @@ class LipschitzConstants(L.Callback):
     Args:
         layers: Names of the layers in the LightningModule, ``*`` matches any characters but a dot.
         every_n_epochs: Epochs from one measurement to the next.
-        iterations: Most rounds of the power iteration of a layer.
+        iterations: Maximum number of rounds of the power iteration for each layer.
         tolerance: Relative error at which the power iteration ends earlier.
 
     Raises:
@@ -286,7 +286,7 @@ class LipschitzConstants(L.Callback):
 
     @torch.no_grad()
     def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # A resumed training begins at a step that was measured at the end of the one before it.
+        # The first step of a resumed run was already measured at the end of the previous run.
         if not trainer.is_global_zero or self.measure_log.last_step == trainer.global_step:
             return
         InputHooks.paused = True

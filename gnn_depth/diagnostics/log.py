@@ -45,17 +45,17 @@ class Quantity:
 
 
 class MeasureLog:
-    """Keeps measured values on their device and passes them on in blocks, so that the host waits once a block.
+    """Keeps measured values on their device and passes them on in blocks, so that the host waits once per block.
 
-    Loggers get the values or their logarithms as ``TAG/layer_007``; of more than 32 layers, 16 are shown. To sum them
-    up they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max`` (over the layers). A :class:`CSVLogger` gets
-    nothing, as each curve would be a column of its table. A curve has no point where a value is not finite. TensorBoard
-    also gets a heat map of each measure, and a page with these five curves of every measure. The full arrays are files
-    in the run's folder. Files and heat maps are written twice a minute at most, and at the end; without a folder, and
-    without a logger that has one, there are no files.
+    Loggers get the values or their logarithms as ``TAG/layer_007``; if there are more than 32 layers, 16 are shown.
+    As a summary over the layers they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max``. A :class:`CSVLogger`
+    gets nothing, because each curve would be a column of its table. Values that are not finite are left out of the
+    curves. TensorBoard also gets a heat map of each measure, and a page with the five summary curves of every measure.
+    The full arrays are saved as files in the folder of the run or, without one, of a logger; if neither has a folder,
+    no files are written. Files and heat maps are written at most twice a minute, and at the end.
 
     Args:
-        quantities: What is measured.
+        quantities: The quantities to log.
     """
 
     def __init__(self, quantities: Sequence[Quantity]) -> None:
@@ -83,10 +83,10 @@ class MeasureLog:
         """Add the values of a step.
 
         Args:
-            trainer: Has the loggers.
-            step: Number of optimizer steps before it.
+            trainer: The trainer, with its loggers.
+            step: Number of optimizer steps taken before this one.
             values: The values, not their logarithms; NaN where there are none.
-            keep: False drops them if another step follows.
+            keep: If False, the values are dropped when another step follows.
         """
         if self._new and not self._new[-1][2]:
             self._new.pop()

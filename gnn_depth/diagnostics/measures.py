@@ -45,7 +45,7 @@ def norm(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
 def relative_similarity(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
     r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal rows to 1.
 
-    Smoothing lowers it; a factor of the whole matrix, as in vanishing, does not change it. NaN for zeros.
+    Smoothing lowers it; scaling the whole matrix, as when values vanish, does not change it. NaN for a zero matrix.
     """
     moments = _moments(x)
     return (moments.centred / moments.square).sqrt()
@@ -102,9 +102,9 @@ def normalised_dirichlet_energy(
         \Big\| \frac{x_i}{\sqrt{1 + d_i}} - \frac{x_j}{\sqrt{1 + d_j}} \Big\|^2, \quad
         \tilde\Delta = I - (D + I)^{-1/2} (A + I) (D + I)^{-1/2}
 
-    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020. It is zero without edges, and if row i is
-    the same vector times :math:`\sqrt{1 + d_i}`; for equal rows only in regular graphs. Self-loops are left out, as the
-    formula has its own for each node; :math:`d_i` counts the edges into i.
+    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020. It is zero without edges, and if every
+    row i is the same vector times :math:`\sqrt{1 + d_i}`; for equal rows it is zero only in regular graphs. Self-loops
+    are left out, because the formula adds one to every node; :math:`d_i` counts the edges into i.
     """
     others = (edge_index[0] != edge_index[1]).double()
     degree = others.new_zeros(len(x)).index_add_(0, edge_index[1], others)
@@ -119,14 +119,15 @@ def mean_average_distance(x: Float[Tensor, "nodes channels"], edge_index: Int[Te
         V' = \{i : N_i \neq \emptyset\}
 
     Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph Neural Networks from
-    the Topological View*, AAAI 2020, who leave out pairs at a distance of exactly zero. Here they count, as rounding
-    would decide about them, and nothing would be left for equal rows. Rusch, Bronstein & Mishra 2023 sum over the
-    neighbours, and average over all nodes. A row of zeros is at distance 1 from others, and 0 from other zeros.
+    the Topological View*, AAAI 2020, who leave out pairs at a distance of exactly zero. Here these pairs count:
+    otherwise rounding would decide which are left out, and no pair would be left if all rows are equal. Rusch,
+    Bronstein & Mishra 2023 sum over the neighbours, and average over all nodes. A zero row has distance 1 from other
+    rows, and 0 from other zero rows.
 
     Args:
-        x: Rows.
-        edge_index: Pairs of a node in :math:`N_i`, a neighbour or for the paper's MADGap a remote node, and the node i.
-            Pairs of a node with itself are left out; without other pairs it is NaN.
+        x: Features of the nodes, one row each.
+        edge_index: Pairs (j, i) with j in :math:`N_i`: a neighbour of node i or, for the paper's MADGap, a remote node.
+            Pairs of a node with itself are left out; without other pairs MAD is NaN.
     """
     total, count = total_average_distance(x, edge_index)
     return total / count
@@ -197,9 +198,9 @@ def _singular_values(x: Tensor) -> Float[Tensor, "values"]:
 
 
 def triangle(x: Float[Tensor, "rows channels"]) -> Float[Tensor, "rank channels"]:
-    """A matrix of at most as many rows as channels with the same singular values: R of a QR decomposition.
+    """A matrix with the same singular values and at most as many rows as channels: the factor R of a QR decomposition.
 
-    That of several matrices below one another is the same as that of their triangles below one another.
+    Stacking the triangles of several matrices and decomposing again gives the triangle of the stacked matrices.
     """
     wide = _wide(x)
     return torch.linalg.qr(wide, mode="r").R if len(wide) > wide.shape[1] else wide

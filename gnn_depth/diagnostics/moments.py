@@ -1,6 +1,6 @@
 """Row moments: the count, mean and centred sum of squares of a matrix's rows, mergeable in any order.
 
-They are all that the similarity mu needs, so batches and processes merge into what one process would have measured.
+They suffice to compute the similarity mu, so batches and processes merge into the result of a single process.
 """
 
 import threading
@@ -147,8 +147,8 @@ class RowMoments:
 
         .. math:: \Big[ X_1 \; X_2 \; \cdots \; X_P \Big] / \sqrt P
 
-        Its mu and norm are the root mean squares of theirs. The first dimension counts the matrices: those of processes
-        that all have the same nodes.
+        Its mu and norm are the root mean squares of those of the single matrices. The first dimension indexes the
+        matrices, one from each process; all processes have the same nodes.
         """
         scale = self.scale.amax(0).clamp_min(SMALLEST)
         ratio = self.scale / scale

@@ -1,4 +1,4 @@
-"""Statistics of every layer: what is kept of a step, merged over its batches and processes, for measures to read."""
+"""Statistics of every layer in a step, merged over batches and processes: measures are computed from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -41,10 +41,10 @@ class Processes:
         return torch.stack(everywhere)
 
     def agreed(self, what: str, sizes: Sequence[int]) -> list[int]:
-        """The largest of some sizes in any process, found once: a process may have no rows of a layer.
+        """The maximum of each size over all processes, computed once: a process may have no rows of a layer.
 
         Raises:
-            ValueError: A size is larger than it was anywhere in the first measured step.
+            ValueError: A size is above its maximum in the first measured step, or there are more or fewer sizes.
         """
         if what not in self._agreed:
             here = torch.tensor(sizes, device=self.device)
@@ -69,11 +69,11 @@ class Statistic(ABC):
 
     @abstractmethod
     def joined(self, parts: Sequence[Any], device: torch.device | str) -> Any:
-        """That of all rows of some parts, or of no rows."""
+        """Merge the statistics of several parts of the rows; without parts, the statistic of no rows."""
 
     @abstractmethod
     def everywhere(self, layers: Sequence[Any], processes: Processes) -> Any:
-        """Those of every layer, over all processes, as measures take them."""
+        """Merge the statistics of every layer over all processes, in the form that measures take."""
 
 
 class Moments(Statistic):
@@ -326,19 +326,19 @@ def measures_called(names: Sequence[str]) -> list[Measure]:
 
 
 class LayerStatistics:
-    """Collects in the passes of a step what some measures need of every layer.
+    """Collects the statistics of every layer that some measures need, over the passes of a step.
 
     Args:
-        inputs: For each layer the module that its state enters: as a rule the layer itself.
+        inputs: For each layer, the module whose input is its hidden state: usually the layer itself.
         layers: The layers, whose parameters are measured.
-        measures: What is measured.
-        edge_index: The edges, for layers that are not called with theirs.
-        repeats: True if further calls of a layer in a pass are layers of their own.
+        measures: The measures.
+        edge_index: The edges, for layers that do not take them as an argument.
+        repeats: True if each further call of a layer in a pass counts as another layer.
         root: Calls count only while this module is in training mode; None if they always do.
 
     Attributes:
         hooks: The hooks on the layers.
-        without_edges: True if a layer was to be measured along edges and had none that fit its rows.
+        without_edges: True if a measure needed the edges of a layer that had none fitting its rows.
     """
 
     def __init__(
@@ -367,12 +367,12 @@ class LayerStatistics:
     def merged(self, processes: Processes, loss_scale: Tensor | None = None) -> dict[Any, Any]:
         """The statistics of every layer over all batches and processes: those of states, and ``"gradients"``.
 
-        Gradients are those of the mean loss of all processes, without the scaling of mixed precision: zero where no
-        loss depends on a state. A layer that was not seen has no rows.
+        Gradients are those of the mean loss of all processes, without the loss scale of mixed precision; they are zero
+        if no loss depends on a state. A layer that was not called has no rows.
 
         Args:
-            processes: They all have to come here.
-            loss_scale: The factor of the loss in mixed precision.
+            processes: The processes; all of them have to call this method.
+            loss_scale: The loss scale of mixed precision.
         """
         hooks, device = self.hooks, processes.device
         count = max([len(self.layers) - 1, *hooks.called]) + 1

@@ -9,8 +9,8 @@ import lightning as L
 from gnn_depth.diagnostics.heat_map import heat_map
 from gnn_depth.measurements import Measurement
 
-# A chart shows every curve whose tag matches from its start, also those of other LightningModules. Tags
-# that begin with a tilde are no curves of a training: final results, counters, bands of a sweep.
+# A chart shows every curve whose tag matches from its beginning, whichever LightningModule logged it. Tags that begin
+# with a tilde are not training curves: they are final results, counters or bands of a sweep.
 TRAINING = {
     "accuracy": ["Multiline", [r"(?!~)(.*[/_])?acc(uracy)?(_step|_epoch)?$"]],
     "loss": ["Multiline", [r"(?!~)(.*[/_])?loss(_step|_epoch)?$"]],
@@ -47,8 +47,8 @@ def add_layout(trainer: L.Trainer, curves: Sequence[tuple[str, bool]]) -> None:
 def layout(curves: Sequence[tuple[str, bool]]) -> dict[str, dict[str, list[Any]]]:
     """Sections of charts, each with a regular expression for the tags of its curves.
 
-    A measure's chart has its first, middle and last layer, and the smallest and largest value of all layers. Layers are
-    not numbered: TensorBoard merges the equal charts of several runs, also of runs of different depth.
+    A measure's chart has its first, middle and last layer, and the smallest and largest value of all layers. Charts
+    contain no layer numbers, so TensorBoard merges those of several runs, even if the runs differ in depth.
     """
     sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING)}
     for tag, product in curves:

@@ -40,7 +40,7 @@ DEFAULT = (
     "gradient_similarity_relative",
     "gradient_expansion",
 )
-FAILURES = "first failure"  # of a row: what findings need
+FAILURES = "first failure"  # key, in a row, of the values from which failures are found
 BLOCK = 50  # steps after which values move to the host
 
 
@@ -67,22 +67,22 @@ def watch(
                 watched.step()
         watched.frame()
 
-    The model is trained as without it. States are what enters a layer, its first argument (of a tuple the first
-    tensor), and gradients are those of the loss with respect to it, through everything that reads it. Passes count in
-    training mode only. Several backward passes before ``watched.step()`` are parts of one batch. A layer that is called
-    several times in a pass is a layer at each call. Gradients of parameters are those at the end of the backward pass,
-    before they are clipped. Compiled models run uncompiled in the measured steps, and compiled in the others.
+    Watching does not affect training. A layer's state is its first argument (the first tensor, if that is a tuple), and
+    its gradient is the total gradient of the loss with respect to the state, through skip connections too. Only passes
+    in training mode count. Several backward passes before ``watched.step()`` count as parts of one batch. A layer that
+    is called several times in a pass counts as one layer per call. Gradients of parameters are read at the end of the
+    backward pass, before clipping. Compiled models run uncompiled in the measured steps, and compiled in the others.
 
-    Where ``torch.distributed`` is initialised, every process has to watch: their batches are parts of one, and the loss
-    is the mean of theirs. Nothing is left on the model after the block.
+    If ``torch.distributed`` is initialised, every process has to watch: the batches of all processes count as parts of
+    one batch, and the loss is the mean of their losses. After the block no hooks are left on the model.
 
     Args:
         model: The model, or a list of the layers of a loop written by hand.
         layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default all message-passing
             layers.
         measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
-        every: Steps from one measured step to the next.
-        edge_index: The edges, for layers that are not called with theirs.
+        every: Number of steps from one measured step to the next.
+        edge_index: The edges, for layers that do not take them as an argument.
         scaler: The ``GradScaler`` that scales the loss, so that gradients can be measured without its factor.
         shared: True if all processes have the same batch, not parts of one.
 
@@ -208,7 +208,7 @@ class Watched:
             row.update({name: torch.as_tensor(values).cpu().numpy() for name, values in row.items()})
 
     def _take_notes(self) -> None:
-        """Warn of what a step does not tell."""
+        """Warn about values that could not be measured in this step."""
         hooks, names = self._statistics.hooks, dict(enumerate(self._names))
         where = f"in step {self._step}"
         if not hooks.called:
@@ -236,7 +236,7 @@ class Watched:
 
     @property
     def notes(self) -> list[str]:
-        """What could not be measured, and why; each is a warning, too."""
+        """Notes on values that could not be measured, with reasons; each was also issued as a warning."""
         return list(self._notes.values())
 
     @property
@@ -247,7 +247,7 @@ class Watched:
         return {number: self._names[place % len(self._names)] for place, number in enumerate(layers)}
 
     def measurements(self) -> list[Measurement]:
-        """The values of each measure in all measured steps so far, as logarithms where that is how they are shown."""
+        """The values of each measure in all measured steps so far, as logarithms for those that are shown as such."""
         self._move()
         steps, layers = np.array(self._steps, dtype=int), np.array(list(self.layers), dtype=int)
         found = []

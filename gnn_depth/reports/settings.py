@@ -176,7 +176,7 @@ def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], n
     """Refuse to average runs that differ in more than their seed.
 
     An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one. In
-    any other run, absence is a value of its own: no gradient clipping.
+    any other run, a missing setting counts as a value: a run without gradient clipping differs from one with it.
 
     Args:
         frame: Runs, as `load` returns them.

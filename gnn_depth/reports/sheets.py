@@ -65,9 +65,9 @@ def table_sheet(
     Args:
         table: Means over seeds.
         comparison: Differences from a baseline.
-        best: The cells of which the best is bold: those of each ``row``, of each ``column``, of the whole ``table``, or
-            ``none``. By default those that are compared with one baseline; without one those of a row, or of a column
-            where the columns are numbers, such as depths, and the rows are not.
+        best: Where the best mean is set in bold: in each ``row``, each ``column``, the whole ``table``, or ``none``. By
+            default among the cells compared with one baseline cell. Without a baseline it is each row, or each column
+            if the column labels are numbers, such as depths, and the row labels are not.
         caption: Replaces the note that says what the numbers are.
         label: Replaces LaTeX's label.
 
@@ -95,7 +95,7 @@ def _field(text: str, star: str, note: str) -> str:
 
 
 def _best(table: Table, comparison: Comparison | None, best: Best) -> Iterator[tuple[int, int]]:
-    """The places of the best means among those that compete; all that print equally, and none without competitors."""
+    """Row and column of each best mean, including all that print the same; a cell without competitors is never best."""
     if best == "auto":
         rows, columns = (
             all(number(text) is not None for value in labels for text in value if text != ABSENT)
@@ -196,7 +196,7 @@ def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequenc
     Args:
         table: Our means.
         found: The comparisons that `compare_published` made.
-        published: Everything that was compared: a source without a cell in the table is named.
+        published: All published numbers that were compared; a source that matches no cell of the table is named.
     """
     used = [one.published.source for one in found]
     sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))

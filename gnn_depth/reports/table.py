@@ -281,7 +281,7 @@ def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
         test: ``wilcoxon``, the signed-rank test, or ``t``, the paired t test.
 
     Raises:
-        ReportError: No column or row has this label, or one of each, or there is no such test.
+        ReportError: No column or row has this label, both a column and a row have it, or there is no such test.
     """
     if test not in TESTS:
         raise ReportError(unknown("test", test, TESTS))
@@ -313,7 +313,7 @@ def pair(cell: Cell, base: Cell, test: Test) -> Pair:
 
 
 def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
-    """Two-sided p value for paired differences being centred at zero; 1 where all of them are zero.
+    """Two-sided p value of the hypothesis that paired differences are centred at zero; 1 if all of them are zero.
 
     Args:
         differences: One for each pair.

@@ -122,7 +122,7 @@ def make_plan(
 
 
 def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
-    """Refuse options that are impossible for a run in a single process of a sweep."""
+    """Refuse options that do not work in a sweep, where every run is a single process."""
     trainer = config["trainer"]
     if trainer.get("devices") not in ("auto", 1, "1") or trainer.get("num_nodes", 1) != 1:
         raise PlanError(

@@ -223,7 +223,7 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.enable()
     os.environ.update(environment)
-    gc.freeze()  # what was imported is neither garbage nor to be copied by looking for some
+    gc.freeze()  # imported objects are not garbage, and scanning them would copy shared pages
     result: tuple[Any, BaseException | None]
     try:
         function, args = pickle.loads(call)
@@ -247,7 +247,7 @@ def _cause(code: int | None) -> str:
 
 def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> None:
     """Start the server, whose child processes inherit this environment and ignore Ctrl-C."""
-    resource_tracker.ensure_running()  # which would unblock the signal if it began within
+    resource_tracker.ensure_running()  # started while the signal is blocked, it would unblock it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     mine = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)

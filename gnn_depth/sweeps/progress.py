@@ -47,7 +47,7 @@ class SweepProgress:
         total: Number of runs of the sweep.
         done: Number of runs that were done before it started.
         pool: The workers.
-        metric: The metric that the best run is best in: the lowest of a loss, the highest of anything else.
+        metric: The metric by which the best run is chosen: lowest for a loss, highest for anything else.
         console: Where to draw; standard error by default.
     """
 
@@ -61,7 +61,7 @@ class SweepProgress:
         self._pool = pool
         self._seconds: list[float] = []
         self._console = console or _Screen(stderr=True)
-        # FORCE_COLOR makes a terminal of a log file; that may have colours, but cannot be drawn over.
+        # FORCE_COLOR makes rich treat a log file as a terminal: colours are fine, but lines cannot be redrawn.
         self._draws = self._console.is_interactive and self._console.file.isatty()
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         self._bar = Progress(*columns, console=self._console)

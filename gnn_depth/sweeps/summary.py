@@ -80,9 +80,9 @@ def read_curves(run: Path) -> "pd.DataFrame | None":
 def average(curves: "Sequence[pd.Series]") -> "pd.DataFrame":
     """Mean and sample standard deviation of curves, at every step at which one of them has a value.
 
-    A curve that ends early (early stopping, divergence) goes on at its last finite value: the mean over those that
-    still train would jump whenever one leaves and be that of the survivors, and a mean cut at the shortest would hide
-    most of the training for one run that diverged early. The mean starts where all have begun, for the same reason.
+    A curve that ends early (early stopping, divergence) continues at its last finite value. A mean over only the runs
+    still training would jump whenever one stops and describe only the survivors; a mean cut at the shortest curve would
+    hide most of the training if one run diverged early. For the same reason the mean starts where all have begun.
     A curve without any finite value cannot be averaged and is left out.
 
     Args:
@@ -122,7 +122,7 @@ def _write_events(folder: Path, wide: "pd.DataFrame", when: float) -> Path:
     """Write the curves as one event file, with a chart for each metric that has a band."""
     from torch.utils.tensorboard import SummaryWriter
 
-    # Purging tells a TensorBoard that is running to forget what it read of the file that this one replaces.
+    # The purge step makes a running TensorBoard forget what it read from the file that this one replaces.
     with SummaryWriter(str(folder), purge_step=0) as writer:
         charts = {tag: ["Margin", [tag, *band(tag)]] for tag in wide if band(tag)[0] in wide}
         # One category, because TensorBoard loses charts when runs bring different categories.
@@ -138,7 +138,7 @@ def _replace(folder: Path, written: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{os.getpid()}.part"
     shutil.copyfile(written, part)
-    # A new name, later than the old: a TensorBoard that is running reads no file twice, and reads them in this order.
+    # The new name sorts after the old ones: a running TensorBoard reads files in this order, and each only once.
     new = part.rename(folder / EVENTS.replace("*", f"{time.time_ns()}.summary"))
     for path in folder.glob(EVENTS):
         if path.name < new.name:

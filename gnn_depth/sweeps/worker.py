@@ -126,7 +126,7 @@ def _run(task: Task, store: Store) -> Outcome:
     with _output_to(folder / OUTPUT):
         status, reason = _train(task, Origin(facts, folder))
     record = _read(folder)
-    # Either it ended before its recorder could write how, or the recorder knows only the bare message of the error.
+    # Either the run ended before its recorder wrote the outcome, or the recorder knows only the error's message.
     if record.status == "running" or record.status == status == "failed":
         store.mark(record, status, reason)
         record = _read(folder)

@@ -15,7 +15,7 @@ from gnn_depth.registry import get
 from gnn_depth.testing.graphs import mixed
 from gnn_depth.testing.suite import Property, Violation, assert_close, assert_finite, check, class_of, seeded
 
-#: Stacks whose parameters every initialisation is asked to draw.
+#: Stacks on which every initialisation is tested.
 STACKS: dict[str, dict[str, Any]] = {
     "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
     "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},

@@ -74,7 +74,7 @@ def batch(subject: Subject) -> None:
 
 
 def blocks(subject: Subject) -> None:
-    """The first nodes alone get the outputs that they get among all nodes, if the part promises that.
+    """The first nodes get the same outputs alone as among all nodes, if the part promises that.
 
     With ``takes_blocks`` of a layer and ``nodewise`` of a norm the stack leaves out nodes that are not read; a skip
     connection always promises it.
@@ -148,9 +148,9 @@ def _output_and_gradients(
 
 
 def gradient(subject: Subject) -> None:
-    """Gradients by inputs and parameters agree with finite differences, in float64.
+    """Gradients with respect to inputs and parameters agree with finite differences, in float64.
 
-    They do not after a ``detach``, a ``.data`` or a faulty backward pass of one's own.
+    A ``detach``, a ``.data`` or a faulty custom backward pass breaks this.
     """
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
@@ -332,8 +332,8 @@ def repeat(subject: Subject) -> None:
 def chain(subject: Subject) -> None:
     """A declared weight chain obeys the conservation law of its neurons.
 
-    The weights into a neuron, times their gradients, balance those out of it and its attention parameters, times
-    theirs: :mod:`gnn_depth.nn.neurons`. Balanced initialisation and diagnostics rely on it.
+    Summed over the weights into a neuron, weight times gradient equals the same sum over the weights out of it and its
+    attention parameters: :mod:`gnn_depth.nn.neurons`. Balanced initialisation and diagnostics rely on it.
     """
     with seeded(7):
         layer = subject.make(OUT, OUT)

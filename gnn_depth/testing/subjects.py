@@ -80,7 +80,7 @@ class Subject:
         return out
 
     def modes(self, graph: Graph) -> dict[bool, str]:
-        """Evaluation, and training unless the output then depends on random numbers."""
+        """The modes to check: evaluation, and training unless its output depends on random numbers."""
         part, inputs = self.part(), self.inputs(graph)
         one, other = (self.run(part, inputs, graph, True, seed) for seed in (2, 3))
         evaluation = {False: f"{self} in evaluation"}

@@ -32,7 +32,7 @@ class Property(Generic[T]):
         name: Its name in ``except_for``.
         holds: Tries it on a subject and raises :class:`Violation`; the first line of its docstring states the property.
         remedy: Advice to the author of the part.
-        once: True if one subject tells as much as all of them.
+        once: True if checking one subject is enough.
     """
 
     name: str
@@ -64,7 +64,7 @@ def check(
     properties: Sequence[Property[T]],
     except_for: Sequence[str],
 ) -> None:
-    """Try every property on every subject, or the first one alone if it does not hold: the others rely on it.
+    """Check every property on every subject; if the first property fails, stop there, because the others rely on it.
 
     Args:
         call: Name of the function that the user called.

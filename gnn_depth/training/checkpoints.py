@@ -206,7 +206,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _keep_as_previous(path: Path) -> None:
-    """Give a file the name of the previous one as well; its own name stays."""
+    """Link a file under the name of the previous checkpoint as well; it keeps its own name."""
     earlier = previous_of(path)
     with _part_files(earlier, checksum_file(earlier)) as (part, checksum):
         checksum_file(earlier).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ Compile: TypeAlias = Literal["auto", "on", "off"] | bool
 
 #: Seconds to compile a stack for training and evaluation with an empty cache.
 COST = 30.0
-#: Seconds to compile it for training on one size of graph, where the layers see several.
+#: Seconds to compile it for training on each size of graph, if layers see graphs of several sizes.
 COST_OF_SIZE = 8.0
 COMPILERS = ("g++", "clang++", "cl")
 
@@ -29,7 +29,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     repeated: Repeated | None = getattr(loader, "repeated", None)
     decision = decide(choice, stack, repeated and _sizes(stack, repeated), steps_of(trainer))
     if decision.compiled:
-        # Other graphs than the repeated one appear in too few steps to pay for compiling.
+        # Graphs other than the repeated one appear in too few steps for compiling to pay off.
         only = None if repeated is None or isinstance(loader, FullBatch) else repeated.graph
         stack.compile_layers(only and only.to(trainer.strategy.root_device))
     rank_zero_info(f"layers run {'compiled' if decision.compiled else 'uncompiled'}: {decision.reason}")
@@ -67,7 +67,7 @@ class Decision(NamedTuple):
 
 
 def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[Size] | None, steps: int) -> Decision:
-    """Weigh the time of compiling against the steps of a training.
+    """Decide whether compiling takes less time than it saves over all training steps.
 
     Nothing is timed, and the compiler's cache does not count, so the same config on the same data always gets the same
     answer and a run can be repeated to the last bit.
@@ -98,7 +98,7 @@ def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[Size] | None, steps:
 
 
 def steps_of(trainer: L.Trainer) -> int:
-    """Number of batches of a training, including those before a resume, so that it goes on as it began; -1: no end."""
+    """Number of training batches, counting those before a resume so that the decision stays the same; -1: no end."""
     epochs = -1 if trainer.max_epochs is None else trainer.max_epochs
     ends = [trainer.max_steps, epochs * trainer.num_training_batches]  # an endless loader has infinitely many
     return min((int(end) for end in ends if 0 <= end < math.inf), default=-1)

@@ -1,4 +1,4 @@
-"""Find the part of a stack that breaks it: where training diverged, or whose output is not what it promises."""
+"""Find the faulty part of a stack: the first one with NaN or infinity, or one that breaks its base class's contract."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,9 +25,9 @@ class PartFault(ValueError):
 
 
 def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
-    """Try all parts once on five nodes, and refuse one that raises or does not return what it promises.
+    """Try all parts once on five nodes; refuse a part that raises an error or breaks its base class's contract.
 
-    The stack is as before afterwards, and so are torch's random numbers.
+    Afterwards the stack and torch's random state are as before.
 
     Args:
         stack: The stack, on the CPU.
@@ -80,7 +80,7 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
 
 
 def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
-    """What is wrong with a part's output and how to mend it; None if nothing is."""
+    """The fault in a part's output, and how to fix it; None if the output is correct."""
     given = inputs[0]
     if isinstance(part, Skip) and part.carries:
         if not isinstance(output, tuple) or len(output) != 2:
@@ -115,8 +115,8 @@ def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
 def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     """Name the first part of a stack, in the order of computation, whose parameters or outputs are not finite.
 
-    Takes one forward pass. Parameters come before outputs: a NaN parameter was made by the gradient of the previous
-    step, and everything after it is a consequence.
+    Takes one forward pass. Parameters are checked before outputs: a NaN parameter comes from the gradient of the
+    previous step, and every later NaN follows from it.
     """
     bad: list[str] = []
 

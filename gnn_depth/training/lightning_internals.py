@@ -21,7 +21,7 @@ from torch import nn
 
 from gnn_depth.data.base import FullBatch, NodeBatch
 
-# Hooks during a validation that a callback may implement; none of ours does. Of the module the last one is called.
+# Validation hooks that a user's callback may implement; ours do not. The short loop calls only the module's last one.
 INSIDE = (
     "on_validation_start",
     "on_validation_epoch_start",
@@ -45,12 +45,12 @@ class OneBatchValidation(_EvaluationLoop):
     """Lightning's validation during a fit, shortened where the data is one full batch.
 
     Lightning's own loop makes iterators, progress bars and result tables for the single batch, which takes longer than
-    the batch. It still decides when and how often to validate, and runs itself as soon as there is more than one full
-    batch, or somebody implements a hook inside the validation (:data:`INSIDE`).
+    the batch. Lightning still decides when and how often to validate. Its own loop runs if there is more than one full
+    batch, or if a hook inside the validation is implemented (:data:`INSIDE`).
     """
 
     _watched: bool | None = None
-    _moved: tuple[NodeBatch, NodeBatch] | None = None  # as the loader has it, and as the model takes it
+    _moved: tuple[NodeBatch, NodeBatch] | None = None  # the loader's batch, and its copy on the device
 
     @classmethod
     def replace(cls, trainer: L.Trainer) -> None:
@@ -150,7 +150,7 @@ def _set_training(modules: list[nn.Module], mode: bool) -> None:
 def is_between_epochs(trainer: L.Trainer) -> bool:
     """True if the last epoch is complete and no batch of the next one has begun.
 
-    Only there is the whole state of a training in its checkpoint: sums over the batches of an epoch are not saved.
+    Only then does a checkpoint hold the whole state of the training: sums over an epoch's batches are not saved.
     """
     epoch: Any = trainer.fit_loop.epoch_progress.current
     batches = trainer.fit_loop.epoch_loop.batch_progress
@@ -160,17 +160,17 @@ def is_between_epochs(trainer: L.Trainer) -> bool:
 
 
 def is_within_step(trainer: L.Trainer) -> bool:
-    """True if a step has begun and not ended: parameters differ in their steps, or gradients wait for more batches."""
+    """True if a step has begun and not ended: only some parameters are updated, or gradients are still accumulating."""
     batches: Any = trainer.fit_loop.epoch_loop.batch_progress.current
     return batches.ready != batches.processed or trainer.fit_loop.epoch_loop._should_accumulate()
 
 
 def resume_epoch(trainer: L.Trainer) -> None:
-    """Go on with an epoch as if it had not been interrupted, or with a whole one between two epochs.
+    """Continue an epoch as if it had not been interrupted; between two epochs, begin a whole one.
 
-    Lightning would pass over a schedule that watches a metric at the end of a resumed epoch. With ``max_steps`` it
-    takes a training between two epochs for one within an epoch, and counts a step that it does not make; and after a
-    validation within an epoch it counts the step before it once more.
+    This corrects Lightning in three cases. At the end of a resumed epoch it skips a schedule that watches a metric.
+    With ``max_steps`` it mistakes a training stopped between two epochs for one stopped within an epoch, and counts a
+    step that it does not take. After a validation within an epoch it counts the step before the validation twice.
     """
     loop = trainer.fit_loop
     loop._restarting = False  # its public setter would set all inner loops, too
@@ -183,7 +183,7 @@ def resume_epoch(trainer: L.Trainer) -> None:
 
 
 def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:
-    """Take the limits of a trainer's timers away from them: a timer would end a training as if it were finished."""
+    """Remove and return the limits of a trainer's timers: a timer would end a training as if it were finished."""
     timers = [callback for callback in trainer.callbacks if isinstance(callback, Timer)]  # type: ignore[attr-defined]
     limits = [(timer, timer._duration) for timer in timers if timer._duration is not None]
     for timer, _ in limits:
@@ -192,9 +192,9 @@ def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:
 
 
 def save_whole_epoch(loops: dict[str, Any]) -> None:
-    """Change the saved state of Lightning's loops, taken between two epochs, to that before a whole epoch.
+    """Edit the state of Lightning's loops, saved between two epochs, so that a resumed training begins a whole epoch.
 
-    Without it, the hook that saved decides whether the next epoch is run or only counted.
+    Otherwise the next epoch is run or only counted, depending on the hook in which the checkpoint was saved.
 
     Args:
         loops: Entry of a checkpoint; changed in place.
@@ -258,7 +258,7 @@ class PlainModule(L.LightningModule):
         return self._trainer
 
     def _save_plain_hyperparameters(self, options_of: type) -> None:
-        """Save the constructor's arguments that are plain data: all of a config's, not the objects of a Python call.
+        """Save the constructor's arguments that are plain data: all those of a config, but no objects passed in Python.
 
         Args:
             options_of: The class that takes the constructor's ``**`` options.
@@ -281,7 +281,7 @@ class PlainModule(L.LightningModule):
         checkpoint["given_as_objects"] = self._given_as_objects
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to replace parts that the checkpoint cannot hold by defaults."""
+        """Raise an error if defaults would replace parts that the checkpoint could not hold."""
         missing = set(checkpoint.get("given_as_objects", ())) - set(self._given_as_objects)
         if missing:
             raise ValueError(

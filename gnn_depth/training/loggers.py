@@ -15,7 +15,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 from tqdm import tqdm
 
-# A block of epochs that goes to the loggers together: so many, or those of so many seconds.
+# Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
 ROWS = 50
 SECONDS = 2.0
 SHOWN = ("train/loss", "val/loss", "val/acc", "test/acc")
@@ -49,7 +49,7 @@ class EpochLog(L.Callback):
         self._handed_over = time.monotonic()
 
     def put(self, trainer: L.Trainer, values: dict[str, Tensor]) -> None:
-        """Add the values of an epoch's training, which begin its row, or of its validation."""
+        """Add the training values of an epoch, which begin its row, or its validation values."""
         if trainer.training:
             self._rows.append(Row(trainer.current_epoch, trainer.global_step))
         elif not self._rows:  # handed over, or resumed, between the two

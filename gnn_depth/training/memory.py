@@ -18,7 +18,7 @@ from gnn_depth.nn.stack import DeepGNN
 
 VARIABLE = "GNN_DEPTH_MEMORY"
 GB = 1e9
-# Bytes that a graph takes per edge, and per edge and head, for what it derives from its edges.
+# Bytes per edge, and per edge and head, of the tensors that a graph derives from its edges.
 OF_EDGE, OF_EDGE_AND_HEAD = 60, 36
 #: Bytes of a number where the strategy converts the whole model when it starts.
 CONVERTED = {"64-true": 8, "bf16-true": 2}

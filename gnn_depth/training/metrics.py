@@ -36,12 +36,12 @@ def confusion(cells: Int[Tensor, "nodes"], num_sets: int, num_classes: int) -> F
 
 
 def accuracy(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
-    """Share of the nodes whose class is predicted."""
+    """Share of the nodes whose class is predicted correctly."""
     return counts.diagonal(dim1=-2, dim2=-1).sum(-1) / counts.sum((-2, -1))
 
 
 def macro_f1(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
-    r"""Mean over the classes of :math:`2 TP / (2 TP + FP + FN)`, without classes that no node has or is predicted."""
+    r"""Mean of :math:`2 TP / (2 TP + FP + FN)` over the classes that occur among the labels or the predictions."""
     seen = counts.sum(-1) + counts.sum(-2)
     f1 = 2 * counts.diagonal(dim1=-2, dim2=-1) / seen.clamp_min(1)
     present = (seen > 0).to(f1.dtype)
@@ -197,9 +197,9 @@ class EpochMetrics:
         return total / sum(size for _, size in self._losses)
 
     def _merged(self, trainer: L.Trainer) -> tuple[Tensor, list[float], Tensor | None]:
-        """Counts, sizes and loss over all processes, in one exchange; mean counts have the same metrics as their sum.
+        """Mean counts, sizes and loss over all processes, in one exchange; mean counts give the same metrics as sums.
 
-        Every epoch, because a schedule that watches a metric must find the same number in every process.
+        Runs every epoch, because a schedule that watches a metric must find the same number in every process.
         """
         weighted = sum((loss.double() * size for loss, size in self._losses), self._counts.new_zeros(()).double())
         sizes = self._counts.new_tensor([sum(size for _, size in self._losses), *self._sizes])

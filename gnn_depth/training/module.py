@@ -80,7 +80,7 @@ class NodeClassifier(PlainModule):
         self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
 
     def forward(self, batch: NodeBatch) -> Tensor:
-        """Class scores (logits) of every node that is read, shape (read, classes)."""
+        """Class scores (logits) of the first ``len(batch.y)`` nodes, shape (nodes, classes)."""
         return self.stack(batch.x, batch.graph, len(batch.y))
 
     @property
@@ -94,7 +94,7 @@ class NodeClassifier(PlainModule):
 
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)
-        # Lightning does it after it has loaded a checkpoint, whose float64 weights would be rounded to float32.
+        # Lightning converts only after loading a checkpoint, and so would round its float64 weights to float32.
         self.trainer.precision_plugin.convert_module(self)
         self._sets = self._begun = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
@@ -104,7 +104,7 @@ class NodeClassifier(PlainModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        # Of several processes each has sums of its own, and only the first one writes.
+        # With several processes each has its own sums, but only the first one writes the checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
             checkpoint["train_metrics"] = self.train_metrics.state()
 
@@ -154,7 +154,7 @@ class NodeClassifier(PlainModule):
         self._log({name: value for name, value in values.items() if name.startswith("test/")})
 
     def predict_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
-        """Class probabilities of every node that is read, shape (read, classes)."""
+        """Class probabilities of the first ``len(batch.y)`` nodes, shape (nodes, classes)."""
         return self(batch).softmax(-1)
 
     def configure_callbacks(self) -> list[L.Callback]:

@@ -108,7 +108,7 @@ def _can_be_fused(group: dict[str, Any]) -> bool:
 
 
 def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
-    """Keep the form of this optimizer when it loads a checkpoint of another form."""
+    """Keep this optimizer fused or unfused, whichever the optimizer in a loaded checkpoint was."""
     groups = zip(state["param_groups"], optimizer.param_groups, strict=False)  # torch reports what does not fit
     kept = [saved | {key: own[key] for key in ("fused", "foreach") if key in own} for saved, own in groups]
     return state | {"param_groups": kept + state["param_groups"][len(kept) :]}

@@ -40,7 +40,7 @@ from gnn_depth.training.metrics import selection_metric
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
 LOOK_SECONDS = 1.0  # between two looks at the clock
-# What differs between single runs as a rule, for TensorBoard's page HParams; between those of a sweep its axes do.
+# Options that usually differ between single runs, for TensorBoard's HParams page; in a sweep its axes are used.
 USUALLY_VARIED = ("model.layer", "model.norm", "model.init", "model.num_layers", "model.skip")
 
 
@@ -112,8 +112,8 @@ def numbers(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
 class Autosave:
     """Decide before each epoch whether to save a checkpoint.
 
-    The clock of the first process decides for all. It tells the others about once a second, before an epoch that all
-    have agreed on: telling them every epoch would cost more than a step on a small graph.
+    The clock of the first process decides for all. The processes communicate about once a second, before an epoch
+    agreed on in advance: doing so in every epoch would cost more than a step on a small graph.
 
     Args:
         minutes: Minutes between two saves, more if saving takes more than a hundredth of them; None for never.
@@ -176,8 +176,8 @@ class RunRecorder(L.Callback):
 
     Args:
         root: Folder of all runs.
-        name: Name of the run, a folder below root; by default the name of the config file and what flags of the model
-            and data change, as in gat_lip_30-norm_none.
+        name: Name of the run, a folder below root; by default the name of the config file and the model and data
+            options changed on the command line, as in gat_lip_30-norm_none.
         save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth of them; null: never.
         save_every_epochs: Number of epochs after which to save a checkpoint as well; null: never.
 

@@ -1,4 +1,4 @@
-"""The text that a finished run ends with: the answer, what is suspicious about it, and every metric."""
+"""The closing report of a finished run: the main result, warnings about it, and every metric."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ FALLS = 0.1  # a last epoch this much worse than the best one is worth a warning
 
 
 def report(recorder: RunRecorder) -> str:
-    """The answer of a finished run, warnings, the metrics of the best and the last epoch, and where to look next."""
+    """The main result of a finished run, warnings, metrics of the best and the last epoch, and where to look next."""
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
     shown = best.metrics if best.epoch is not None else last
     measure = best.monitor.partition("/")[2]

@@ -14,7 +14,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from gnn_depth.signals import LATE, Kept
 from gnn_depth.training.lightning_internals import replace_signal_handling, take_time_limits
 
-TIME_IS_UP = 1000  # in place of a signal's number, and above all of them
+TIME_IS_UP = 1000  # stands for the time limit; larger than any signal's number
 
 
 def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
@@ -75,8 +75,8 @@ class SafeStop(L.Callback):
     r"""After a signal, stop training where it can be resumed, in all processes at the same step.
 
     Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
-    agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So none
-    stops alone while the others wait for it. A time limit, as of ``max_time``, ends the training in the same way.
+    agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So no
+    process stops alone while the others wait for it. A time limit such as ``max_time`` ends the training the same way.
 
     Args:
         kept: The signals of this process; they are held back from the first step on.
@@ -93,7 +93,7 @@ class SafeStop(L.Callback):
         """Replace Lightning's own handlers, which communicate with the other processes in the middle of a step."""
         self._limits = take_time_limits(trainer)
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        # It replaces the schedule when an epoch begins, which a training that resumes within one does not do.
+        # Weight averaging replaces the schedule when an epoch begins; a training resumed within an epoch skips that.
         self._only_between_epochs = any(isinstance(each, StochasticWeightAveraging) for each in callbacks)
         replace_signal_handling(trainer, self._hold_signals, lambda: self.received_sigterm)
         callbacks.insert(0, self)

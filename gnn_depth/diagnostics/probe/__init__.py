@@ -37,17 +37,17 @@ def probe(
         report = gnn_depth.probe(model, x, edge_index, loss=lambda out: cross_entropy(out[mask], y[mask]))
         print(report)
 
-    The model is as before afterwards: its modes, gradients, buffers and the random numbers.
+    Afterwards the model's modes, gradients and buffers are as before, and so is the random state.
 
     Args:
         model: The model, at initialisation or trained, on the device of its inputs.
-        inputs: What it is called with: a batch, or features and an ``edge_index``.
-        loss: Gives the loss from what the model returns. By default it is the cross entropy of the batch's ``y`` on its
-            ``train_mask``; for a model that returns a single number that number.
+        inputs: The arguments of the model: a batch, or features and an ``edge_index``.
+        loss: Computes the loss from the model's output. The default is the cross-entropy with the batch's ``y`` on its
+            ``train_mask``; if the model returns a single number, that number is the loss.
         layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default all message-passing
             layers.
-        edge_index: The edges, for layers that are not called with theirs.
-        scales: Factors of each layer's input, at which its Lipschitz constant is measured too.
+        edge_index: The edges, for layers that do not take them as an argument.
+        scales: Factors by which each layer's input is multiplied to measure its Lipschitz constant there too.
         stack: Name of the module with ``links()`` and ``why_no_law()``, if it is not the model itself; a model without
             these is probed without the balance of its neurons.
         title: Heading of the report.

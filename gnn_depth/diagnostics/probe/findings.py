@@ -53,9 +53,9 @@ class Criterion:
         of: Its value in every layer; None where there is none.
         limit: The threshold.
         text: The sentence for users, with {layer}, {value}, {worst} and {limit}.
-        below: True if values below the threshold are beyond it.
+        below: True if values below the threshold show the failure mode.
         backwards: True for gradients, which start at the last layer.
-        is_product: True if each layer multiplies the value; the sentence then has the factor.
+        is_product: True if each layer multiplies the value; the sentence then gives the factor per layer.
     """
 
     mode: FailureMode
@@ -113,7 +113,7 @@ def find_problems(readings: Sequence[Reading]) -> list[Finding]:
 
 
 def _non_finite(readings: Sequence[Reading]) -> Finding | None:
-    """The first layer in the forward pass with a number that is not finite; if there is none, in the backward pass."""
+    """The first layer whose input or output is not finite; if there is none, the last whose gradient is not finite."""
     places = [(r, what, v) for r in readings for what, v in (("the input of", r.norm), ("the output of", r.out))]
     places += [(r, "the gradient of the input of", r.gradient) for r in reversed(readings)]
     for reading, what, value in places:
@@ -139,7 +139,7 @@ def _each(of: Callable[[Reading], float | None]) -> Values:
 
 
 def _cut_off(readings: Sequence[Reading]) -> list[float | None]:
-    """Relative gradient norms, unless shortcuts bring gradients to the first layer, which can then train."""
+    """Relative gradient norms; all None if shortcuts bring gradients to the first layer, which can then train."""
     values = GRADIENT(readings)
     first = next((value for value in values if value is not None), None)
     return values if first is not None and first < 1 / GROWN else [None] * len(values)

@@ -20,12 +20,12 @@ SHALLOW = 3  # layers of the model that shows if a part fits
 
 @dataclass(frozen=True)
 class Remedy:
-    """A part that declares to treat some of the findings.
+    """A part that is declared to treat some of the findings.
 
     Attributes:
-        kind, name: As it is registered.
-        arguments: What to add to the command line.
-        treats: Places of the findings.
+        kind, name: The kind and name under which it is registered.
+        arguments: Arguments to add to the command line.
+        treats: Positions of these findings in the list of all findings.
         options: The model's options, with this part in place.
     """
 

@@ -1,4 +1,4 @@
-"""The content of a figure as numbers and text. Paper (Matplotlib) and page (Plotly) draw the same charts."""
+"""The content of a figure as numbers and text. Both ``paper`` (Matplotlib) and ``page`` (Plotly) draw these charts."""
 
 import warnings
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     *((6, 1.6, 1.2, 1.6, 1.2, 1.6), (1.2, 3.2)),
 )
 START_DASH = (2.5, 1.5)
-CENTRED = 0.2  # share of the colours that one side of zero needs for a scale centred there
+CENTRED = 0.2  # smaller extreme over larger one, by size, above which a colour scale is centred at zero
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Axis:
     Attributes:
         label: Its label, with the unit.
         ticks: Positions and names of the ticks; chosen automatically where empty.
-        categories: True if positions have no distances, so that no line connects them.
+        categories: True if positions are categories, which no line connects.
         log: True for a logarithmic scale.
         whole: True if only integers get ticks.
         within: Outermost limits, however far bands reach: no accuracy is above 100%.
@@ -206,7 +206,7 @@ def stretches(there: np.ndarray) -> list[slice]:
 
 
 def areas_and_bars(low: np.ndarray, high: np.ndarray, apart: bool) -> tuple[list[slice], list[int]]:
-    """A band as the stretches that are areas, and the single points that are bars.
+    """Split a band into the stretches drawn as areas and the single points drawn as error bars.
 
     Args:
         low, high: Its edges, NaN where there is none.

@@ -38,7 +38,7 @@ class Names:
     line: Labels
 
     def panel_title(self, values: Labels) -> str:
-        """``data=Cora, depth=10``; the names of runs stand for themselves."""
+        """A panel's title, such as ``data=Cora, depth=10``; names of runs appear without ``name=``."""
         titles = zip(self.panel, values, strict=True)
         return ", ".join(value if name == "name" else f"{words(name)}={value}" for name, value in titles)
 
@@ -107,7 +107,7 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
 
 
 def into_panels(drawn: Iterable[tuple[str, Line | Points | HeatMap]]) -> tuple[Panel, ...]:
-    """What is drawn, by the title of its panel, in order of first appearance.
+    """Collect what is drawn into panels by title, in order of first appearance.
 
     Raises:
         ReportError: There are too many panels or lines to read.

@@ -53,8 +53,8 @@ def layers(
 ) -> Chart:
     """A measure in every layer at a run's first and last measured step, and a band from its least to largest value.
 
-    With several runs, which differ only in their seed, the lines are medians and the band covers all runs. For one
-    step alone the band is that of the runs at this step, and the lines have dashes of their own.
+    With several runs, which differ only in their seed, the lines are medians and the band covers all runs. With
+    only one of the two steps, the band covers the runs at that step, and each line has its own dashes.
 
     Args:
         frame: Runs, as `load` returns them.

@@ -71,7 +71,7 @@ def choose(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) ->
         counts: How many the figure can show.
 
     Raises:
-        ReportError: No run has a measure, or none of a name, or their number does not fit.
+        ReportError: No run has a measure, no run has one of these names, or the figure cannot show that many.
     """
     found = sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
     if not found:

@@ -177,8 +177,8 @@ def convergence(
 ) -> Chart:
     """Mean over seeds of a metric in every epoch, with a band for its spread.
 
-    A line ends where the first of its runs finished, because a mean jumps where a run drops out; diverged runs count
-    as far as they got.
+    A line ends where the first of its runs finished, because a mean jumps where a run drops out. A diverged run counts
+    up to the epoch in which it diverged.
 
     Args:
         frame: Runs, as `load` returns them.
