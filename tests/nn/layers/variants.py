@@ -21,6 +21,7 @@ VARIANTS = {
     "gin": ("gin", {"eps": 0.3}),
     "gin_learning_eps": ("gin", {"train_eps": True}),
     "gin_with_batch_norm": ("gin", {"batch_norm": True}),
+    "pyg": ("pyg", {"conv": "GraphConv"}),
     "sage": ("sage", {}),
     "sage_of_neighbours": ("sage", {"root_weight": False}),
     "sage_of_one_length": ("sage", {"normalize": True}),

@@ -1,0 +1,100 @@
+"""PyTorch Geometric's convolutions as layers of a stack."""
+
+import pytest
+import torch
+from torch_geometric.nn import conv as pyg
+
+import gnn_depth
+from gnn_depth.nn.layers import PyGConv
+
+NODES, CHANNELS = 12, 6
+OPTIONS = {
+    **dict.fromkeys(
+        ["GCNConv", "GraphConv", "ResGatedGraphConv", "TransformerConv", "AGNNConv", "TAGConv", "ARMAConv"]
+    ),
+    **dict.fromkeys(["SGConv", "MFConv", "CGConv", "FeaStConv", "LEConv", "ClusterGCNConv", "GENConv", "FiLMConv"]),
+    **dict.fromkeys(["ARMAConv", "SuperGATConv", "GeneralConv"]),
+    "SAGEConv": {"aggr": "max"},
+    "GATConv": {"heads": 2},
+    "GATv2Conv": {"heads": 3, "concat": False},
+    "EGConv": {"num_heads": 3},
+    "ChebConv": {"K": 3},
+    "GatedGraphConv": {"num_layers": 2},
+    "SSGConv": {"alpha": 0.1},
+    "APPNP": {"K": 2, "alpha": 0.1},
+}
+
+
+@pytest.fixture
+def edge_index():
+    return torch.randint(NODES, (2, 40), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_convolution_gives_what_it_gives_alone_and_trains_in_a_stack(name, edge_index):
+    torch.manual_seed(0)
+    x, y = torch.randn(NODES, CHANNELS), torch.arange(NODES) % 3
+    layer = PyGConv(CHANNELS, CHANNELS, name, OPTIONS[name]).eval()
+    assert torch.allclose(layer(x, gnn_depth.Graph(edge_index, NODES)), layer.conv(x, edge_index), atol=1e-5)
+
+    def make(in_channels, out_channels):
+        return PyGConv(in_channels, out_channels // layer.heads, name, OPTIONS[name])
+
+    stack = gnn_depth.DeepGNN(
+        CHANNELS, 3, layer=make, hidden_channels=CHANNELS, num_layers=3, norm="layer", skip="residual"
+    )
+    optimizer = torch.optim.Adam(stack.parameters(), lr=0.02)
+    losses = []
+    for _ in range(15):
+        losses.append(torch.nn.functional.cross_entropy(stack(x, edge_index), y))
+        optimizer.zero_grad()
+        losses[-1].backward()
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_parameters_are_drawn_again_as_the_convolution_draws_them():
+    expected, layer = pyg.SAGEConv(CHANNELS, 4), PyGConv(CHANNELS, 4, "SAGEConv")
+    for each in (expected, layer):
+        torch.manual_seed(1)
+        each.reset_parameters()
+    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in layer.conv.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("conv", "options", "words"),
+    [
+        ("SageConv", {}, "'SageConv'.*'SAGEConv'"),
+        ("MessagePassing", {}, "'MessagePassing'"),
+        ("SAGEConv", {"agr": "max"}, "'agr'.*'aggr'"),
+        ("SAGEConv", {"in_channels": 3}, "in_channels"),
+        ("ChebConv", {}, "K.*layer.options.K"),
+        ("GCN2Conv", {}, "x_0"),
+        ("HGTConv", {}, "edge_index_dict"),
+        ("CGConv", {}, "6.*4"),
+        ("nobody.Conv", {}, "'nobody.Conv'"),
+        ("collections.OrderedDict", {}, "torch.nn.Module"),
+    ],
+)
+def test_what_cannot_be_a_layer_is_refused_with_the_reason(conv, options, words):
+    with pytest.raises(ValueError, match=words):
+        PyGConv(CHANNELS, 4, conv, options)
+
+
+def test_an_output_of_another_width_is_named(edge_index):
+    layer = PyGConv(CHANNELS, CHANNELS, "MixHopConv")
+    with pytest.raises(ValueError, match=r"MixHopConv.*\(12, 18\).*\(12, 6\)"):
+        layer(torch.randn(NODES, CHANNELS), gnn_depth.Graph(edge_index, NODES))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"norm": "lipschitz"}, "'lipschitz'.*'pyg'"),
+        ({"norm": "spectral"}, "'pyg'"),
+        ({"init": "balanced_orthogonal"}, "weight chain.*PyGConv"),
+    ],
+)
+def test_parts_that_need_scores_or_a_weight_chain_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        gnn_depth.DeepGNN(CHANNELS, 3, layer="pyg", **options)
