@@ -10,6 +10,7 @@ A command line is read in one pass::
 """
 
 import copy
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -183,9 +184,11 @@ def load_plugins(plugins: Iterable[str]) -> None:
 
     for failure in registry.load_entry_points():
         print(f"warning: {failure}", file=sys.stderr)
+    folder = Path.cwd()
     try:
         for plugin in plugins:
             registry.load_plugin(plugin)
+            os.chdir(folder)  # a plugin that leaves it would move the run
     except registry.RegistryError as error:
         raise UsageError(str(error)) from error.__cause__
 
@@ -442,6 +445,10 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
         TooLargeError: A text stands for more than anybody writes.
     """
     trust.check_sizes(config)
+    for key, option, value in _values(config, known):
+        # The parser takes null for any option of a part.
+        if value is None and option.default is not None and (text := _misfit(key, option, value)):
+            raise UsageError(_with_place(text, key, value, arguments, known))
     try:
         return parser.parse_object(copy.deepcopy(config))
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better

@@ -82,7 +82,7 @@ def read_config(source: str, labels: bool = False) -> Source:
         return parse_config(source, INLINE, labels)
     path = Path(source).expanduser()
     try:
-        if not path.is_file() and not path.suffix and not path.is_dir():
+        if not path.exists() and not path.suffix:
             path = _shipped(source)
         if not path.is_file():
             raise UsageError(f"config file {source!r} {_missing(path)}")
@@ -92,6 +92,8 @@ def read_config(source: str, labels: bool = False) -> Source:
 
 
 def _missing(path: Path) -> str:
+    if path.exists() and not path.is_dir():
+        return "is not a file."
     if path.is_dir():
         return "is a folder."
     near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])

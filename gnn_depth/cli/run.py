@@ -8,6 +8,7 @@ import sys
 from contextlib import nullcontext
 from typing import Any
 
+from lightning.pytorch.callbacks import ModelPruning
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
@@ -96,6 +97,13 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 def _check(cli: CommandLineInterface) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
+    if 0 in (trainer.max_epochs, trainer.max_steps, trainer.limit_train_batches):
+        raise UsageError("nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0.")
+    if any(isinstance(callback, ModelPruning) for callback in cli.trainer.callbacks):  # type: ignore[attr-defined]
+        raise UsageError(
+            "trainer.callbacks ModelPruning renames parameters, and the weights of the best epoch could not be saved. "
+            "Prune a trained model in a program of your own, with torch.nn.utils.prune."
+        )
     model.configure_optimizers()
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes

@@ -83,7 +83,7 @@ def _read_result(folder: str) -> dict[str, Any]:
         known = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
         return {**known, "metrics": {}, "hparams": {}, "packages": {}}
     try:
-        result = read_result(folder)
+        result = _printable(read_result(folder))
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     if not isinstance(result.get("status"), str):
@@ -99,6 +99,15 @@ def _read_result(folder: str) -> dict[str, Any]:
     if taken := [name for name in result["axes"] if name in COLUMNS]:
         raise ValueError(f"has an axis {taken[0]!r}, which is the name of a column of every run")
     return result
+
+
+def _printable(value: Any) -> Any:
+    """The same with control characters of texts written out, as somebody else's file may hold codes for terminals."""
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:

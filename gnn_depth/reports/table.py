@@ -186,7 +186,9 @@ def tabulate(
     each = zip(*(frame[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
     runs = [Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each]
     first = frame.iloc[[group[0] for group in groups.values()]]
-    shared = pd.DataFrame({name: first[name].map(label) for name in settings.settings(frame)}).to_dict("records")
+    shared = pd.DataFrame({name: first[name].map(label) for name in settings.settings(frame)}, first.index).to_dict(
+        "records"
+    )
     cells = {
         place: Cell(tuple(runs[run] for run in group), {name: text for name, text in own.items() if text != ABSENT})
         for (place, group), own in zip(groups.items(), shared, strict=True)

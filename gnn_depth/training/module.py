@@ -77,6 +77,7 @@ class NodeClassifier(PlainModule):
         self.train_metrics = EpochMetrics(("train",), num_classes)
         self.eval_metrics = EpochMetrics(("val", "test"), num_classes, task)
         self._sets: BatchSets | None = None
+        self.epoch_of_weights: int | None = None  # if they are not those of the current epoch
         self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
 
     def forward(self, batch: NodeBatch) -> Tensor:
@@ -104,6 +105,8 @@ class NodeClassifier(PlainModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
+        if self.epoch_of_weights is not None:
+            checkpoint["epoch"] = self.epoch_of_weights  # the best one, not that of the saving
         # With several processes each has its own sums, but only the first one writes the checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
             checkpoint["train_metrics"] = self.train_metrics.state()

@@ -89,9 +89,11 @@ class BestEpoch:
         module = trainer.lightning_module
         last = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
         module.load_state_dict(self.weights)
+        module.epoch_of_weights = self.epoch  # type: ignore[assignment]
         try:
             trainer.save_checkpoint(path, weights_only=True)
         finally:
+            module.epoch_of_weights = None  # type: ignore[assignment]
             module.load_state_dict(last)
         self._saved = path, self.epoch
 

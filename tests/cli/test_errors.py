@@ -256,3 +256,8 @@ def test_what_stands_in_a_message_neither_fills_the_screen_nor_reaches_the_termi
     assert "\x1b" not in message
     assert r"\x1b[31m" in message
     assert max(map(len, message.splitlines())) < 1000
+
+
+def test_null_is_refused_where_an_option_of_a_part_has_no_null(refused: Callable):
+    message = refused("fit", *SMALL, "--model.layer", "gat", "--model.layer.heads", "null")
+    assert "model.layer.heads must be a whole number, not 'null'" in message

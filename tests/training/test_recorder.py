@@ -107,7 +107,9 @@ def test_the_best_checkpoint_holds_the_best_epochs_weights_and_the_last_the_last
             weights.append({name: value.clone() for name, value in pl_module.state_dict().items()})
 
     fit(epochs=6, callbacks=[Watch()])
-    best = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
+    saved = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)
+    assert saved["epoch"] == recorder.best.epoch
+    best = saved["state_dict"]
     last = torch.load(recorder.folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     for name, value in weights[recorder.best.epoch].items():
         assert torch.equal(best[name], value)

@@ -1,0 +1,16 @@
+"""A sample of the attacks; the whole is run by hand before a release."""
+
+from tools.attack import configs
+from tools.attack.__main__ import run
+from tools.attack.table import GROUPS
+
+
+def test_a_sample_of_every_group_of_attacks_is_answered_as_it_should_be():
+    sample = [attack for group in GROUPS.values() for attack in group[::12]]
+    assert not [f"{attack.name}: {fault}" for attack, outcome in run(sample) if (fault := outcome.fault(attack))]
+
+
+def test_configs_drawn_at_random_are_trained_or_refused_in_one_screen():
+    sample = configs.draw(25, seed=1)
+    assert len({attack.name for attack in sample}) == len(sample)
+    assert not [f"{attack.name}: {fault}" for attack, outcome in run(sample) if (fault := outcome.fault(attack))]

@@ -1,0 +1,123 @@
+"""Run attacks in this process, and print for each what happened and whether it is accepted."""
+
+import argparse
+import contextlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gnn_depth.cli import main as gnn_depth
+from tools.attack import configs
+from tools.attack.table import GROUPS, TRAINED, Attack, fit
+
+HUNG = 60  # seconds after which an attack is ended
+SHOWN = 110  # characters of a name
+
+
+class Hung(BaseException):
+    """An attack did not end by itself."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack came to: the exit code or what was raised, CPU seconds, and what was printed to stderr."""
+
+    code: int | str
+    seconds: float
+    said: str
+
+    def fault(self, attack: Attack) -> str:
+        """Why it is not accepted; empty if it is."""
+        if self.code not in attack.codes:
+            return f"{self.code} instead of exit code {' or '.join(map(str, attack.codes))}"
+        if "Traceback" in self.said or "\x1b[31m" in self.said:
+            return "a traceback, or control characters"
+        if self.code == 1 and not any(word in self.said for word in ("diverged", "stopped")):
+            return "it failed without saying why"
+        if self.seconds > attack.seconds:
+            return f"{self.seconds:.1f} s"
+        lines = len(self.said.splitlines())
+        return f"{lines} lines" if self.code and lines > attack.lines else ""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the attacks of a command line; 1 if one falls short."""
+    parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
+    parser.add_argument("--group", choices=[*GROUPS, "configs"], help="by default all but configs")
+    parser.add_argument("--examples", type=int, default=50, help="how many configs are drawn")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(argv)
+    drawn = configs.draw(given.examples, given.seed) if given.group == "configs" else None
+    chosen = drawn or [attack for name, group in GROUPS.items() if given.group in (None, name) for attack in group]
+    counts, short = Counter[Any](), 0
+    for attack, outcome in run(chosen):
+        fault = outcome.fault(attack)
+        counts[outcome.code] += 1
+        short += bool(fault)
+        print(f"{attack.name[:SHOWN]} -> {outcome.code}, {outcome.seconds:.1f} s -> {fault or 'ok'}", flush=True)
+        if fault:
+            print("\n".join(f"    {line[:200]}" for line in outcome.said.splitlines()[-6:]), flush=True)
+    by_code = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items(), key=str))
+    print(f"{len(chosen)} attacks ({by_code}), {short} fell short")
+    return 1 if short else 0
+
+
+def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
+    """Run attacks one after the other, each in a folder of its own that holds a trained run."""
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as top:
+        try:
+            os.chdir(top)
+            assert _call(fit("--run.root=first", "--run.name=a")).code == 0, "the training that is attacked fails"
+            (first,) = Path("first/a").iterdir()
+            for attack in attacks:
+                place = Path(top, "place")
+                place.mkdir()
+                shutil.copytree(Path(top, first), place / TRAINED)
+                os.chdir(place)
+                for name, content in attack.files.items():
+                    Path(name).parent.mkdir(exist_ok=True)
+                    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+                outcome = _call(attack.argv)
+                if attack.leaves and not (place / attack.leaves).exists():
+                    outcome = Outcome(f"no {attack.leaves}", outcome.seconds, outcome.said)
+                yield attack, outcome
+                os.chdir(top)
+                shutil.rmtree(place)
+        finally:
+            os.chdir(here)
+
+
+def _call(argv: list[str]) -> Outcome:
+    def end(*_: Any) -> None:
+        raise Hung
+
+    said, began = io.StringIO(), time.process_time()
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(HUNG)
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            code: int | str = gnn_depth(argv)
+    except Hung:
+        code = "hung"
+    except BaseException as error:
+        code = type(error).__name__
+        said.write("".join(traceback.format_exception(error)[-3:]))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return Outcome(code, time.process_time() - began, said.getvalue())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
