@@ -445,10 +445,12 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
         TooLargeError: A text stands for more than anybody writes.
     """
     trust.check_sizes(config)
-    for key, option, value in _values(config, known):
-        # The parser takes null for any option of a part.
-        if value is None and option.default is not None and (text := _misfit(key, option, value)):
-            raise UsageError(_with_place(text, key, value, arguments, known))
+    for key, part, given in _parts_of(config, known):
+        for name in given:  # the parser takes null for any option of a part
+            option = part.options.get(name)
+            if given[name] is None and option and option.default is not None:
+                if text := _misfit(f"{key}.{name}", option, None):
+                    raise UsageError(_with_place(text, f"{key}.{name}", None, arguments, known))
     try:
         return parser.parse_object(copy.deepcopy(config))
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
