@@ -448,9 +448,9 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
     for key, part, given in _parts_of(config, known):
         for name in given:  # the parser takes null for any option of a part
             option = part.options.get(name)
-            if given[name] is None and option and option.default is not None:
-                if text := _misfit(f"{key}.{name}", option, None):
-                    raise UsageError(_with_place(text, f"{key}.{name}", None, arguments, known))
+            may_be = given[name] is not None or option is None or option.default is None
+            if not may_be and option and (text := _misfit(f"{key}.{name}", option, None)):
+                raise UsageError(_with_place(text, f"{key}.{name}", None, arguments, known))
     try:
         return parser.parse_object(copy.deepcopy(config))
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better

@@ -16,6 +16,7 @@ from gnn_depth.nn.compile.compiled import keep_compiled_code
 
 # Start of the message, and why nobody can act on it here.
 WARNINGS = {
+    "No seed found": "a config asks for it by null, and Lightning's note says that it takes 0",
     "The .* does not have many workers": "there is no DataLoader, the graph is in memory",
     "Checkpoint directory .* exists and is not empty": "every run has its own folder",
     "Experiment logs directory .* exists and is not empty": "a sweep's run has its result there from the start",
