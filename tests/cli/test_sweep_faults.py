@@ -35,9 +35,9 @@ class Ended(L.Callback):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a grid of six runs of about a second."""
+    """A folder with a grid of six runs of about two seconds."""
     base = BASE | {"plugins": ["plug_ended.py"]}
-    base["trainer"] = BASE["trainer"] | {"max_epochs": 250, "callbacks": [{"class_path": "plug_ended.Ended"}]}
+    base["trainer"] = BASE["trainer"] | {"max_epochs": 400, "callbacks": [{"class_path": "plug_ended.Ended"}]}
     (tmp_path / "plug_ended.py").write_text(PLUGIN)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
     grid = {"base": "base.yaml", "axes": {"model.num_layers": [2, 3]}, "seeds": SEEDS}
@@ -79,9 +79,9 @@ def wait_for(condition, process, seconds=240):
         time.sleep(0.05)
 
 
-def in_the_middle(folder, finished=1):
-    """Whether so many runs have ended and two are under way, one of which has just begun."""
-    return lambda: (found := statuses(folder))["finished"] >= finished and found["running"] == 2
+def in_the_middle(folder):
+    """Whether two runs have ended, and the next two have just begun: they are far from the end that is counted."""
+    return lambda: (found := statuses(folder))["finished"] >= 2 and found["running"] == 2
 
 
 def finish(process, code=0, seconds=300):
@@ -127,7 +127,7 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
     sweep, gnn_depth, tmp_path, number, code
 ):
     process = sweep()
-    wait_for(in_the_middle(tmp_path / "runs", 1), process)
+    wait_for(in_the_middle(tmp_path / "runs"), process)
     process.send_signal(number)
     out, err = finish(process, code)
     assert "Traceback" not in err
