@@ -11,7 +11,7 @@ corollary 2.3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import lightning as L
 import numpy as np
@@ -24,8 +24,11 @@ from torch.optim import Optimizer
 
 from gnn_depth.diagnostics.callbacks import Due, Schedule, check_attachment, loss_scale, save_despite, select_layers
 from gnn_depth.diagnostics.log import MeasureLog, NeuronLog, Quantity, save_measurements
-from gnn_depth.measurements import Measurement
+from gnn_depth.measurements import Measurement, frame
 from gnn_depth.nn.parts import Link, Share
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
@@ -388,6 +391,10 @@ class Balancedness(L.Callback):
         fractions = self.change.fractions(self.changed)
         kinds = dict(zip(KINDS, np.array(fractions, dtype=object).reshape(2, -1).tolist(), strict=True))
         return {"changed": {"by_more_than": self.changed, **kinds}} if fractions else {}
+
+    def frame(self) -> "pd.DataFrame":
+        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
+        return frame(self.measure_log.measurements())
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log", "change")}

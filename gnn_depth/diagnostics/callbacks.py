@@ -432,7 +432,7 @@ class LayerMeasures(LayerCallback):
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
 
     Raises:
-        ValueError: There is no such measure.
+        ValueError: There is no such measure, or it is ``update_ratio``.
     """
 
     measures: Sequence[str] = ()
@@ -444,5 +444,7 @@ class LayerMeasures(LayerCallback):
         every_n_steps: int | None = None,
         every_n_epochs: int | None = None,
     ) -> None:
+        if "update_ratio" in measures:
+            raise ValueError("update_ratio is measured by gnn_depth.watch, not by callbacks: leave it out of measures.")
         self.measures = measures
         super().__init__(layers, every_n_steps, every_n_epochs)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import numpy as np
@@ -15,6 +15,9 @@ from torch.optim import Optimizer
 from gnn_depth.diagnostics.callbacks import LayerCallback, loss_scale
 from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block is examined
@@ -83,6 +86,13 @@ class FirstFailure(LayerCallback):
         """The failures found so far, by kind."""
         self.measure_log.look()
         return self.measure_log.found
+
+    def frame(self) -> "pd.DataFrame":
+        """The failures found so far: a row for each kind, and columns ``layer``, ``step``, ``value``, ``threshold``."""
+        import pandas as pd
+
+        columns = ["layer", "step", "value", "threshold"]
+        return pd.DataFrame(self.findings().values(), pd.Index(self.findings(), name="failure"), columns)
 
     def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "3 layers"]:
         return needed(self._statistics.merged(self._processes, loss_scale(trainer))["gradients"])

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
@@ -13,6 +13,10 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.callbacks import check_attachment, save_despite, select_layers
 from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls
 from gnn_depth.diagnostics.log import MeasureLog, Quantity
+from gnn_depth.measurements import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Function = Callable[[Tensor], Tensor]
 
@@ -283,6 +287,10 @@ class LipschitzConstants(L.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.measure_log.load_state_dict(state_dict)
+
+    def frame(self) -> "pd.DataFrame":
+        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
+        return frame(self.measure_log.measurements())
 
     @torch.no_grad()
     def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -17,8 +17,9 @@ from torch_geometric.nn import models
 
 import gnn_depth
 from gnn_depth import measurements
-from gnn_depth.diagnostics import MEASURES
+from gnn_depth.diagnostics import MEASURES, FirstFailure, GradientNorms, LayerMeasures, LipschitzConstants
 from gnn_depth.diagnostics.hooks import select
+from tests.diagnostics.conftest import chain, loader, rows
 from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, features, graph
 
 ALL = tuple(MEASURES)
@@ -556,3 +557,33 @@ def test_the_first_failure_is_found():
         losses = [square(features(), graph())] * 2 + [lambda model: math.inf * square(features(), graph())(model)]
         train(model, 3, watched, losses)
     assert (watched.findings()["non_finite"]["step"], watched.findings()["non_finite"]["layer"]) == (2, 6)
+
+
+def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
+    names = [name for name, of in MEASURES.items() if name != "update_ratio" and not of.statistic.needs_edges]
+    measures = LayerMeasures(names, "rounds.*")
+    entries = GradientNorms("rounds.*", entries=True)
+    make_trainer([measures, entries], max_epochs=3).fit(chain(), loader(rows(), 20))
+    model = chain()
+    optimizer = model.configure_optimizers()
+    with gnn_depth.watch(model, "rounds.*", names) as watched:
+        losses = [lambda model: model.loss([rows()])] * 3
+        train(model, 3, watched, losses, optimizer)
+    expected = wide(watched)
+    assert expected.notna().to_numpy().mean() > 0.9
+    for callback in (measures, entries):
+        found = wide(callback)
+        assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
+    with pytest.raises(ValueError, match="gnn_depth.watch"):
+        LayerMeasures(["update_ratio"])
+
+
+def test_every_callback_of_layers_has_a_frame(make_trainer):
+    module = chain()
+    module.forward = lambda batch: module.loss(batch)
+    constants, failure = LipschitzConstants("rounds.*"), FirstFailure("rounds.*", expanded=1.0001)
+    make_trainer([constants, failure], max_epochs=2).fit(module, loader(rows(), 20))
+    assert set(constants.frame().measure) == {"lipschitz_measured", "lipschitz_bound"}
+    assert failure.frame().loc["expanded"].to_dict() == {
+        name: value for name, value in failure.findings()["expanded"].items() if name != "text"
+    }
