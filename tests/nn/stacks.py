@@ -10,7 +10,7 @@ from gnn_depth.nn.skips.options import project, projection_chain
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
-WITHOUT_CHAIN = ("ggnn", "sage_of_one_length")
+WITHOUT_CHAIN = ("ggnn", "sage_of_one_length", "pyg")
 WITH_CHAIN = [name for name in VARIANTS if name not in WITHOUT_CHAIN]
 
 
