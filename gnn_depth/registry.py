@@ -174,6 +174,8 @@ def load_plugin(source: str) -> None:
         reason = _reason(error)
         if isinstance(error, ModuleNotFoundError) and error.name == path.name.partition(".")[0] and path.exists():
             reason = "it is neither a .py file nor a module."
+        if path.is_dir():
+            reason = "it is a folder: name a .py file in it."
         raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
 
 

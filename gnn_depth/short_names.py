@@ -133,7 +133,9 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
         kind,
         name,
         path or registry.import_path(cls),
-        inspect.getdoc(cls) or "",
+        inspect.cleandoc(
+            cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls) or ""
+        ),
         {parameter.name: _option(cls, parameter) for parameter in named[GIVEN[kind] :]},
         takes_any=any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values()),
         refusal=f"{described(cls)} has no {', '.join(missing)}." if missing else "",
@@ -235,7 +237,7 @@ def _library(base: type, modules: tuple[str, ...]) -> Iterator[tuple[str, type]]
         for name, cls in vars(importlib.import_module(module)).items():
             if not isinstance(cls, type) or not issubclass(cls, base) or cls is base or inspect.isabstract(cls):
                 continue
-            if cls.__module__.startswith(module) and not name.startswith("_"):  # defined here, and public
+            if cls.__module__.startswith(module) and not name.startswith(("_", "Base")):  # defined here, and public
                 yield f"{module}.{name}", cls
     libraries = {name.partition(".")[0] for _, modules in LIBRARIES.values() for name in modules}
     for own in _below(base):
@@ -376,8 +378,15 @@ class Names:
                     value = [self.expand_one(inner, item, (*where, key)) for item in value]
                 else:
                     value = self.expand_one(inner, value, (*where, key), current=there)
-            arguments[key] = value
+            arguments[key] = _listed(part.options[key], value) if key in part.options else value
         return {"class_path": part.path, "init_args": arguments}
+
+
+def _listed(option: Option, value: Any) -> Any:
+    """A value; a word or number becomes a list of one where only a list fits."""
+    types = option.type.split(" | ")
+    only_lists = any(one.startswith("list[") for one in types) and not {"str", "int", "float"} & {*types}
+    return [value] if only_lists and not option.kind and isinstance(value, str | int | float) else value
 
 
 # From class paths to short names

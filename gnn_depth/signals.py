@@ -25,7 +25,10 @@ SAID = {
     128 + signal.SIGUSR1: "terminated by SIGUSR1.",
 }
 AGAIN_SECONDS = 1.0  # a second Ctrl-C sooner is the same key press: a terminal and a launcher may both pass it on
-NOTE = b"\nstopping: the training saves what it has after this step; Ctrl-C again to stop at once, without saving.\n"
+NOTE = (
+    b"\nstopping after this step, then saving; a step takes up to a minute while layers are compiled. "
+    b"Ctrl-C again stops at once, without saving.\n"
+)
 
 
 class Stopped(KeyboardInterrupt):

@@ -139,7 +139,8 @@ class Checkpoint:
             changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # files are compared later
         if changed:
             lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed)
-            raise UsageError(f"{self.path} belongs to a different run than the one asked for:\n{lines}")
+            hint = "An option that is left out is the checkpoint's."
+            raise UsageError(f"{self.path} is of another run than the one asked for:\n{lines}\n{hint}")
 
     @property
     def _has_seed(self) -> bool:

@@ -43,7 +43,8 @@ def run(command: str, arguments: Arguments) -> int:
     with quiet(), without_notes() if command == "probe" else nullcontext():
         cli = CommandLineInterface(command, arguments)
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
-            print(f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs.")
+            path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
+            print(f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs.")
             return 0
         if command == "probe":
             from gnn_depth.cli.probe import probe

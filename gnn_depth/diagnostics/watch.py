@@ -87,10 +87,12 @@ def watch(
         shared: True if all processes have the same batch, not parts of one.
 
     Raises:
-        ValueError: There is no such layer or measure, or ``every`` is not positive.
+        ValueError: There is no such layer or measure, ``every`` is not positive, or the model is none.
     """
     if every < 1:
         raise ValueError(f"every must be at least 1, not {every}.")
+    if not isinstance(model, nn.Module | list | tuple):
+        raise ValueError(f"watch needs a model, or a list of layers, not {model!r}.")
     return Watched(model, layers, measures_called(measures), every, edge_index, scaler, shared)
 
 

@@ -146,6 +146,7 @@ class DeepGNN(nn.Module):
         self.reversible = reversible
         self.segment_length = segment_length(checkpoint_every, num_layers)
 
+        self._width = in_channels if encoder != "embedding" else None
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
         hidden_channels, width = group_width(hidden_channels, reversible), width // max(reversible, 1)
         placement = NormPlacement(norm)
@@ -205,8 +206,10 @@ class DeepGNN(nn.Module):
                 the stack leaves out nodes outside their receptive fields.
 
         Raises:
-            ValueError: x and the graph have different numbers of nodes.
+            ValueError: x has another width than ``in_channels``, or another number of nodes than the graph.
         """
+        if self._width is not None and x.shape[-1] != self._width:
+            raise ValueError(f"x has {x.shape[-1]} features, and the stack was made for in_channels={self._width}.")
         graph = Graph.of(graph, len(x))
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")

@@ -159,6 +159,12 @@ def test_an_option_is_taken_back_with_null(config: Callable):
     assert resolved["run"]["name"] is None
 
 
+def test_a_single_word_is_a_list_of_one_where_an_option_takes_a_list(config: Callable):
+    words = ["--data", "UserGraph", "--data.path", "edges.csv", "--data.nodes", "nodes.csv", "--data.label", "kind"]
+    found = config(*words, "--data.features", "age", "--data.categories", "[colour, town]")["data"]["init_args"]
+    assert (found["features"], found["categories"]) == (["age"], ["colour", "town"])
+
+
 def test_numbers_are_read_as_people_write_them(config: Callable):
     assert config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"]["lr"] == 0.001
     assert config("--model.optimizer.lr", "1e-3")["model"]["optimizer"]["init_args"]["lr"] == 0.001

@@ -162,6 +162,7 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused:
         ("no_such_module_here", "does not load"),
         ("json.py", "rename the file"),
         ("small.yaml", "neither a .py file nor a module"),
+        (".", "it is a folder"),
     ],
 )
 def test_a_plugin_that_is_not_there_is_named(refused: Callable, tmp_path: Path, name: str, message: str):

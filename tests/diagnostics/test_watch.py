@@ -510,6 +510,8 @@ def test_what_cannot_be_measured_is_said(run, words):
 
 
 def test_mistakes_are_answered_with_the_fix():
+    with pytest.raises(ValueError, match="'model.pt'"):
+        gnn_depth.watch("model.pt")
     with pytest.raises(ValueError, match=r"'layer.\*'.*'layers.\*'"):
         gnn_depth.watch(loop(), "layer.*")
     with pytest.raises(ValueError, match=r"'gradient_similarty'.*'gradient_similarity'"):

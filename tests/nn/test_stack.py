@@ -301,3 +301,8 @@ def test_features_of_more_or_fewer_nodes_than_the_graph_has_are_refused(graph, r
 def test_an_edge_index_does_where_a_graph_does(graph):
     stack = DeepGNN(6, 3, num_layers=3, hidden_channels=4)
     assert torch.equal(stack(X, graph.edge_index.flip(1)), stack(X, graph))
+
+
+def test_features_of_another_width_are_refused_with_both_widths(graph):
+    with pytest.raises(ValueError, match=r"5.*in_channels=8"):
+        DeepGNN(8, 3)(torch.randn(graph.num_nodes, 5), graph)

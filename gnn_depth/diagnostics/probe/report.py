@@ -88,7 +88,7 @@ class Report:
         width = width or shutil.get_terminal_size().columns
         shown = self.readings if every else self._some()
         hidden = len(self.readings) - len(shown)
-        hint = "--layers all, in Python text(every=True), shows all."
+        hint = "--layers all (in Python: text(every=True)) shows the others too."
         notes = [f"{len(shown)} of {len(self.readings)} layers are shown; {hint}"] if hidden else []
         blocks = [
             self.title,
@@ -141,7 +141,7 @@ class Report:
         for remedy in self.remedies:
             groups.setdefault(remedy.treats, []).append(remedy.arguments.replace(" ", JOIN))
         if groups:
-            yield "Remedies, as declared by the parts" + (":" if self.trials else "; --try measures their effect:")
+            yield "Parts that are meant to help" + (":" if self.trials else "; --try measures whether they do:")
         for treats, arguments in groups.items():
             yield f"{_listed([str(place + 1) for place in treats])}: {', '.join(arguments)}"
         treated = {place for treats in groups for place in treats}
