@@ -172,7 +172,7 @@ def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
     answer = gnn_depth(command, *SMALL, "--ckpt_path", str(folder / "checkpoints/last.ckpt"), *asked)
     assert answer.code == 2
     assert difference in answer.err
-    assert len(answer.err.splitlines()) == 2
+    assert len(answer.err.splitlines()) == 3
 
 
 def test_a_checkpoint_of_other_data_is_refused(fit: Callable, gnn_depth: Callable):
