@@ -64,7 +64,7 @@ def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
     _, whole = fit(*words, data=data)
     _, stopped = fit(*harm("Send", number=signal.SIGTERM, moment="on_after_backward"), *words, data=data)
     assert read_checkpoint(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
-    answer, resumed = fit(*words, "--ckpt_path", "auto", data=data)
+    answer, resumed = fit(*words, "--ckpt_path", str(stopped), data=data)
     assert answer.code == 0, answer.err
     assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (resumed, whole)))
     for key in ("metrics", "epochs", "steps", "best_epoch"):
