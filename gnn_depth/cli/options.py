@@ -24,9 +24,11 @@ class Options(argparse.ArgumentParser):
         command: The word after ``gnn-depth``.
         description: What it does, in a sentence.
         usage: Its words, as the help shows them.
+        example: A whole command line, shown where arguments are missing.
     """
 
-    def __init__(self, command: str, description: str, usage: str) -> None:
+    def __init__(self, command: str, description: str, usage: str, example: str = "") -> None:
+        self.example = example
         super().__init__(
             prog=f"gnn-depth {command}",
             usage=f"gnn-depth {command} {usage}",
@@ -44,12 +46,21 @@ class Options(argparse.ArgumentParser):
             near = nearest(word, self._option_string_actions) if word.startswith("-") else None
             hint = f" Did you mean {near!r}?" if near else ""
             return f"unknown {'option' if word.startswith('-') else 'word'} {word!r}.{hint}"
+        if match := re.match(r"the following arguments are required: (.*)", message):
+            *most, last = [self._with_value(name) for name in match[1].split(", ")]
+            example = f", for example: {self.example}" if self.example else "."
+            return f"missing: {' and '.join(filter(None, [', '.join(most), last]))}{example}"
         if match := re.match(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message):
             choices = [choice.strip("' ") for choice in match[3].split(",")]
             near = nearest(match[2], choices)
             hint = f" Did you mean {near!r}?" if near else ""
             return f"{match[1]} has no choice {match[2]!r}.{hint} Available: {', '.join(choices)}."
         return f"{message}."
+
+    def _with_value(self, name: str) -> str:
+        """``--output FILE`` for ``--output``."""
+        option = self._option_string_actions.get(name)
+        return f"{name} {option.metavar}" if option and isinstance(option.metavar, str) else name.upper()
 
 
 def split_values(text: str, known: Container[str]) -> list[str]:

@@ -39,7 +39,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         {"choices": BAND_SPREADS},
     ),
     "measure": (
-        "the measure, two for a scatter of both; by default those that the runs have",
+        "the measure, two for a scatter of both; by default the first that the runs have, in a scatter the only two",
         {"nargs": "+", "metavar": "NAME"},
     ),
     "tag": ("convergence: the metric; val/acc by default", {"metavar": "NAME"}),
@@ -81,6 +81,7 @@ def parser() -> Options:
         "plot",
         "Figures of runs: " + "; ".join(f"{kind}: {what}" for kind, what in FIGURES.items()) + ".",
         "KIND FOLDER... --output FILE.png|.pdf|.html [--OPTION VALUE]...",
+        example="gnn-depth plot depth runs --output depth.png",
     )
     options.add_argument("kind", choices=tuple(FIGURES), metavar="KIND", help=", ".join(FIGURES))
     options.add_argument("folders", nargs="+", metavar="FOLDER", help="folders with runs")

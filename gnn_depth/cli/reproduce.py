@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEYS = ("title", "source", "grid", "table", "figure", "published")
 REQUIRED = ("title", "source", "grid", "table")
-SAMPLED = 3  # groups of each item that --list measures
+SAMPLED = 3  # groups of each item that --list --estimate measures
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ def parser() -> Options:
     parser = Options(
         "reproduce",
         "Run the missing runs of a paper's table or figure, and show our numbers beside the published ones.",
-        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
+        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list [--estimate]",
     )
     parser.add_argument("item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all")
-    parser.add_argument("--list", action="store_true", help="show all items, or ITEM, and how long each takes here")
+    parser.add_argument("--list", action="store_true", help="show all items, or ITEM, and the number of their runs")
     parser.add_argument("--estimate", action="store_true", help="measure a few epochs and print how long it would take")
     parser.add_argument("--available", action="store_true", help="skip runs whose data is not on this machine")
     parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
@@ -119,12 +119,19 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
 
 
 def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
-    """Print every item, or one, with an estimate of the time left, measured on a few groups."""
+    """Print every item, or one; if requested with an estimate of the time left, measured on a few groups."""
+    items = [load(options.item)] if options.item else every()
+    if not options.estimate:
+        for item in items:
+            grid = load_grid(str(item.grid), trusted)
+            runs = len(grid.seeds) * sum(1 for _ in grid.combinations())
+            print(f"{item.name}: {item.title}\n  {item.source}\n  {runs} runs")
+        return 0
     with plain_warnings(ResultWarning), open_pool(options) as pool:
         from gnn_depth.cli.cost import estimate
         from gnn_depth.cli.grid_runs import plan_of
 
-        for item in [load(options.item)] if options.item else every():
+        for item in items:
             print(f"{item.name}: {item.title}\n  {item.source}", flush=True)
             absent: dict[str, str] = {}
             grid = load_grid(str(item.grid), trusted)

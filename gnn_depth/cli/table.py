@@ -45,6 +45,7 @@ def main(argv: list[str]) -> int:
         table = tabulate(frame, rows, columns, options.metric, options.spread)
         if output and name == "parquet":
             write_whole(output, partial(write_parquet, table))
+            print(output)
             return 0
         text = (
             to_csv(table) if name == "csv" else _text(table, options, name, styled=not output and sys.stdout.isatty())
@@ -53,6 +54,7 @@ def main(argv: list[str]) -> int:
         raise UsageError(str(error)) from error
     if output:
         write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
+        print(output)
     else:
         print(text, end="")
     return 0
@@ -65,8 +67,12 @@ def parser() -> Options:
         "FOLDER... [--rows AXIS...] [--columns AXIS...] [--OPTION VALUE]...",
     )
     options.add_argument("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    options.add_argument("--rows", nargs="+", metavar="AXIS", help="axes of the rows; all but the last by default")
-    options.add_argument("--columns", nargs="+", metavar="AXIS", help="axes of the columns; the last by default")
+    options.add_argument(
+        "--rows", nargs="+", metavar="AXIS", help="axes of the rows; by default all that vary but the last"
+    )
+    options.add_argument(
+        "--columns", nargs="+", metavar="AXIS", help="axes of the columns; by default the last of several"
+    )
     options.add_argument("--metric", default=METRIC, help="the metric to average")
     options.add_argument(
         "--spread", choices=tuple(SPREADS), default="std", help="standard deviation, or 95%% confidence interval"

@@ -1,5 +1,6 @@
 """Axes and hyperparameters of runs: find their names, show their values as text, and choose runs by them."""
 
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,6 +51,20 @@ def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
     return [name for name in names if frame[name].nunique(dropna=False) > 1]
 
 
+def varying_axes(frame: pd.DataFrame) -> list[str]:
+    """The axes that vary; for runs that belong to no sweep, the options that differ between them, the seed apart."""
+    if axes(frame):
+        return varying(frame, axes(frame))
+    differing = {name: texts for name, texts in _told_apart(frame).items() if len(set(texts) - {""}) > 1}
+
+    def follows(name: str, part: str) -> bool:
+        """True for an option of a part, such as its class, that differs only because the part does."""
+        pairs = set(zip(differing[part], differing[name], strict=True))
+        return name.startswith(f"{part}.") and len(pairs) == len({value for value, _ in pairs})
+
+    return [name for name in differing if not any(follows(name, part) for part in differing)]
+
+
 def full_name(frame: pd.DataFrame, name: str) -> str:
     """The full name of an axis or hyperparameter, such as ``model.num_layers`` for ``num_layers``; see `resolve`."""
     known = settings(frame)
@@ -57,7 +72,7 @@ def full_name(frame: pd.DataFrame, name: str) -> str:
 
 
 def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
-    """The full name that equals a name, or whose last part does.
+    """The full name that equals a name, or whose last part does, or its word in a table: ``layers`` for num_layers.
 
     Args:
         name: As the user wrote it.
@@ -69,8 +84,8 @@ def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
     """
     if name in choices or name in known:
         return name
-    for names in (choices, known):
-        matches = [full for full in names if last_part(full) == name]
+    for short, names in itertools.product((last_part, words), (choices, known)):
+        matches = [full for full in names if short(full) == name]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -172,30 +187,41 @@ def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFr
     return chosen.loc[sorted(chosen.index, key=lambda run: [place[run] for place in places.values()])]
 
 
-def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], names: Collection[str]) -> None:
-    """Refuse to average runs that differ in more than their seed.
+def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """The values of every run, as text, for the settings that vary and make different experiments.
 
-    An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one. In
-    any other run, a missing setting counts as a value: a run without gradient clipping differs from one with it.
+    An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one:
+    their values are empty. In any other run, a missing setting counts as a value: a run without gradient clipping
+    differs from one with it.
+    """
+    silent, columns = frame[frame.attrs["hparams"]].isna().all(axis=1), {}
+    for name in varying(frame, settings(frame)):
+        if name not in MAY_DIFFER and not (name.startswith("data.") and name.endswith(".root")):
+            unknown_here = frame[name].isna() if name in axes(frame) else silent
+            columns[name] = frame[name].map(label).mask(unknown_here, "").tolist()
+    return columns
+
+
+def check_one_experiment(
+    frame: pd.DataFrame, groups: Iterable[Sequence[int]], names: Collection[str], remedy: str
+) -> None:
+    """Refuse to average runs that differ in more than their seed.
 
     Args:
         frame: Runs, as `load` returns them.
         groups: Positions in the frame of the runs of each group.
         names: Axes that the groups were formed by.
+        remedy: What keeps such runs apart, for the message; the names of the settings follow it.
 
     Raises:
         ReportError: Runs of a group differ in an axis or a hyperparameter, or two with a result have the same seed.
     """
-    silent, columns = frame[frame.attrs["hparams"]].isna().all(axis=1), {}
-    for name in varying(frame, settings(frame)):
-        if name not in (*names, *MAY_DIFFER) and not (name.startswith("data.") and name.endswith(".root")):
-            unknown_here = frame[name].isna() if name in axes(frame) else silent
-            columns[name] = frame[name].map(label).mask(unknown_here, "").tolist()
+    columns = {name: texts for name, texts in _told_apart(frame).items() if name not in names}
     status, seeds, folders = (frame[name].tolist() for name in ("status", "seed", "folder"))
     for group in groups:
         values = {name: dict.fromkeys(texts[run] for run in group if texts[run]) for name, texts in columns.items()}
         if mixed := {name: list(found) for name, found in values.items() if len(found) > 1}:
-            raise ReportError(_explain({name: mixed[name] for name in mixed if name in axes(frame)} or mixed))
+            raise ReportError(_explain({name: mixed[name] for name in mixed if name in axes(frame)} or mixed, remedy))
         first: dict[float, str] = {}
         for run in group:
             if status[run] in RESULTS and first.setdefault(seeds[run], folders[run]) is not folders[run]:
@@ -206,12 +232,11 @@ def check_one_experiment(frame: pd.DataFrame, groups: Iterable[Sequence[int]], n
                 )
 
 
-def _explain(mixed: dict[str, list[str]]) -> str:
+def _explain(mixed: dict[str, list[str]], remedy: str) -> str:
     # The options of a part differ because the part does, so that naming the part is enough.
     roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
     few = {name: ", ".join(mixed[name][:SHOWN]) + (", ..." if len(mixed[name]) > SHOWN else "") for name in roots}
-    some = " and ".join(f"{name} {few[name]}" for name in roots[:SHOWN])
+    some = " and ".join(f"{name} ({few[name]})" for name in roots[:SHOWN])
     more = f" and {len(roots) - SHOWN} more" if len(roots) > SHOWN else ""
-    them, own = ("it", "an axis of its own") if len(roots) == 1 else ("them", "axes of their own")
     chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])
-    return f"cells mix {some}{more}: give {them} {own} in the table or figure, or choose with --where {chosen}."
+    return f"these runs differ in {some}{more}: {remedy} {' '.join(roots)}, or choose with --where {chosen}."

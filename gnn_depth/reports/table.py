@@ -148,6 +148,7 @@ def tabulate(
     columns: str | Sequence[str] = (),
     metric: str = METRIC,
     spread: Spread = "std",
+    remedy: str = "",
 ) -> Table:
     """Average a metric over seeds in every cell of a table.
 
@@ -159,6 +160,8 @@ def tabulate(
         columns: One or several axes for the columns; without any the table has one column.
         metric: The metric to average.
         spread: What stands after ±: ``std``, the sample standard deviation, or ``ci``, the 95% t interval.
+        remedy: How to keep apart runs that differ in more than their seed, for the message that refuses them; by
+            default a row for each.
 
     Raises:
         ReportError: An axis, the metric or the spread does not exist, or the runs of a cell differ in more than the
@@ -181,7 +184,8 @@ def tabulate(
     groups: dict[tuple[Labels, Labels], list[int]] = {}
     for run, place in enumerate(zip(row_of, column_of, strict=True)):
         groups.setdefault(place, []).append(run)
-    settings.check_one_experiment(frame, groups.values(), names)
+    remedy = remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
+    settings.check_one_experiment(frame, groups.values(), names, remedy)
 
     each = zip(*(frame[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
     runs = [Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each]
@@ -210,18 +214,20 @@ def arrange(
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Fill in missing rows and columns: the last varying axis for the columns, the others for the rows.
 
+    Where nothing varies, the table has a single row, for an axis or option that all runs share.
+
     Raises:
-        ReportError: The runs belong to no sweep, so that there are no axes to choose from.
+        ReportError: A row or a column is no axis.
     """
-    axes = settings.axes(frame)
     named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
-    free = [name for name in settings.varying(frame, axes) or axes if name not in named]
+    free = [name for name in settings.varying_axes(frame) or settings.axes(frame) if name not in named]
     if rows is None and not free:
-        varied = ["name", *settings.varying(frame, settings.settings(frame))]
-        raise ReportError(f"--rows is needed: these runs have no further axes. Available: {', '.join(varied)}.")
+        known = settings.settings(frame)
+        free = [name for name in known if name not in (*named, *settings.varying(frame, known))][:1] or ["name"]
     if columns is None:
         keep = 1 if rows is None else 0  # rows need an axis, columns do not
-        columns = free[keep:][-1:]
+        # Rows that a user chose for single runs, such as their names, may tell them apart already.
+        columns = free[keep:][-1:] if rows is None or settings.axes(frame) else []
     return (rows if rows is not None else [name for name in free if name not in columns]), columns
 
 

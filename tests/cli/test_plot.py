@@ -88,10 +88,10 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
         ),
         (
             "depth --line --where num_layers=3",
-            "model.norm gat, lip",
+            "model.norm (gat, lip): draw a line for each with --line model.norm,",
         ),
-        ("heatmap --measure gradients --panel norm", "model.num_layers 3, 5"),
-        ("heatmap", "--measure: balance, gradients, hidden."),
+        ("heatmap --measure gradients --panel norm", "--panel model.norm model.num_layers,"),
+        ("scatter", "--measure: balance, gradients, hidden."),
         ("heatmap --measure gradient", "'gradient'. Did you mean 'gradients'?"),
         ("convergence --tag val/ac", "'val/ac'. Did you mean 'val/acc'?"),
         ("history --measure balance --layers 9", "layer 9 was not measured"),
@@ -111,9 +111,13 @@ def test_the_output_is_checked_before_anything_is_read(refused, tmp_path):
     assert (tmp_path / "mine.png").read_text() == "mine"
 
 
-def test_an_output_is_required(runs):
-    with pytest.raises(UsageError, match=r"required: --output"):
-        main(["depth", str(runs)])
+@pytest.mark.parametrize(
+    ("words", "missing"), [("", "KIND, FOLDER and --output FILE"), ("depth runs", "--output FILE")]
+)
+def test_what_is_missing_is_named_with_an_example(words, missing):
+    with pytest.raises(UsageError) as error:
+        main(words.split())
+    assert f"missing: {missing}, for example: gnn-depth plot depth" in str(error.value)
 
 
 def test_damaged_curves_are_warned_of_in_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

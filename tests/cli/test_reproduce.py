@@ -79,10 +79,17 @@ def test_an_estimate_and_the_list_measure_and_leave_nothing(item, gnn_depth):
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--estimate")
     assert answer.code == 0, answer.err
     assert re.search(r"nobody/depth: 8 to run, about .* with 1 at a time if none stops before its last", answer.out)
-    answer = gnn_depth("reproduce", "--list", "--workers", "1")
+    answer = gnn_depth("reproduce", "--list", "--estimate", "--workers", "1")
     assert answer.code == 0, answer.err
     assert "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs; 8 to run, about" in answer.out
     assert not list(Path().rglob("result.json"))
+
+
+def test_the_list_alone_reads_the_grids_and_measures_nothing(item, gnn_depth, monkeypatch):
+    monkeypatch.setattr(reproduce, "open_pool", lambda options: pytest.fail("the list starts workers"))
+    answer = gnn_depth("reproduce", "--list")
+    assert answer.code == 0, answer.err
+    assert answer.out == "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs\n"
 
 
 def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted(item, gnn_depth):
@@ -90,7 +97,7 @@ def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted(i
     away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
     axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
     Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes}))
-    answer = gnn_depth("reproduce", "--list", "--workers", "1")
+    answer = gnn_depth("reproduce", "--list", "--estimate", "--workers", "1")
     assert answer.code == 0, answer.err
     assert "8 runs; 6 to run, about" in answer.out
     assert "if they stop after 100% of their epochs, as the finished ones did" in answer.out

@@ -104,7 +104,7 @@ def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable)
 def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
     runs: str, said: Callable, refused: Callable, suffix: str, start: str
 ):
-    assert said(runs, "--output", f"table{suffix}") == ""
+    assert said(runs, "--output", f"table{suffix}") == f"table{suffix}\n"
     text = Path(f"table{suffix}").read_text()
     assert text.startswith(start)
     assert "the file exists" in refused(runs, "--output", f"table{suffix}")
@@ -156,7 +156,7 @@ def test_what_does_not_exist_or_fit_is_answered(runs: str, refused: Callable, wo
 
 def test_mixed_runs_are_refused_with_the_words_that_help(runs: str, refused: Callable):
     answer = refused(runs, "--rows", "num_layers", "--columns", "status")
-    assert "norm lipschitz, none" in answer
+    assert "norm (lipschitz, none): give each a row with --rows model.num_layers norm," in answer
     assert "--where norm=" in answer
 
 

@@ -17,6 +17,7 @@ from gnn_depth.reports.figures import chart, convergence, depth, heatmap, histor
 from gnn_depth.reports.figures.charts import areas_and_bars, stretches, stroke
 from gnn_depth.reports.figures.groups import CROWDED, placed
 from gnn_depth.reports.figures.metrics import half_widths
+from gnn_depth.reports.load import ReportWarning
 from gnn_depth.reports.published import parse
 from tests.reports.made import balance, make_run, similarity
 
@@ -154,7 +155,7 @@ def test_powers_of_two_get_a_logarithmic_axis_and_the_papers_depths_do_not():
         ),
         ({"x": "dept"}, "'dept'. Did you mean 'depth'?"),
         ({"line": ["depth"]}, "'depth' is used twice"),
-        ({"line": []}, "norm gat, lip"),
+        ({"line": []}, "norm (gat, lip): draw a line for each with --line norm,"),
         ({"spread": "sd"}, "'sd'. Did you mean 'std'?"),
         ({"tag": "val/acc"}, "'tag'. Accepted: x, line, panel, metric, spread."),
     ],
@@ -231,7 +232,7 @@ def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
     for number in (5, 7):
         make_run(tmp_path, {"depth": number}, measures=[similarity("mu", depth=number)])
     assert [panel.title for panel in heatmap(load(tmp_path)).panels] == ["depth=5", "depth=7"]
-    with pytest.raises(ReportError, match="depth 5, 7"):
+    with pytest.raises(ReportError, match=r"depth \(5, 7\): .* --panel depth,"):
         heatmap(load(tmp_path), panel=[])
 
 
@@ -247,7 +248,6 @@ def test_seeds_whose_layers_differ_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("measure", "message"),
     [
-        ([], "--measure: balance, mu."),
         (["balanc"], "'balanc'. Did you mean 'balance'?"),
         (["balance", "mu"], "--measure names 2"),
     ],
@@ -257,6 +257,28 @@ def test_which_measure_must_be_clear(tmp_path, measure, message):
     with pytest.raises(ReportError) as error:
         heatmap(load(tmp_path), measure)
     assert message in str(error.value)
+
+
+def test_the_first_measure_is_shown_where_none_is_chosen_and_the_others_are_named(tmp_path):
+    make_run(tmp_path, {"depth": 3}, measures=[balance(), similarity("mu")])
+    with pytest.warns(ReportWarning, match="one measure, balance.* --measure mu"):
+        chosen = heatmap(load(tmp_path))
+    assert chosen.colour == heatmap(load(tmp_path), ["balance"]).colour
+
+
+def test_what_differs_between_single_fits_gets_a_line_or_a_panel(tmp_path):
+    for number in (3, 5):
+        for seed in range(2):
+            own = {"axes": {}, "hparams": {"model.num_layers": number, "seed_everything": seed}}
+            own["identity"] = f"{number} {seed}"
+            parts = {"curves": {"val/acc": [0.1, 0.2]}, "measures": [similarity("mu", seed, depth=number)]}
+            make_run(tmp_path, {}, seed, result=own, suffix=f"{number}", **parts)
+    frame = load(tmp_path)
+    assert [panel.title for panel in heatmap(frame).panels] == ["layers=3", "layers=5"]
+    (panel,) = convergence(frame).panels
+    assert [line.label for line in panel.lines] == ["3", "5"]
+    (panel,) = depth(frame).panels
+    assert panel.lines[0].x.tolist() == [3, 5]
 
 
 def test_layers_have_start_end_and_all_between(tmp_path):

@@ -102,7 +102,7 @@ def test_a_forgotten_axis_is_named_with_its_values(run: Callable, runs: Path):
     for data in ("Cora", "CiteSeer"):
         for norm in ("none", "pair"):
             run(data=data, norm=norm)
-    with pytest.raises(ReportError, match=r"data CiteSeer, Cora.*--where data=CiteSeer"):
+    with pytest.raises(ReportError, match=r"data \(CiteSeer, Cora\): .*--rows norm data, .*--where data=CiteSeer"):
         tabulate(load(runs), "norm")
     assert tabulate(load(runs), "norm", "data").cell(("pair",), ("Cora",)).n == 1
 
@@ -110,14 +110,14 @@ def test_a_forgotten_axis_is_named_with_its_values(run: Callable, runs: Path):
 def test_a_hyperparameter_that_differs_without_being_an_axis_is_named(run: Callable, runs: Path):
     run(seed=0, depth=2, result={"hparams": {"model.norm": "pair", "model.norm.scale": 1.0, "data.root": "/a"}})
     run(seed=1, depth=2, result={"hparams": {"model.norm": "none", "data.root": "/a"}})
-    with pytest.raises(ReportError, match=r"model.norm pair, none: .*--where model.norm=pair\.$"):
+    with pytest.raises(ReportError, match=r"model.norm \(pair, none\): .*--where model.norm=pair\.$"):
         tabulate(load(runs), "depth")
 
 
 def test_an_option_that_only_some_runs_have_differs(run: Callable, runs: Path):
     run(seed=0, depth=2, result={"hparams": {"model.layer": "gat", "trainer.gradient_clip_val": 1.0}})
     run(seed=1, depth=2, result={"hparams": {"model.layer": "gat"}})
-    with pytest.raises(ReportError, match=r"trainer.gradient_clip_val 1, -"):
+    with pytest.raises(ReportError, match=r"trainer.gradient_clip_val \(1, -\)"):
         tabulate(load(runs), "depth")
 
 
@@ -168,12 +168,30 @@ def test_the_last_axis_that_varies_is_of_the_columns_where_nobody_said(run: Call
     assert arrange(frame[frame["depth"] == 2], None, None) == (["norm"], [])
 
 
-def test_single_fits_need_rows_and_are_told_what_there_is(run: Callable, runs: Path):
-    for layer in ("gat", "gcn"):
-        run(result={"axes": {}, "hparams": {"model.layer": layer}, "name": layer})
-    with pytest.raises(ReportError, match=r"--rows .*name, model.layer"):
-        arrange(load(runs), None, None)
-    assert tabulate(load(runs), "layer").rows == (("gat",), ("gcn",))
+def test_what_differs_between_single_fits_becomes_rows_and_columns(run: Callable, runs: Path):
+    for layer, heads in (("gat", 8), ("gcn", None)):
+        for depth in (2, 10):
+            for seed in (0, 1):
+                known = {"data": "Cora", "model.num_layers": depth, "seed_everything": seed}
+                part = {"model.layer": layer, "model.layer.heads": heads}  # follows from the layer
+                run(seed=seed, result={"axes": {}, "hparams": known | part})
+    frame = load(runs)
+    assert arrange(frame, None, None) == (["model.num_layers"], ["model.layer"])
+    assert arrange(frame, ["name"], None) == (["name"], [])
+    assert arrange(frame, ["layers"], ["layer"]) == (["layers"], ["layer"])
+    assert arrange(frame[frame["model.layer"] == "gat"], None, None) == (["model.num_layers"], [])
+    table = tabulate(frame, *arrange(frame, None, None))
+    assert (table.rows, table.columns) == ((("2",), ("10",)), (("gat",), ("gcn",)))
+    seeds = frame[(frame["model.layer"] == "gat") & (frame["model.num_layers"] == 2)]
+    assert arrange(seeds, None, None) == (["data"], [])
+    assert tabulate(seeds, "data").rows == (("Cora",),)
+
+
+def test_a_part_with_two_values_of_an_option_differs_in_both(run: Callable, runs: Path):
+    for norm, scale in (("none", None), ("pair", 1), ("pair", 2)):
+        run(result={"axes": {}, "hparams": {"model.norm": norm, "model.norm.scale": scale}})
+    frame = load(runs)
+    assert arrange(frame, None, None) == (["model.norm"], ["model.norm.scale"])
 
 
 def test_every_run_is_listed_also_those_that_do_not_count(table: Table):

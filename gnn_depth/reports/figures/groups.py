@@ -11,7 +11,6 @@ import pandas as pd
 from gnn_depth.reports.figures.charts import Axis, HeatMap, Line, Panel, Points
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import (
-    axes,
     check_one_experiment,
     full_name,
     in_order,
@@ -19,7 +18,7 @@ from gnn_depth.reports.settings import (
     labels_of,
     metric_words,
     number,
-    varying,
+    varying_axes,
     words,
 )
 from gnn_depth.reports.table import Labels
@@ -32,10 +31,18 @@ LISTED = 10  # folders in a hover text
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """Full names of the axes that distinguish panels and lines."""
+    """Full names of the axes that distinguish panels and lines; a heat map has no lines."""
 
     panel: Labels
     line: Labels
+    has_lines: bool = True
+
+    @property
+    def remedy(self) -> str:
+        """What keeps runs apart, to be followed by names of settings."""
+        if self.has_lines:
+            return f"draw a line for each with {' '.join(['--line', *self.line])}"
+        return f"draw a panel for each with {' '.join(['--panel', *self.panel])}"
 
     def panel_title(self, values: Labels) -> str:
         """A panel's title, such as ``data=Cora, depth=10``; names of runs appear without ``name=``."""
@@ -64,9 +71,13 @@ class Group:
 
 
 def names(
-    frame: pd.DataFrame, panel: Sequence[str] | None, line: Sequence[str] | None, used: Collection[str] = ()
+    frame: pd.DataFrame,
+    panel: Sequence[str] | None,
+    line: Sequence[str] | None,
+    used: Collection[str] = (),
+    has_lines: bool = True,
 ) -> Names:
-    """Full names of the axes; where one is None, all axes that vary and are not used otherwise.
+    """Full names of the axes; where one is None, all axes or options that vary and are not used otherwise.
 
     Raises:
         ReportError: There is no such axis, or one is used twice.
@@ -74,9 +85,9 @@ def names(
     given = tuple(full_name(frame, word) for word in (*(panel or ()), *(line or ())))
     if twice := [name for name, count in Counter([*used, *given]).items() if count > 1]:
         raise ReportError(f"axis {twice[0]!r} is used twice: use it for the x axis, for panels or for lines.")
-    rest = tuple(name for name in varying(frame, axes(frame)) if name not in {*used, *given})
+    rest = tuple(name for name in varying_axes(frame) if name not in {*used, *given})
     first = len(panel or ())
-    return Names(rest if panel is None else given[:first], rest if line is None else given[first:])
+    return Names(rest if panel is None else given[:first], rest if line is None else given[first:], has_lines)
 
 
 def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
@@ -97,7 +108,7 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
     for run, labels in enumerate(values):
         found[labels].append(run)
     if check:
-        check_one_experiment(results, found.values(), both)
+        check_one_experiment(results, found.values(), both, by.remedy)
     styles: dict[str, int] = {}
     titles = {labels: by.split(labels) for labels in found}
     return [

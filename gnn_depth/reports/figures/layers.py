@@ -25,13 +25,13 @@ def heatmap(frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[st
 
     Args:
         frame: Runs, as `load` returns them.
-        measure: Name of the measure; the only one by default.
+        measure: Name of the measure; the first one by default.
         panel: Axes whose values get a panel each; by default all that vary.
 
     Raises:
         ReportError: An axis or the measure does not exist, or runs of one panel differ in more than their seed.
     """
-    made, missing = read(frame, measure, names(frame, panel, ()))
+    made, missing = read(frame, measure, names(frame, panel, (), has_lines=False))
     maps = [HeatMap(one.steps, one.layers, one.typical.T, one.log10, folder_list(one.folders)) for _, one in made]
     panels = into_panels(zip([group.panel for group, _ in made], maps, strict=True))
     caption = sentences(_seeds(made, "Median over seeds") or "One run per panel.", missing)
@@ -58,7 +58,7 @@ def layers(
 
     Args:
         frame: Runs, as `load` returns them.
-        measure: Name of the measure; the only one by default.
+        measure: Name of the measure; the first one by default.
         line: Axes whose values get two lines each; by default all that vary and are not used otherwise.
         panel: Axes whose values get a panel each.
         when: ``both``, or the ``start`` or the ``end`` of training alone.
@@ -103,7 +103,7 @@ def history(
 
     Args:
         frame: Runs, as `load` returns them.
-        measure: Name of the measure; the only one by default.
+        measure: Name of the measure; the first one by default.
         line: Axes whose values get a line each; by default all that vary and are not used otherwise.
         panel: Axes whose values get panels of their own, in addition to those of the layers.
         layers: The layers to show; by default six from the first to the last.

@@ -1,5 +1,6 @@
 """Combine the measures of several runs that differ only in their seed."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from gnn_depth import measurements
 from gnn_depth.registry import unknown
 from gnn_depth.reports.figures.charts import quiet
 from gnn_depth.reports.figures.groups import Group, Names, groups, plural, sentences, tally, with_result
-from gnn_depth.reports.load import ReportError, read_measure
+from gnn_depth.reports.load import ReportError, ReportWarning, read_measure
 
 When: TypeAlias = Literal["both", "start", "end"]
 WHEN: tuple[When, ...] = get_args(When)
@@ -73,7 +74,7 @@ def choose(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) ->
     Raises:
         ReportError: No run has a measure, no run has one of these names, or the figure cannot show that many.
     """
-    found = sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
+    found = _names(frame)
     if not found:
         raise ReportError("none of the runs has a measure: there is no file measures/NAME.npz in their folders.")
     if missing := [name for name in wanted if name not in found]:
@@ -86,6 +87,11 @@ def choose(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) ->
     return chosen
 
 
+def _names(frame: pd.DataFrame) -> list[str]:
+    """Names of the measures that at least one run has."""
+    return sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
+
+
 def read(
     frame: pd.DataFrame, measure: Sequence[str], by: Names, when: When = "both"
 ) -> tuple[list[tuple[Group, Measured]], str]:
@@ -93,7 +99,7 @@ def read(
 
     Args:
         frame: Runs, as `load` returns them.
-        measure: Name of the measure; the only one by default.
+        measure: Name of the measure; by default the first one, with a warning that names the others.
         by: Axes that distinguish panels and lines.
         when: Keep all steps, or only the first or the last one of each run.
 
@@ -101,13 +107,21 @@ def read(
         ReportError: The measure does not exist, a file is damaged, units differ between runs, or runs of one group
             differ in more than their seed.
     """
-    (name,) = choose(with_result(frame), measure, [1])
-    found = groups(frame, by)
-    each = [(group, measured(group.runs["folder"], name)) for group in found]
+    results = with_result(frame)
+    if not measure and len(found := _names(results)) > 1:
+        measure = found[:1]
+        warnings.warn(
+            f"this figure shows one measure, {found[0]}. Another one: --measure {' or '.join(found[1:])}.",
+            ReportWarning,
+            stacklevel=3,
+        )
+    (name,) = choose(results, measure, [1])
+    every = groups(frame, by)
+    each = [(group, measured(group.runs["folder"], name)) for group in every]
     made = [(group, one.at(when)) for group, one in each if one is not None]
     if len(labels := sorted({one.label for _, one in made})) > 1:
         raise ReportError(f"measure {name!r} has several units: {', '.join(labels)}.")
-    without = sum(len(group.runs) for group in found) - sum(len(one.folders) for _, one in made)
+    without = sum(len(group.runs) for group in every) - sum(len(one.folders) for _, one in made)
     early = sum(int((~one.reached[:, -1]).sum()) for _, one in made)
     there = np.concatenate([one.values[one.reached].ravel() for _, one in made])
     zeros = np.isneginf(there) & made[0][1].log10

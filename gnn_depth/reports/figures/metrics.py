@@ -66,7 +66,7 @@ def depth(
         x = "num_layers" if "num_layers" in known and "depth" not in known else "depth"
     across = full_name(frame, x)
     by = names(frame, panel, line, [across])
-    table = tabulate(frame, [across], [*by.panel, *by.line], metric)
+    table = tabulate(frame, [across], [*by.panel, *by.line], metric, remedy=by.remedy)
     rows = [row[0] for row in table.rows]
     axis, places = placed(across, rows)
     titles = [by.split(column) for column in table.columns]

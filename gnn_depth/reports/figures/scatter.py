@@ -23,7 +23,7 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.figures.measured import Measured, choose, measured
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import axes, label, metric_words, metrics, varying, words
+from gnn_depth.reports.settings import label, metric_words, metrics, varying_axes, words
 from gnn_depth.reports.table import METRIC
 
 PLACES = ("first", "last", "mean")
@@ -66,7 +66,7 @@ def scatter(
     found = {folder: [one for one in ones if one] for folder, ones in each.items() if all(ones)}
     if not found:
         raise ReportError(f"no run has {'both ' if len(chosen) == 2 else ''}{' and '.join(chosen)}.")
-    by, named = names(frame, panel, line), varying(frame, axes(frame))
+    by, named = names(frame, panel, line), varying_axes(frame)
     drawn = [
         (group.panel, _points(group, runs, found, at, metric, named))
         for group in groups(frame, by, check=False)
