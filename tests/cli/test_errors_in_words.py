@@ -30,7 +30,8 @@ RETURN = "return x\n"
 
 
 @pytest.fixture(autouse=True)
-def _forget(own_registry: None) -> Iterator[None]:
+def _forget(own_registry: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delitem(sys.modules, "plug_own", raising=False)  # of other tests
     yield
     sys.modules.pop("plug_own", None)
 
