@@ -54,7 +54,10 @@ class Options(argparse.ArgumentParser):
             choices = [choice.strip("' ") for choice in match[3].split(",")]
             near = nearest(match[2], choices)
             hint = f" Did you mean {near!r}?" if near else ""
-            return f"{match[1]} has no choice {match[2]!r}.{hint} Available: {', '.join(choices)}."
+            return f"unknown {match[1]} {match[2]!r}.{hint} Available: {', '.join(choices)}."
+        if match := re.match(r"argument (--\S+): expected (\d+) arguments", message):
+            names = self._option_string_actions[match[1]].metavar or ()
+            return f"{match[1]} needs {match[2]} values{': ' * bool(names)}{' '.join(names)}."
         return f"{message}."
 
     def _with_value(self, name: str) -> str:

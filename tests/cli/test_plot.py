@@ -96,6 +96,7 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
         ("convergence --tag val/ac", "'val/ac'. Did you mean 'val/acc'?"),
         ("history --measure balance --layers 9", "layer 9 was not measured"),
         ("depth --where nrm=gat", "'nrm'."),
+        ("depth --size 4", "--size needs 2 values: WIDTH HEIGHT."),
         ("depth --pannel norm", "'--pannel'. Did you mean '--panel'?"),
     ],
 )
