@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gnn_depth.cli.config import Arguments
 
 RUNS = {
-    "fit": "Train a model; its run gets a folder with config, curves, metrics and checkpoints.",
+    "fit": "Train a model, and write config, curves, metrics and checkpoints to a new run folder.",
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the class probabilities of every node to a file.",

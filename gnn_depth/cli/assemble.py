@@ -109,14 +109,12 @@ class CommandLineInterface(LightningCLI):
         )
 
     def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument(
-            "--seed_everything", type=int, default=0, help="Seed of all random numbers: weights, dropout."
-        )
+        parser.add_argument("--seed_everything", type=int, default=0, help="Seed of all random numbers.")
         parser.add_argument(
             "--plugins",
             type=list[str],
             default=[],
-            help="Python files or modules that register parts, imported before anything is looked up; may be repeated. "
+            help="Python files or modules that register parts, imported first; may be repeated. "
             "Paths count from the working directory, in a config file from that file's folder.",
         )
 
@@ -133,7 +131,7 @@ class CommandLineInterface(LightningCLI):
                 "--output",
                 type=str | None,
                 default=None,
-                help=f"File to write every node's class probabilities to; {predictions.SUFFIXES_TEXT} by its suffix.",
+                help=f"File for every node's class probabilities; {predictions.SUFFIXES_TEXT} by its suffix.",
             )
         if self.command == "probe":
             add_probe_options(parser)

@@ -21,13 +21,13 @@ ABOUT = {
     "data": "Data set; a generated citation graph by default.",
     "trainer.max_epochs": "Number of epochs.",
     "trainer.max_time": "Time after which training stops: DAYS:HOURS:MINUTES:SECONDS.",
-    "trainer.accelerator": "Device: cpu, gpu, mps, or the best there is.",
-    "trainer.devices": "Number of devices, or a list of them.",
-    "trainer.precision": "Numbers: 32, 64, bf16-mixed, or 16-mixed on a GPU.",
+    "trainer.accelerator": "Device: cpu, gpu, mps, or auto for the best available.",
+    "trainer.devices": "Number of devices, or a list of their indices.",
+    "trainer.precision": "Floating-point precision: 32, 64, bf16-mixed, or 16-mixed on a GPU.",
     "trainer.callbacks": "Callbacks, for measures and early stopping: `gnn-depth list callbacks`.",
-    "trainer.logger": "Loggers beside TensorBoard and CSV: `gnn-depth list loggers`; false for none at all.",
-    "trainer.gradient_clip_val": "Largest norm of the gradient.",
-    "trainer.accumulate_grad_batches": "Number of batches to a step.",
+    "trainer.logger": "Loggers beside TensorBoard and CSV (`gnn-depth list loggers`); false turns all off.",
+    "trainer.gradient_clip_val": "Clip the gradient to this norm.",
+    "trainer.accumulate_grad_batches": "Number of batches per optimizer step.",
     "trainer.enable_progress_bar": "Show the progress.",
 }
 # The order of the help; the other options follow.
@@ -121,8 +121,8 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
     parser = argparse.ArgumentParser(
         usage=f"gnn-depth {command} [--config FILE]... [--OPTION VALUE]...",
         description=f"{RUNS[command]} Options are merged in this order: defaults, config files, command line.",
-        epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: --model.norm.help NAME "
-        "and its like.",
+        epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: --model.norm.help "
+        "NAME, --model.layer.help NAME and so on.",
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),
         add_help=False,
     )
@@ -137,7 +137,7 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
             groups.get(section, groups["run"]).add_argument(f"--{name}", metavar=_metavar(options[name]), help=about)
     add = groups["run"].add_argument
     add("--print_config", action="store_true", help="Print the resolved config, and stop.")
-    add("--trusted-only", action="store_true", help="Refuse configs that import more than known classes.")
+    add("--trusted-only", action="store_true", help="Refuse configs that import anything but known classes.")
     return parser.format_help().rstrip()
 
 

@@ -32,7 +32,7 @@ RANK_OFFSET = 40
 
 @register("data", "SyntheticCitation")
 class SyntheticCitation(NodeDataModule):
-    r"""Synthetic citation graph: a degree-corrected stochastic block model with the sizes of Cora.
+    r"""Synthetic citation graph: a degree-corrected stochastic block model, by default as large as Cora.
 
     A fraction ``homophily`` of the edges joins nodes of the same class, mostly within a community of that class. An
     edge ends at node i with probability proportional to :math:`w_i`, with :math:`P(w > t) = t^{-2}` (Karrer & Newman,

@@ -27,7 +27,7 @@ MAX_PASSES = 10_000
 
 @register("data", "TreeNeighborsMatch")
 class TreeNeighborsMatch(GraphDataModule):
-    r"""Tree-NeighborsMatch: binary trees of depth r; the root must learn the value of the leaf that has its key.
+    r"""Tree-NeighborsMatch: binary trees of a given depth; the root must learn the value of the leaf that has its key.
 
     Nodes are pairs (key, value): the root (k, 0), leaf t (t, :math:`\pi_t`) for a permutation :math:`\pi` of
     1 .. :math:`2^r`, all others (0, 0); the class is :math:`\pi_k - 1`. Edges run from child to parent and from each

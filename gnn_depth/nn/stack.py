@@ -56,8 +56,8 @@ class DeepGNN(nn.Module):
     Args:
         in_channels: Width of the input features; for integer features, the number of values of each column.
         out_channels: Number of outputs of a node.
-        layer: Message-passing layer, made from (in_channels, out_channels).
-        num_layers: Number of message-passing layers, L.
+        layer: Message-passing layer.
+        num_layers: Number of message-passing layers.
         hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
         norm: A norm or a list of norms of node features, attention scores or weight matrices, applied in order.
         skip: Skip connection: joins a layer's output with earlier states.

@@ -38,7 +38,7 @@ class NodeClassifier(PlainModule):
         num_classes: Number of classes, taken from the data.
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
-        layer_weight_decay: Weight decay of the layers' parameters, if it differs from the optimizer's.
+        layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: ``multiclass``, or ``binary``, which adds ROC AUC. Taken from the data.
         compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.

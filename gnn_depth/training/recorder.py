@@ -181,7 +181,7 @@ class RunRecorder(L.Callback):
         name: Name of the run, a folder below root; by default the name of the config file and the model and data
             options changed on the command line, as in gat_lip_30-norm_none.
         save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth of them; null: never.
-        save_every_epochs: Number of epochs after which to save a checkpoint as well; null: never.
+        save_every_epochs: Save a checkpoint every so many epochs as well; null: never.
 
     Attributes:
         folder: The run's folder; None before it is made.

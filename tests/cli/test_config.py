@@ -200,7 +200,7 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callab
     ):
         assert option in short
     assert ", ".join(registry.registered("norm")) in " ".join(short.split())
-    assert "Number of message-passing layers, L. [2]" in short
+    assert "Number of message-passing layers. [2]" in short
     assert "--trainer.barebones" not in short
     assert "--trainer.barebones" in everything
 

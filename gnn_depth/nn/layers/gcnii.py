@@ -16,7 +16,7 @@ from gnn_depth.registry import register
 
 @register("layer", "gcnii")
 class GCNII(Layer):
-    r"""GCNII: a GCN that mixes in the first state and, at depth, maps by almost the identity.
+    r"""GCNII: a GCN with an initial residual connection and, in deep layers, weights close to the identity.
 
     .. math:: h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}} + \alpha x^0_i, \qquad
         x'_i = (1 - \beta_l) h_i + \beta_l W h_i, \qquad \beta_l = \log(1 + \theta / l)

@@ -26,7 +26,7 @@ from gnn_depth.registry import register
 
 @register("layer", "omega_gat")
 class OmegaGAT(AttentionLayer):
-    r"""Omega-GAT: move each channel of a node towards the attention-weighted mean of its neighbours, or away from it.
+    r"""Omega-GAT: move each channel towards or away from the attention-weighted mean of the neighbours.
 
     .. math::
         x'_i = W \Big( x_i - \omega \odot \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b

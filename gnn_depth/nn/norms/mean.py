@@ -11,7 +11,7 @@ from gnn_depth.registry import register
 
 @register("norm", "mean")
 class MeanNorm(FeatureNorm):
-    r"""Mean subtraction: subtract the mean of all nodes, because deep stacks smooth all nodes towards it.
+    r"""Mean subtraction: subtract the mean over all nodes from every node.
 
     .. math:: \tilde x_i = x_i - \tfrac1N \sum_j x_j
 

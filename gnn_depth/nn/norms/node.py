@@ -12,7 +12,7 @@ from gnn_depth.registry import register
 
 @register("norm", "node")
 class NodeNorm(FeatureNorm):
-    r"""NodeNorm: divide each node's features by a root of their standard deviation, without centring them.
+    r"""NodeNorm: divide each node's features by the p-th root of their standard deviation, without centring them.
 
     .. math:: \tilde x_i = x_i / \sigma_i^{1/p}, \qquad \sigma_i^2 = \mathrm{var}(x_i) + \epsilon
 

@@ -20,7 +20,7 @@ ITERATIONS = 5
 
 @register("norm", "spectral")
 class SpectralNorm(WeightNorm):
-    r"""Spectral norm: hold the largest singular value of every weight matrix below a bound, or at it.
+    r"""Spectral norm: hold the largest singular value of every weight matrix at or below a bound.
 
     .. math:: \tilde W = W \min \big( 1, c / \sigma(W) \big) \quad (\mathrm{cap}), \qquad
         \tilde W = c \, W / \sigma(W) \quad (\mathrm{exact}), \qquad \sigma(W) = u^\top W v

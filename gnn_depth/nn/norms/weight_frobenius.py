@@ -12,7 +12,7 @@ from gnn_depth.registry import register
 
 @register("norm", "weight_frobenius")
 class FrobeniusNorm(WeightNorm):
-    r"""Frobenius norm: hold the Frobenius norm of every weight matrix below a bound, or at it.
+    r"""Frobenius norm: hold the Frobenius norm of every weight matrix at or below a bound.
 
     .. math:: \tilde W = W \min \big( 1, c / \|W\|_F \big) \quad (\mathrm{cap}), \qquad
         \tilde W = c \, W / \|W\|_F \quad (\mathrm{exact})
