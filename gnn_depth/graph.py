@@ -102,7 +102,7 @@ class Graph:
     @property
     def edge_index(self) -> Tensor:
         """Sources and targets, sorted by target, shape (2, edges)."""
-        return torch.stack([self.source, self.target])
+        return self._once("edge_index", lambda: torch.stack([self.source, self.target]))
 
     @property
     def in_degree(self) -> Tensor:

@@ -294,7 +294,7 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
 
 
 def changes(run: Path, config: dict[str, Any]) -> list[str]:
-    """What makes a training with this config give other numbers than a run: edited plugins, options of the trainer."""
+    """The changes since a run that would change its numbers: edited plugins, and options of the trainer."""
     there, here = _config(run).get("trainer") or {}, config["trainer"]
     found = [
         f"trainer.{name} was {_set(there[name])} and is {_set(here.get(name))}"

@@ -67,7 +67,7 @@ class Arguments:
     prints_config: bool = False
 
     def asked_help(self) -> tuple[str, str | None] | None:
-        """What ``--help``, ``--model.KIND.help`` or ``--data.help`` asks about: the option, and the word after it."""
+        """The option and the name in a request for help, such as ``--help`` or ``--model.KIND.help NAME``."""
         for argument, following in pairwise([*self.argv, "-"]):
             flag, equals, value = argument.partition("=")
             key = "help" if flag == "-h" else flag.removeprefix("--")

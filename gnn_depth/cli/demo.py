@@ -69,7 +69,7 @@ class Trained:
 
     @property
     def heading(self) -> str:
-        """What it is, with its depth."""
+        """The label and the number of layers."""
         return _heading(self.label, self.layers)
 
 

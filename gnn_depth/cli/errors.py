@@ -115,7 +115,7 @@ def _calls(error: BaseException) -> Frames:
 
 
 def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] | None) -> UsageError | RunError | None:
-    """What this package says about an exception of its own, or that it knows."""
+    """The message for an exception that this package raised, or that is known to it; None for others."""
     for pattern, better in REWORDED.items():
         if found := re.search(pattern, str(error)):
             return UsageError(better.format(*(textwrap.shorten(group, 600) for group in (found[0], *found.groups("")))))
@@ -156,7 +156,7 @@ def _of_users_code(error: BaseException, frames: Frames) -> str | None:
 
 
 def _signature(part: type, reason: str) -> str:
-    """What a method of a part must take, if the reason names one."""
+    """The signature that a part's method must have: ``__init__`` if the reason names it, else ``forward``."""
     base = next(cls for cls in part.__mro__ if not _is_users(cls))
     method = "__init__" if "__init__" in reason else "forward"
     takes = ", ".join(inspect.signature(getattr(base, method)).parameters) if hasattr(base, method) else "self, ..."
@@ -182,7 +182,7 @@ def _is_users(cls: type) -> bool:
 
 
 def _of_a_library(error: BaseException, frames: Frames) -> str | None:
-    """What a library refuses that a command or the training asked it for; None if it was not that."""
+    """The message for a call by a command or the training that a library refuses; None for other exceptions."""
     rooms = [room for frame, _ in frames if (room := _room(frame))]
     deepest = frames[-1][0] if frames else None
     if deepest is None or _owner(deepest) != "library" or rooms[-1:] not in (["cli"], ["training"]):

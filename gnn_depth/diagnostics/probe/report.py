@@ -111,7 +111,7 @@ class Report:
         Path(path).write_text(web_page(self.title, self._body()), encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        """What a notebook draws: the contents of the page."""
+        """The contents of the page as HTML, which notebooks show."""
         return f"<h3>{html.escape(self.title)}</h3>\n{self._body()}"
 
     def _body(self) -> str:

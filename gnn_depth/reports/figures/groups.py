@@ -39,7 +39,7 @@ class Names:
 
     @property
     def remedy(self) -> str:
-        """What keeps runs apart, to be followed by names of settings."""
+        """Advice on how to keep runs apart, without the names of the settings, which follow it."""
         if self.has_lines:
             return f"draw a line for each with {' '.join(['--line', *self.line])}"
         return f"draw a panel for each with {' '.join(['--panel', *self.panel])}"

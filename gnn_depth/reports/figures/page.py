@@ -149,7 +149,7 @@ def _line_traces(line: Line, x: Axis) -> Iterator[Scatter]:
 
 
 def _hover(line: Line, x: Axis) -> Iterator[str]:
-    """What hovering over each point shows: where it is, its value, the bands, and its note."""
+    """The text shown over each point: its position, its value, the bands, and its note."""
     ticks, part = dict(x.ticks), "" if line.part == "whole" else f" ({line.part})"
     for place, (at, value) in enumerate(zip(line.x, line.y, strict=True)):
         name = ticks.get(round(at) if x.categories else at, f"{at:g}")
