@@ -62,3 +62,8 @@ def pair(mirrored: bool = False) -> Pair:
 def renumbered(graph: Graph, order: Tensor) -> Graph:
     """The graph whose node i is node ``order[i]`` of this one."""
     return Graph(torch.argsort(order)[graph.edge_index], graph.num_nodes)
+
+
+def has_edges(graph: Graph, edges: Tensor) -> bool:
+    """Whether the graph's edges are still these, as sources and targets and as its ``edge_index``."""
+    return torch.equal(graph.edge_index, edges) and torch.equal(torch.stack([graph.source, graph.target]), edges)
