@@ -102,7 +102,7 @@ class Graph:
     @property
     def edge_index(self) -> Tensor:
         """Sources and targets, sorted by target, shape (2, edges)."""
-        return self._once("edge_index", lambda: torch.stack([self.source, self.target]))
+        return self.once("edge_index", lambda: torch.stack([self.source, self.target]))
 
     @property
     def in_degree(self) -> Tensor:
@@ -114,11 +114,11 @@ class Graph:
         """Number of nodes of each of several graphs, shape (graphs,)."""
         assert self.node_to_graph is not None
         graph_of_node = self.node_to_graph
-        return self._once("graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs))
+        return self.once("graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs))
 
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node."""
-        return self._once("self_loops", self._add_self_loops)
+        return self.once("self_loops", self._add_self_loops)
 
     def _add_self_loops(self) -> "Graph":
         if self._whole is not None:
@@ -137,7 +137,7 @@ class Graph:
             return self._whole.gcn_weights(dtype)[: self.num_edges]
         if self.num_sources != self.num_nodes:
             raise ValueError("a block does not know the degrees of its sources; use the weights of the whole graph.")
-        return self._once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
+        return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
         scale = self.in_degree.double().clamp_min(1).rsqrt()
@@ -154,9 +154,7 @@ class Graph:
         """
         if not 0 <= num_nodes <= self.num_nodes:
             raise ValueError(f"the first {num_nodes} nodes of a graph that has {self.num_nodes} do not exist.")
-        return (
-            self if num_nodes == self.num_nodes else self._once(("prefix", num_nodes), lambda: self._block(num_nodes))
-        )
+        return self if num_nodes == self.num_nodes else self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
 
     def _block(self, num_nodes: int) -> "Graph":
         num_edges = int(self.ptr[num_nodes])
@@ -188,16 +186,16 @@ class Graph:
     def rows(self, heads: int) -> "EdgeRows":
         """The edges as rows of a sparse matrix, one for every head; see :class:`EdgeRows`."""
         shape = (self.num_nodes, self.num_sources)
-        return self._once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
+        return self.once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
 
     def padded(self, transposed: bool = False) -> PaddedRows:
         """The neighbour lists, of targets or of sources, in slices of equal length; see :class:`PaddedRows`."""
-        return self._once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
+        return self.once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
 
     @property
     def edge_ids(self) -> Tensor:
         """0, 1, ..., edges - 1, of the type of the pointers of :meth:`rows`."""
-        return self._once("edge_ids", lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr))
+        return self.once("edge_ids", lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr))
 
     @property
     def reverse(self) -> Tensor | None:
@@ -205,7 +203,7 @@ class Graph:
 
         Of the type of the pointers of :meth:`rows`.
         """
-        return self._once("reverse", self._reverse)
+        return self.once("reverse", self._reverse)
 
     def _reverse(self) -> Tensor | None:
         if self.num_sources != self.num_nodes:
@@ -220,7 +218,7 @@ class Graph:
 
         Sources are not above targets. Only for a graph whose edges all have a reverse.
         """
-        return self._once("one_way", self._one_way)
+        return self.once("one_way", self._one_way)
 
     def _one_way(self) -> tuple[Tensor, Tensor, Tensor]:
         assert self.reverse is not None
@@ -242,7 +240,7 @@ class Graph:
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if device == self.device:
             return self
-        return self._once(("to", device), lambda: self._copy_to(device, non_blocking))
+        return self.once(("to", device), lambda: self._copy_to(device, non_blocking))
 
     def _copy_to(self, device: torch.device, non_blocking: bool) -> "Graph":
         copy = Graph.__new__(Graph)
@@ -258,7 +256,8 @@ class Graph:
         # Derived tensors are large to pickle and cheap to compute again.
         return self.__dict__ | {"_derived": {}}
 
-    def _once(self, key: object, make: Callable[[], T]) -> T:
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        """Make something derived from the graph, and keep it for the next request."""
         if key not in self._derived:
             with torch.inference_mode(False):  # tensors made in inference mode could not be trained with later
                 self._derived[key] = make()

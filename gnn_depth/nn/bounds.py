@@ -61,7 +61,12 @@ from gnn_depth.nn.parts import AttentionLayer
 
 
 def of_linear_scores(
-    layer: AttentionLayer, weight_dst: Tensor, weight_src: Tensor, graph: Graph, slope: float = 1.0
+    layer: AttentionLayer,
+    weight_dst: Tensor,
+    weight_src: Tensor,
+    graph: Graph,
+    slope: float = 1.0,
+    at_most: float | None = None,
 ) -> float | None:
     """The bound of attention with linear or additive scores of two linear maps; the second also gives the values.
 
@@ -70,6 +75,7 @@ def of_linear_scores(
         weight_dst, weight_src: The maps.
         graph: The graph with the self-loops that the layer adds.
         slope: Slope of the LeakyReLU after the scores, or inside them.
+        at_most: See :func:`spectral_norm`.
 
     Returns:
         The bound, or None if no norm bounds the scores.
@@ -78,19 +84,24 @@ def of_linear_scores(
     if alpha is None:
         return None
     alpha *= max(1.0, abs(slope))
-    scores = 2 * alpha * spectral_norm(weight_dst, weight_src)
-    return _of_all_nodes(alpha, spectral_norm(weight_src), scores, graph)
+    scores = 2 * alpha * spectral_norm(weight_dst, weight_src, at_most=at_most)
+    return _of_all_nodes(alpha, spectral_norm(weight_src, at_most=at_most), scores, graph)
 
 
 def of_quadratic_scores(
-    layer: AttentionLayer, weight_query: Tensor, weight_key: Tensor, weight_value: Tensor, graph: Graph
+    layer: AttentionLayer,
+    weight_query: Tensor,
+    weight_key: Tensor,
+    weight_value: Tensor,
+    graph: Graph,
+    at_most: float | None = None,
 ) -> float | None:
     """The bound of attention whose scores are products of linear maps; see :func:`of_linear_scores`."""
     alpha = bound_of_scores(layer)
     if alpha is None:
         return None
-    scores = math.sqrt(8) * alpha * spectral_norm(weight_query, weight_key, weight_value)
-    return _of_all_nodes(alpha, spectral_norm(weight_value), scores, graph)
+    scores = math.sqrt(8) * alpha * spectral_norm(weight_query, weight_key, weight_value, at_most=at_most)
+    return _of_all_nodes(alpha, spectral_norm(weight_value, at_most=at_most), scores, graph)
 
 
 def of_propagation(graph: Graph) -> float:
@@ -106,8 +117,15 @@ def bound_of_scores(layer: AttentionLayer) -> float | None:
     return layer.score_norms[0].bound(layer.score, layer.out_channels) if len(layer.score_norms) == 1 else None  # type: ignore[operator]
 
 
-def spectral_norm(*weights: Tensor) -> float:
-    """The largest singular value of matrices stacked on one another, in float64; inf if they are not finite."""
+def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
+    """The largest singular value of matrices stacked on one another, in float64; inf if they are not finite.
+
+    Args:
+        weights: The matrices.
+        at_most: If given, the limit for matrices of which each has at most this spectral norm.
+    """
+    if at_most is not None:
+        return at_most * math.sqrt(len(weights))
     stacked = torch.cat([weight.detach().cpu().double() for weight in weights])
     largest = stacked.abs().max().item() if stacked.numel() else 0.0
     if not 0 < largest < math.inf:

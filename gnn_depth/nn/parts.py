@@ -98,8 +98,14 @@ class HasWeightChain(Protocol):
 class HasLipschitzBound(Protocol):
     """A layer that knows an upper bound of its Lipschitz constant, valid for any input, in evaluation mode."""
 
-    def lipschitz_bound(self, graph: Graph) -> float | None:
-        """The bound on a graph or a block; None if none is known."""
+    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
+        """The bound on a graph or a block; None if none is known.
+
+        Args:
+            graph: The graph.
+            at_most: If given, the bound for weight matrices of which each has at most this spectral norm, to which it
+                is proportional. By default the bound is that of the present weights.
+        """
 
 
 class Share(NamedTuple):
@@ -381,7 +387,12 @@ class WeightNorm(Norm):
 
     Args:
         num_layers: Number of layers of the stack.
+
+    Attributes:
+        whole_layer: True if the norm limits the layer as a whole. The stack then calls :meth:`fit` before every pass.
     """
+
+    whole_layer: bool = False
 
     def __init__(self, num_layers: int) -> None:
         super().__init__()
@@ -393,6 +404,9 @@ class WeightNorm(Norm):
 
     def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
         """Compute the norm's own state for a newly drawn matrix."""
+
+    def fit(self, bound: float) -> None:
+        """Take the Lipschitz bound that the layer has on the pass's graph if its matrices have spectral norm 1."""
 
     @classmethod
     def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:

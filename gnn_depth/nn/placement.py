@@ -9,7 +9,16 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, HasWeightChain, Layer, NormFactory, ScoreNorm, WeightNorm
+from gnn_depth.nn.parts import (
+    AttentionLayer,
+    FeatureNorm,
+    HasLipschitzBound,
+    HasWeightChain,
+    Layer,
+    NormFactory,
+    ScoreNorm,
+    WeightNorm,
+)
 from gnn_depth.registry import name_of, registered
 
 
@@ -26,13 +35,17 @@ class WeightNorms:
     """All weight norms of a stack.
 
     Args:
-        placed: The linear maps that have a weight norm.
+        placed: The linear maps that have a weight norm, and the layer of each.
     """
 
-    def __init__(self, placed: Iterable[Linear] = ()) -> None:
+    def __init__(self, placed: Iterable[tuple[Linear, Any]] = ()) -> None:
         self._by_shape: dict[Any, list[Linear]] = {}
-        for linear in placed:
+        self._whole: dict[Any, list[WeightNorm]] = {}
+        self._key = object()  # of the bounds, which the graph keeps
+        for linear, layer in placed:
             self._by_shape.setdefault(linear.weight.shape, []).append(linear)
+            if linear.weight_norm is not None and linear.weight_norm.whole_layer:
+                self._whole.setdefault(layer, []).append(linear.weight_norm)
         self.settle()
 
     @torch.no_grad()
@@ -44,8 +57,13 @@ class WeightNorms:
                 linear.weight_norm.settle(linear.weight)
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Update the norms to the parameters, all matrices of one shape at once."""
+    def follow(self, graph: Graph) -> None:
+        """Update the norms to the graph, and to the parameters of all matrices of one shape at once."""
+        if self._whole:
+            bounds = graph.once(self._key, lambda: [layer.lipschitz_bound(graph, 1.0) for layer in self._whole])
+            for norms_of_layer, bound in zip(self._whole.values(), bounds, strict=True):
+                for norm in norms_of_layer:
+                    norm.fit(bound)
         for linears in self._by_shape.values():
             norms: list[Any] = [linear.weight_norm for linear in linears]
             norms[0].follow(norms, [linear.weight for linear in linears])
@@ -103,15 +121,19 @@ class NormPlacement:
         """Place the weight norm in the linear maps of all layers.
 
         Raises:
-            ValueError: A layer has no linear map with a place for it.
+            ValueError: A layer has no linear map with a place for it, or no known bound although the norm needs it.
         """
         layers = list(layers)
-        placed: list[Linear] = []
-        for make, _ in self._weight:
+        placed: list[tuple[Linear, Layer]] = []
+        for make, cls in self._weight:
             for layer in dict.fromkeys(layers):
-                for linear in normed_maps(layer):
-                    linear.weight_norm = make(len(layers))  # type: ignore[assignment]
-                    placed.append(linear)
+                maps = normed_maps(layer)
+                norms: list[Any] = [make(len(layers)) for _ in maps]
+                if any(norm.whole_layer for norm in norms):
+                    _check_bound(layer, _name(cls))
+                for linear, norm in zip(maps, norms, strict=True):
+                    linear.weight_norm = norm
+                    placed.append((linear, layer))
         return WeightNorms(placed)
 
     def check_features(self) -> None:
@@ -156,6 +178,24 @@ def normed_maps(layer: Layer) -> list[Linear]:
             "gnn_depth.nn.linear.Linear, and let weight_chain(), if there is one, return their weights."
         )
     return linears
+
+
+def _check_bound(layer: Layer, norm: str) -> None:
+    """Check that a layer has a bound, which does not depend on the graph.
+
+    Raises:
+        ValueError: It has none.
+    """
+    one_edge = Graph(torch.zeros(2, 1, dtype=torch.long), 1)
+    if not isinstance(layer, HasLipschitzBound) or layer.lipschitz_bound(one_edge, 1.0) is None:
+        known = {name: each for name, each in registered("layer").items() if hasattr(each, "lipschitz_bound")}
+        attention = ", ".join(name for name, each in known.items() if issubclass(each, AttentionLayer))
+        plain = ", ".join(name for name, each in known.items() if not issubclass(each, AttentionLayer))
+        raise ValueError(
+            f"norm {norm!r} with whole_layer needs a layer whose Lipschitz bound is known, and layer "
+            f"{_name(type(layer))!r} has none with its present options and norms. Layers with a bound: {plain}; with "
+            f"norm 'lipschitz' in form 'paper' as their only score norm also {attention}, without the option beta."
+        )
 
 
 def part_class(factory: Callable[..., object]) -> type:

@@ -213,8 +213,8 @@ class DeepGNN(nn.Module):
         graph = Graph.of(graph, len(x))
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
-        self._weight_norms.follow()
         thinned = self.graph_dropout(graph) if self.training else graph
+        self._weight_norms.follow(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
         # A thinned graph is new in every step, and compiling for a graph pays off only over many steps.
         run = self._compiled.for_pass(self, graph, graphs) if self._compiled and thinned is graph else None

@@ -3,14 +3,17 @@
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
+from gnn_depth.diagnostics.lipschitz import local_lipschitz
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
 from gnn_depth.nn.layers import GAT, GCN, GATv2, Transformer
 from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
+from gnn_depth.nn.skips import Residual
 from tests.nn.functional.graphs import GRAPHS, both_ways, graph_of
 
 LAYERS = {
@@ -229,3 +232,86 @@ def test_weights_of_zero_and_weights_that_diverged():
     assert spectral_norm(torch.zeros(3, 2)) == 0
     assert spectral_norm(torch.tensor([[1.0, math.inf]])) == math.inf
     assert spectral_norm(torch.tensor([[1.0, math.nan]])) == math.inf
+
+
+BOUNDED = {name: [LipschitzNorm] for name in LAYERS} | {"gcn": []}
+
+
+def bounded(name, limit=0.7, width=3, **options):
+    """Two layers, each limited as a whole."""
+    layer = {**LAYERS, "gcn": GCN}[name]
+    norm = partial(SpectralNorm, bound=limit, whole_layer=True)
+    stack = DeepGNN(3, 2, layer, 2, width, norm=[*BOUNDED[name], norm], skip=Residual, **options).double().eval()
+    with torch.no_grad():
+        for parameter in stack.layers.parameters():
+            parameter.copy_(3 * torch.randn_like(parameter))
+    stack.settle_weight_norms()
+    return stack
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("kind", ["pair", "hub", "out", "repeated"])
+def test_no_jacobian_of_a_layer_limited_as_a_whole_exceeds_the_limit(name, kind):
+    graph = SHAPES[kind]()
+    stack = bounded(name)
+    for size in (1.0, 1e3):
+        x = size * torch.randn(graph.num_nodes, 3, dtype=torch.float64)
+        stack(x, graph)
+        for layer in stack.layers:
+            assert stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9) <= 0.7 * 1.001
+
+
+def test_the_limit_of_a_whole_layer_follows_the_graph_of_each_pass(graph):
+    alone, stack = graph_of([], 4), bounded("gat")
+    x = torch.randn(4, 3, dtype=torch.float64)
+    before = stack(x, alone)
+    assert [layer.lipschitz_bound(alone) for layer in stack.layers] == pytest.approx([0.7] * 2, rel=1e-3)
+    stack(torch.randn(graph.num_nodes, 3, dtype=torch.float64), graph)
+    assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx([0.7] * 2, rel=1e-3)
+    assert torch.equal(stack(x, alone), before)
+
+
+def test_gradients_of_a_layer_limited_as_a_whole_are_those_of_its_formula():
+    graph, stack = SHAPES["hub"](), bounded("gat", activation="identity")
+    x = torch.randn(4, 3, dtype=torch.float64)
+    weights = [layer.lin.weight for layer in stack.layers]
+    ours = torch.autograd.grad(stack(x, graph).square().sum(), weights)
+    plain = DeepGNN(3, 2, GAT, 2, 3, norm=[LipschitzNorm], skip=Residual, activation="identity").double().eval()
+    plain.load_state_dict(stack.state_dict(), strict=False)
+
+    def loss(*matrices):
+        normed = {
+            f"blocks.{place}.layer.lin.weight": 0.7 * w * layer.lin.weight_norm.share / torch.linalg.matrix_norm(w, 2)
+            for place, (w, layer) in enumerate(zip(matrices, stack.layers, strict=True))
+        }
+        return torch.func.functional_call(plain, normed, (x, graph)).square().sum()
+
+    for one, other in zip(ours, torch.autograd.grad(loss(*weights), weights), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("layer", "norms", "named"),
+    [
+        ("gat", [], "lipschitz"),
+        ("gatv2", [{"name": "lipschitz", "form": "released"}], "paper"),
+        ({"name": "transformer", "beta": True}, ["lipschitz"], "beta"),
+        ("sage", [], "gcn"),
+    ],
+)
+def test_layers_without_a_known_bound_are_refused(layer, norms, named):
+    with pytest.raises(ValueError, match=named):
+        DeepGNN(3, 2, layer, norm=[*norms, {"name": "spectral", "whole_layer": True}])
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("name", ["gcn", "gat", "transformer"])
+def test_on_chameleon_no_layer_limited_as_a_whole_exceeds_the_limit(real_data, name, undirected):
+    with np.load(real_data / "heterophilous/chameleon.npz") as file:
+        edges, nodes = torch.from_numpy(file["edges"]).t(), len(file["node_labels"])
+    graph = Graph(torch.cat([edges, edges.flip(0)], 1) if undirected else edges, nodes)
+    stack, x = bounded(name, limit=0.125), torch.randn(nodes, 3, dtype=torch.float64)
+    stack(x, graph)
+    for size in (1, 1000):
+        found = local_lipschitz(lambda v: stack.layers[0](v, graph), size * x, max_iterations=8)
+        assert 0 < found.value <= stack.layers[0].lipschitz_bound(graph) <= 0.125 * 1.001

@@ -71,9 +71,9 @@ class GAT(AttentionLayer):
         bias = () if self.bias is None else (self.bias,)
         return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
 
-    def lipschitz_bound(self, graph: Graph) -> float | None:
+    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight = self.lin.normed_weight
-        return of_linear_scores(self, weight, weight, graph.with_self_loops(), self.negative_slope)
+        return of_linear_scores(self, weight, weight, graph.with_self_loops(), self.negative_slope, at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()

@@ -74,10 +74,10 @@ class GATv2(AttentionLayer):
         bias = () if self.bias is None else (self.bias,)
         return WeightChain(incoming=both, outgoing=both, attention=(self.att,), bias=bias)
 
-    def lipschitz_bound(self, graph: Graph) -> float | None:
+    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).normed_weight
         return of_linear_scores(
-            self, weight_dst, self.lin_src.normed_weight, graph.with_self_loops(), self.negative_slope
+            self, weight_dst, self.lin_src.normed_weight, graph.with_self_loops(), self.negative_slope, at_most
         )
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:

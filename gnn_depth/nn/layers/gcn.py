@@ -45,8 +45,8 @@ class GCN(Layer):
         bias = () if self.bias is None else (self.bias,)
         return WeightChain(incoming=(self.lin.weight,), outgoing=(self.lin.weight,), bias=bias)
 
-    def lipschitz_bound(self, graph: Graph) -> float:
-        return of_propagation(graph.with_self_loops()) * spectral_norm(self.lin.normed_weight)
+    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
+        return of_propagation(graph.with_self_loops()) * spectral_norm(self.lin.normed_weight, at_most=at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()

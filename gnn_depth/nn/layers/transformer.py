@@ -93,13 +93,13 @@ class Transformer(AttentionLayer):
             bias=tuple(lin.bias for lin in (self.lin_value, self.lin_root) if lin is not None and lin.bias is not None),
         )
 
-    def lipschitz_bound(self, graph: Graph) -> float | None:
+    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         if self.gate_message is not None:  # a product of two functions of x; neither is bounded
             return None
         graph = graph.with_self_loops() if self.self_loops else graph
         weights = (self.lin_query.normed_weight, self.lin_key.normed_weight, self.lin_value.normed_weight)
-        message = of_quadratic_scores(self, *weights, graph)
-        root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.normed_weight)
+        message = of_quadratic_scores(self, *weights, graph, at_most)
+        root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
         return None if message is None else message + root
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
