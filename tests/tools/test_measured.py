@@ -1,0 +1,108 @@
+"""Claims as data: the page follows from the files, and every claim can be run again."""
+
+import json
+import statistics
+
+import pytest
+
+from gnn_depth.cli.reproduce import load as load_item
+from gnn_depth.cli.sweep import load_grid
+from gnn_depth.reports.published import Number, agreement_of
+from gnn_depth.reports.table import Cell, Run
+from tools import measured, verify_numbers
+from tools.measured import PAGE, ROOT, Claim, Results, load, page, save, take
+
+STATED = load()
+each = pytest.mark.parametrize("results", STATED, ids=[results.path.stem for results in STATED])
+
+
+def test_the_page_is_what_the_results_give():
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text, STATED) == text, "run python -m tools.measured"
+
+
+def test_the_page_shows_every_file_of_results():
+    shown = {match[2] for match in measured.BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
+    assert shown == {"counts", *(results.path.stem for results in STATED)}
+
+
+@each
+def test_every_claim_is_one_run_for_each_seed(results):
+    if "config" in results.head:
+        assert (ROOT / "configs" / results.head["config"]).is_file()
+        return
+    grid = load_grid(str(load_item(results.head["item"]).grid), True)
+    for claim in results.claims:
+        assert len(list(grid.subset({axis: [value] for axis, value in claim.at.items()}).combinations())) == 1
+
+
+@each
+def test_no_claim_stands_twice_and_each_says_with_which_code_it_was_measured(results):
+    assert len({json.dumps(claim.at) for claim in results.claims}) == len(results.claims)
+    assert all(claim.data["commit"] for claim in results.claims)
+    assert all(len(claim.data["seeds"]) == len(claim.values) for claim in results.claims if claim.values)
+
+
+def test_a_claim_is_compared_as_a_cell_of_the_same_runs():
+    values = [81.0, 79.5, 80.1, 82.2, 80.4]
+    claim = Claim({"values": values}, "std")
+    cell = Cell(tuple(Run(seed, "finished", value / 100, "") for seed, value in enumerate(values)), {})
+    assert claim.mean == pytest.approx(cell.mean)
+    for spread in ("std", "ci"):
+        assert claim.half_width(spread) == pytest.approx(cell.half_width(spread))
+        stated = Claim({"mean": 100 * cell.mean, "spread": 100 * cell.half_width(spread), "n": 5}, spread)
+        for asked in ("std", "ci"):
+            assert stated.half_width(asked) == pytest.approx(cell.half_width(asked))
+        for number in (Number(0.8), Number(0.825, 0.01), Number(0.9, 0.01)):
+            assert agreement_of(stated, number, spread) == agreement_of(cell, number, spread)
+
+
+def made(folder, claims, **head):
+    folder.mkdir(exist_ok=True)
+    save(folder / "made.json", {"config": "gcn_2.yaml", "rows": ["depth"], "columns": ["data"], "spread": "std"} | head
+         | {"claims": claims})  # fmt: skip
+    return load(folder)[0]
+
+
+def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
+    published = [{"source": "A 2020, table 1", "interval": "std", "over": "depth", "values": {"2": "80 +- 1"}}]
+    results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}, "mean": 80.5, "commit": "abc"},
+                              {"at": {"data": "CiteSeer", "depth": 2}, "mean": 70, "commit": "abc"}],
+                   published=published)  # fmt: skip
+    assert "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) |" in results.table()
+    assert "| A 2020 | made | 1 | 0 | 1 |" in measured.counts([results])
+
+
+def test_finished_runs_take_the_place_of_an_older_claim(tmp_path):
+    at = {"data": "Cora", "depth": 2}
+    made(tmp_path / "results", [{"at": at, "mean": 80.5, "commit": "old", "stale": True}])
+    for seed, value in ((1, 0.79), (0, 0.81)):
+        folder = tmp_path / f"runs/seed_{seed}"
+        folder.mkdir(parents=True)
+        result = {"status": "finished", "sweep": "made", "axes": at, "seed": seed, "git": {"commit": "0123456789"},
+                  "seconds": 3.0, "metrics": {"test_acc_at_best_val": value}}  # fmt: skip
+        (folder / "result.json").write_text(json.dumps(result))
+    assert list(take(tmp_path / "runs", tmp_path / "results")) == ["made.json: Cora, 2: 80.0 ± 1.4"]
+    (claim,) = load(tmp_path / "results")[0].claims
+    assert claim.data == {"at": at, "values": [81.0, 79.0], "seeds": [0, 1], "commit": "0123456", "seconds": 3}
+
+
+def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():
+    claim = Claim({"values": [70.0, 80.0, 80.5, 81.0, 81.5, 79.5]}, "std")
+    width = verify_numbers.half_width(claim)
+    assert width > statistics.stdev(claim.values)
+    assert verify_numbers.passes(claim, 0.70)
+    assert verify_numbers.passes(claim, claim.mean - 0.99 * width)
+    assert not verify_numbers.passes(claim, claim.mean - 1.01 * width)
+    single = Claim({"mean": 80.0}, "std")
+    assert verify_numbers.passes(single, 0.8099)
+    assert not verify_numbers.passes(single, 0.82)
+
+
+def test_a_rerun_uses_the_claims_options_and_its_first_seed(tmp_path):
+    claim = {"at": {"data": "Cora"}, "values": [80.0], "seeds": [3], "commit": "abc", "options": ["--b", "2"]}
+    results = Results(tmp_path, {"config": "gcn_2.yaml", "options": ["--a", "1"]}, [])
+    words = verify_numbers.command(results, Claim(claim, "std"), "folder")
+    assert words[0] == "fit"
+    assert words[-4:] == ["--a", "1", "--b", "2"]
+    assert words[words.index("--seed_everything") + 1] == "3"

@@ -1,0 +1,241 @@
+"""Write the tables of docs/measured.md from the results in docs/results, or take up finished runs there.
+
+    python -m tools.measured                  # write the tables and the counts of verdicts
+    python -m tools.measured --check          # exit code 1 if the page differs from them
+    python -m tools.measured --take runs      # first take up the finished runs of items below a folder
+
+A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which also has the
+published numbers) or of one config (``config`` and ``published``), with command-line ``options`` if there are any.
+``rows`` and ``columns`` are the axes of its table.
+A claim is one line: ``at``, the values of the axes; ``values`` for each seed in ``seeds``, or their ``mean``,
+``spread`` (standard deviation, or 95% confidence interval) and number ``n``; the ``commit`` that it was measured with;
+``seconds`` of a run; command-line ``options``; ``stale`` if today's code is known to give something else; or a ``text``
+where there is no number.
+"""
+
+import argparse
+import json
+import math
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gnn_depth.cli.reproduce import load as load_item
+from gnn_depth.reports.published import Level, Number, Published, agreement_of, parse
+from gnn_depth.reports.settings import label, same
+from gnn_depth.reports.table import METRIC, t_half_width
+
+ROOT = Path(__file__).parents[1]
+FOLDER, PAGE = ROOT / "docs/results", ROOT / "docs/measured.md"
+BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.S)
+LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One cell: see the module. It has the mean and the interval that the rule of agreement asks a cell for."""
+
+    data: dict[str, Any]
+    unit: str  # of spread: std or ci
+
+    @property
+    def at(self) -> dict[str, str]:
+        return {axis: label(value) for axis, value in self.data["at"].items()}
+
+    @property
+    def values(self) -> list[float]:
+        return [value / 100 for value in self.data.get("values", [])]
+
+    @property
+    def n(self) -> int:
+        return len(self.values) or self.data.get("n", 1)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values) if self.values else self.data.get("mean", math.nan) / 100
+
+    def half_width(self, spread: str) -> float | None:
+        if self.n < 2:
+            return None
+        if self.values:
+            deviation = statistics.stdev(self.values)
+        else:
+            deviation = self.data["spread"] / 100
+            deviation /= float(t_half_width(1.0, self.n)) if self.unit == "ci" else 1.0
+        return deviation if spread == "std" else float(t_half_width(deviation, self.n))
+
+    def text(self) -> str:
+        width = self.half_width(self.unit)
+        return self.data.get("text") or f"{100 * self.mean:.1f}" + ("" if width is None else f" ± {100 * width:.1f}")
+
+
+@dataclass(frozen=True)
+class Results:
+    """A file of docs/results."""
+
+    path: Path
+    head: dict[str, Any]
+    claims: list[Claim]
+
+    @cached_property
+    def published(self) -> list[Published]:
+        found = load_item(self.head["item"]).published if "item" in self.head else self.head.get("published", [])
+        return parse(found, str(self.path))
+
+    def verdicts(self, claim: Claim) -> Iterator[tuple[str, Number, Level]]:
+        """Source, published number and verdict of every published number for a claim."""
+        here: Any = claim
+        for entry in self.published:
+            if all(same(claim.at.get(axis, ""), text) for axis, text in entry.where.items()):
+                for text, number in entry.numbers.items():
+                    if same(claim.at.get(entry.over, ""), text):
+                        yield entry.source, number, agreement_of(here, number, entry.interval)
+
+    def table(self) -> str:
+        """The table in Markdown, with notes."""
+        rows, columns = ([tuple(claim.at[axis] for axis in self.head[kind]) for claim in self.claims]
+                         for kind in ("rows", "columns"))  # fmt: skip
+        sources = list(dict.fromkeys(source for claim in self.claims for source, _, _ in self.verdicts(claim)))
+        usual = statistics.mode(claim.n for claim in self.claims)  # number of seeds
+        cells = {}
+        for row, column, claim in zip(rows, columns, self.claims, strict=True):
+            theirs = [
+                f"{number_text(number)}{f' [{sources.index(source) + 1}]' if len(sources) > 1 else ''} {level}"
+                for source, number, level in self.verdicts(claim)
+            ]
+            notes = [f"n = {claim.n}"] * (1 < claim.n != usual) + theirs
+            mark = "†" * claim.data.get("stale", False)
+            cells[row, column] = claim.text() + mark + (f" ({'; '.join(notes)})" if notes else "")
+        across = list(dict.fromkeys(columns))
+        head = [*self.head["rows"], *(", ".join(column) for column in across)]
+        lines = [head, ["---"] * len(head)]
+        lines += [[*row, *(cells.get((row, column), "") for column in across)] for row in dict.fromkeys(rows)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n" + " ".join(self._notes(sources, usual))
+
+    def _notes(self, sources: Sequence[str], usual: int) -> Iterator[str]:
+        if sources:
+            cited = [f"[{place}] {source}" for place, source in enumerate(sources, start=1)]
+            yield f"*In brackets: published number and verdict. {'; '.join(cited) if cited[1:] else sources[0]}.*"
+        commits = Counter(claim.data["commit"] for claim in self.claims)
+        code = ", ".join(f"{commit} ({count})" for commit, count in commits.items())
+        spread = {"std": "standard deviation", "ci": "95% confidence interval"}[self.head["spread"]]
+        seeds = "1 seed" if usual == 1 else f"{usual} seeds"
+        yield f"*Mean ± {spread} over {seeds} where nothing else is stated; code: {code}.*"
+        if any(claim.data.get("stale") for claim in self.claims):
+            yield "*† Measured with older code; today's code is known to give other numbers here or in like cells.*"
+
+
+def number_text(number: Number) -> str:
+    """A published number as text."""
+    return f"{100 * number.mean:.1f}" + ("" if number.half is None else f" ± {100 * number.half:.1f}")
+
+
+def load(folder: Path = FOLDER) -> list[Results]:
+    """All files of a folder of results."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        head = json.loads(path.read_text(encoding="utf-8"))
+        found.append(Results(path, head, [Claim(claim, head["spread"]) for claim in head.pop("claims")]))
+    return found
+
+
+def counts(found: Sequence[Results]) -> str:
+    """The number of verdicts for each paper and file, as a table."""
+    lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for results in found:
+        for claim in results.claims:
+            for source, _, level in results.verdicts(claim):
+                lines[source.split(",")[0], results.head.get("item", results.path.stem)][level] += 1
+    total: Counter[str] = sum(lines.values(), Counter())
+    rows = [(paper, name, count) for (paper, name), count in sorted(lines.items())] + [("**all**", "", total)]
+    return "\n".join(
+        [f"| paper | item | {' | '.join(LEVELS)} |", "|---|---|---|---|---|"]
+        + [f"| {paper} | {name} | {' | '.join(str(count[level]) for level in LEVELS)} |" for paper, name, count in rows]
+    )
+
+
+def page(text: str, found: Sequence[Results]) -> str:
+    """The page with its tables written anew.
+
+    Raises:
+        ValueError: A mark names no file of results.
+    """
+    tables = {results.path.stem: results.table for results in found} | {"counts": lambda: counts(found)}
+
+    def write(match: re.Match[str]) -> str:
+        if match[2] not in tables:
+            raise ValueError(f"{PAGE.name}: there is no {match[2]}.json in {FOLDER}; there are {', '.join(tables)}.")
+        return f"{match[1]}\n{tables[match[2]]()}\n\n{match[3]}"
+
+    return BLOCK.sub(write, text)
+
+
+def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator[str]:
+    """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a line per claim."""
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for path in sorted(runs.rglob("result.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result.get("status") in ("finished", "diverged") and result.get("sweep"):
+            cells[result["sweep"], json.dumps(result["axes"])].append(result)
+    for (sweep, axes), found in cells.items():
+        path = folder / f"{into or sweep}.json"
+        if not path.exists():
+            yield f"{path.name}: no such file of results, so its runs are left out"
+            continue
+        content = json.loads(path.read_text(encoding="utf-8"))
+        metric = content.get("metric", METRIC)
+        found = sorted((one for one in found if math.isfinite(one["metrics"].get(metric, math.nan))),
+                       key=lambda one: one["seed"])  # fmt: skip
+        if not found:
+            continue
+        claim = {
+            "at": json.loads(axes),
+            "values": [round(100 * one["metrics"][metric], 2) for one in found],
+            "seeds": [one["seed"] for one in found],
+            "commit": found[0]["git"]["commit"][:7],
+            "seconds": round(statistics.fmean(one["seconds"] for one in found)),
+        }
+        new = Claim(claim, content["spread"])
+        old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
+        if old:
+            content["claims"][content["claims"].index(old[0])] = claim
+        else:
+            content["claims"].append(claim)
+        save(path, content)
+        yield f"{path.name}: {', '.join(new.at.values())}: {new.text()}"
+
+
+def save(path: Path, content: dict[str, Any]) -> None:
+    """Write a file of results with one claim on each line."""
+    head = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items()
+            if key != "claims"]  # fmt: skip
+    claims = ",\n  ".join(json.dumps(claim, ensure_ascii=False) for claim in content["claims"])
+    path.write_text("{\n" + ",\n".join([*head, f' "claims": [\n  {claims}\n ]']) + "\n}\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the page would change")
+    parser.add_argument("--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder")
+    parser.add_argument("--into", metavar="NAME", help="take them up in this file, not in that of their sweep's name")
+    options = parser.parse_args()
+    if options.take:
+        print("\n".join(take(options.take, into=options.into)))
+    found = load()
+    before = PAGE.read_text(encoding="utf-8")
+    after = page(before, found)
+    if options.check:
+        return int(before != after)
+    PAGE.write_text(after, encoding="utf-8")
+    print(counts(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
