@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
     from gnn_depth.nn.stack import DeepGNN
     from gnn_depth.training.module import NodeClassifier
+    from gnn_depth.training.tasks import Task
 
 # Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
 _HOMES = {
@@ -27,6 +28,7 @@ _HOMES = {
     "Graph": "gnn_depth.graph",
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",
+    "Task": "gnn_depth.training.tasks",
     "probe": "gnn_depth.diagnostics.probe",
     "watch": "gnn_depth.diagnostics.watch",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "NodeClassifier",
     "ScoreNorm",
     "Skip",
+    "Task",
     "WeightNorm",
     "__version__",
     "probe",

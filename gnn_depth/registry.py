@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 ENTRY_POINT_GROUP = "gnn_depth.plugins"
-KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "data")
+KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data")
 
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
 _CONFLICTS: dict[tuple[str, str], str] = {}  # names that an installed plugin registers a second time -> error message
@@ -30,7 +30,7 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
     """Class decorator: register a class under a name for configs and the command line.
 
     Args:
-        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``data``.
+        kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``task``, ``data``.
         name: Its name.
 
     Raises:

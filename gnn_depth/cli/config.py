@@ -42,7 +42,7 @@ from gnn_depth.short_names import (
 )
 from gnn_depth.yaml_limits import TooLargeError, safe_load
 
-GIVEN_BY_DATA = ("in_channels", "num_classes", "task")  # options of the model that the data set determines
+GIVEN_BY_DATA = ("in_channels", "num_classes", "default_task")  # options of the model that the data set determines
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders
 
 # The command line

@@ -12,7 +12,6 @@ from gnn_depth.reports.figures.measured import WHEN
 from gnn_depth.reports.figures.metrics import BAND_SPREADS
 from gnn_depth.reports.figures.scatter import PLACES
 from gnn_depth.reports.load import ReportError, ReportWarning
-from gnn_depth.reports.table import METRIC
 
 FIGURES = {
     "depth": "a metric against depth or another axis, with a band for its spread",
@@ -33,7 +32,10 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         "axes whose values get a panel each; by default none, all that vary in a heatmap",
         {"nargs": "*", "metavar": "AXIS"},
     ),
-    "metric": (f"depth, scatter: the metric; {METRIC} by default", {"metavar": "NAME"}),
+    "metric": (
+        "depth, scatter: the metric; test_METRIC_at_best_val of the task by default",
+        {"metavar": "NAME"},
+    ),
     "spread": (
         "depth, convergence: the band; std (standard deviation, the default), ci (95%% confidence interval) or none",
         {"choices": BAND_SPREADS},
@@ -42,7 +44,10 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         "the measure, two for a scatter of both; by default the first that the runs have, in a scatter the only two",
         {"nargs": "+", "metavar": "NAME"},
     ),
-    "tag": ("convergence: the metric; val/acc by default", {"metavar": "NAME"}),
+    "tag": (
+        "convergence: the metric; by default the one that chose the best epoch",
+        {"metavar": "NAME"},
+    ),
     "layers": ("history: the layers; at most six by default", {"nargs": "+", "type": natural, "metavar": "N"}),
     "when": ("layers: the start of training, its end, or both (the default)", {"choices": WHEN}),
     "at": ("scatter: the layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),

@@ -1,4 +1,4 @@
-"""Write the class probabilities of all nodes to a file."""
+"""Write the predictions for all nodes or graphs to a file."""
 
 import importlib.util
 from collections.abc import Callable
@@ -13,33 +13,40 @@ from torch import Tensor
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.data.base import GraphDataModule
+from gnn_depth.training.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The class probabilities that a model predicts for the nodes.
+    """What a model predicts.
 
     Attributes:
-        nodes: Their ids, or their numbers.
-        classes: Names of the classes.
-        probabilities: Shape (nodes, classes).
+        rows: ``node`` or ``graph``.
+        ids: Their ids, or their numbers.
+        classes: Names of the classes, labels or numbers.
+        targets: ``classes``, ``labels`` or ``numbers``.
+        values: Probabilities of the classes or labels, or the numbers, shape (rows, classes).
     """
 
-    nodes: np.ndarray
+    rows: str
+    ids: np.ndarray
     classes: list[str]
-    probabilities: Tensor
+    targets: str
+    values: Tensor
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each node: its id, the most probable class with its probability, and those of all classes."""
-        best, place = self.probabilities.max(1)
-        columns = {
-            "node": self.nodes,
-            "predicted": np.array(self.classes, object)[place.numpy()],
-            "probability": best.numpy(),
-            **{f"class_{name}": self.probabilities[:, number].numpy() for number, name in enumerate(self.classes)},
-        }
-        return pd.DataFrame(columns)
+        """A row for each node: its id, the most probable class with its probability, and those of all classes.
+
+        For labels and numbers only the id and their values.
+        """
+        head: dict[str, np.ndarray] = {self.rows: self.ids}
+        if self.targets == "classes":
+            best, place = self.values.max(1)
+            head |= {"predicted": np.array(self.classes, object)[place.numpy()], "probability": best.numpy()}
+        name = {"classes": "class", "labels": "label", "numbers": "value"}[self.targets]
+        each = {f"{name}_{known}": self.values[:, number].numpy() for number, known in enumerate(self.classes)}
+        return pd.DataFrame(head | each)
 
 
 def _write_csv(predictions: Predictions, path: Path) -> None:
@@ -48,18 +55,18 @@ def _write_csv(predictions: Predictions, path: Path) -> None:
 
 
 def _write_npz(predictions: Predictions, path: Path) -> None:
-    nodes, classes = predictions.nodes, predictions.classes
+    ids = predictions.ids
     with path.open("wb") as file:  # as plain text, which is read without unpickling
-        np.savez(
-            file,
-            nodes=nodes.astype(str) if nodes.dtype == object else nodes,
-            classes=np.array(classes, str),
-            probabilities=predictions.probabilities.numpy(),
-        )
+        arrays = {
+            f"{predictions.rows}s": ids.astype(str) if ids.dtype == object else ids,
+            "classes": np.array(predictions.classes, str),
+            "values" if predictions.targets == "numbers" else "probabilities": predictions.values.numpy(),
+        }
+        np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _write_pt(predictions: Predictions, path: Path) -> None:
-    torch.save(predictions.probabilities, path)
+    torch.save(predictions.values, path)
 
 
 def _write_parquet(predictions: Predictions, path: Path) -> None:
@@ -89,18 +96,21 @@ def check_request(output: str | None) -> None:
         raise UsageError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.")
 
 
-def write(batches: list[Tensor], data: GraphDataModule, output: str) -> None:
-    """Write the class probabilities atomically.
+def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str) -> str:
+    """Write the predictions atomically, and return what was written, in words.
 
     Args:
-        batches: Probabilities, shape (nodes, classes) each.
+        batches: Probabilities or numbers, shape (nodes, outputs) each.
         data: Has the names of nodes and classes.
+        task: The task of the model.
         output: The file.
 
     Raises:
         UsageError: The file was created meanwhile.
     """
-    path, probabilities = Path(output), torch.cat(batches).float().cpu()
-    nodes = np.arange(len(probabilities)) if data.node_ids is None else data.node_ids
-    predictions = Predictions(nodes, data.class_names, probabilities)
+    path, values = Path(output), torch.cat(batches).float().cpu()
+    ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
+    predictions = Predictions("node", ids, data.class_names, task.targets, values)
     write_whole(path, lambda part: WRITERS[path.suffix](predictions, part))
+    what = {"classes": "class probabilities", "labels": "label probabilities", "numbers": "numbers"}[task.targets]
+    return f"{what} of {len(values)} {predictions.rows}s"

@@ -92,6 +92,7 @@ def measure(cli: Any) -> Report:
     return probe_model(
         model.to(device),
         batch,
+        loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
         scales=cli.config.scales,
         title=title,
         options=cli.config_dump["model"],

@@ -220,11 +220,11 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     from gnn_depth.reports.load import ReportError, ReportWarning
     from gnn_depth.reports.published import compare_published, parse
     from gnn_depth.reports.sheets import agreement_sheet, table_sheet
-    from gnn_depth.reports.table import METRIC, tabulate, to_csv
+    from gnn_depth.reports.table import tabulate, to_csv
 
     try:
         frame = _in_order(load_runs([str(plan.store.folder)], []), plan)
-        table = tabulate(frame, **({"metric": METRIC, "spread": "std"} | item.table))
+        table = tabulate(frame, **({"spread": "std"} | item.table))
         published = parse(item.published, item.name)
         sheets = [table_sheet(table)]
         if published:

@@ -115,8 +115,7 @@ def _check(cli: CommandLineInterface) -> None:
 def finish(cli: CommandLineInterface, result: Any) -> None:
     """Print the result of a run, or write its predictions."""
     if cli.command == "predict":
-        predictions.write(result, cli.datamodule, cli.config.output)
-        print(f"class probabilities of {sum(len(batch) for batch in result)} nodes: {cli.config.output}")
+        print(f"{predictions.write(result, cli.datamodule, cli.model.task, cli.config.output)}: {cli.config.output}")
     if cli.command == "fit" and cli.recorder.folder is not None:
         print(report(cli.recorder))
 

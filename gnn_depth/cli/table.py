@@ -14,7 +14,7 @@ from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import compare_published, read
 from gnn_depth.reports.settings import metric_words
 from gnn_depth.reports.sheets import BEST, agreement_sheet, comparison_sheet, table_sheet
-from gnn_depth.reports.table import METRIC, SPREADS, TESTS, Table, arrange, compare, tabulate, to_csv, write_parquet
+from gnn_depth.reports.table import SPREADS, TESTS, Table, arrange, compare, tabulate, to_csv, write_parquet
 
 FORMATS = {
     "terminal": ".txt",
@@ -73,7 +73,7 @@ def parser() -> Options:
     options.add_argument(
         "--columns", nargs="+", metavar="AXIS", help="axes of the columns; by default the last of several"
     )
-    options.add_argument("--metric", default=METRIC, help="the metric to average")
+    options.add_argument("--metric", help="the metric to average; test_METRIC_at_best_val of the task by default")
     options.add_argument(
         "--spread", choices=tuple(SPREADS), default="std", help="standard deviation, or 95%% confidence interval"
     )
@@ -127,7 +127,7 @@ def _text(table: Table, options: Namespace, name: str, styled: bool) -> str:
         published = read(options.published)
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
     if name == "html":
-        return html_page(sheets, metric_words(options.metric))
+        return html_page(sheets, metric_words(table.metric))
     if name == "terminal":
         return terminal(sheets, styled=styled)
     return markdown(sheets) if name == "markdown" else latex(sheets)

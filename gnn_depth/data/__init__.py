@@ -1,7 +1,8 @@
 """Data sets, one per file; each class is registered under its name."""
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, Task
+from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError
+from gnn_depth.data.generated import ContextualSBM, Minesweeper
 from gnn_depth.data.heterophilous import HeterophilousGraphs
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
@@ -11,17 +12,18 @@ from gnn_depth.data.trees import TreeNeighborsMatch
 from gnn_depth.data.user import UserGraph
 
 __all__ = [
+    "ContextualSBM",
     "DataError",
     "FullBatch",
     "GraphDataModule",
     "HeterophilousGraphs",
+    "Minesweeper",
     "MiniBatches",
     "MissingFeatures",
     "NodeBatch",
     "NodeDataModule",
     "Planetoid",
     "SyntheticCitation",
-    "Task",
     "TreeNeighborsMatch",
     "UserGraph",
 ]

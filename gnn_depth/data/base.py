@@ -5,35 +5,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import lightning as L
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from gnn_depth.data.checks import DataError, check_nodes
+from gnn_depth.data.checks import DataError, check_nodes, task_of
 from gnn_depth.graph import Graph
-
-Task: TypeAlias = Literal["multiclass", "binary"]
 
 
 @dataclass(eq=False)  # not frozen: Lightning converts the precision of a batch field by field
 class NodeBatch:
-    """A graph with node features, classes, and masks of the nodes to train, validate and test on.
+    """A graph with node features, targets, and masks of the nodes to train, validate and test on.
 
-    Classes and masks may cover only the first nodes; the outputs of the others are not used.
+    Targets and masks may cover only the first nodes; the outputs of the others are not used.
 
     Attributes:
         x: Features; with integers, each column holds one of a fixed number of values.
-        y: Classes, 0 to num_classes - 1.
+        y: Classes, 0 to num_classes - 1; or labels of 0 and 1, shape (read, labels); or numbers, of floats.
         graph: The edges.
         train_mask, val_mask, test_mask: Disjoint sets of nodes.
     """
 
     x: Float[Tensor, "nodes features"] | Int[Tensor, "nodes features"]
-    y: Int[Tensor, "read"]
+    y: Shaped[Tensor, "read *outputs"]
     graph: Graph
     train_mask: Bool[Tensor, "read"]
     val_mask: Bool[Tensor, "read"]
@@ -47,7 +45,7 @@ class NodeBatch:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Features, classes, edges and masks."""
+        """Features, targets, edges and masks."""
         return self.x, self.y, self.graph.edge_index, *self.masks
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
@@ -113,7 +111,8 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     @property
     @abstractmethod
-    def num_classes(self) -> int: ...
+    def num_classes(self) -> int:
+        """Number of classes, or of labels or numbers to predict."""
 
     @property
     @abstractmethod
@@ -131,8 +130,8 @@ class GraphDataModule(L.LightningDataModule, ABC):
         return None
 
     @property
-    def task(self) -> Task:
-        """The kind of task; ``binary`` sets report ROC AUC in addition to accuracy."""
+    def task(self) -> str:
+        """Name of the task to train, unless another is asked for: ``multiclass``, ``binary``, ``multilabel`` or so."""
         return "multiclass"
 
     @property
@@ -158,7 +157,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
 
 class NodeDataModule(GraphDataModule):
-    """A node classification data set, trained on in full batches.
+    """A data set of one graph whose nodes have targets, trained on in full batches.
 
     A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is checked here.
     """
@@ -198,6 +197,10 @@ class NodeDataModule(GraphDataModule):
                 "Wrap the set in MissingFeatures with rate 1.0, or set root to the complete files."
             )
         return batch
+
+    @property
+    def task(self) -> str:
+        return task_of(self.loaded.y)
 
     @property
     def num_features(self) -> int:
@@ -242,7 +245,7 @@ class WrapsSource:
         return self.source.node_ids
 
     @property
-    def task(self) -> Task:
+    def task(self) -> str:
         return self.source.task
 
 

@@ -40,7 +40,7 @@ def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tenso
 
     Args:
         x: Features of the nodes.
-        y: Their classes.
+        y: Their classes, labels or numbers.
         num_nodes: Number of nodes of the graph.
         masks: Nodes to train, validate and test on.
 
@@ -49,7 +49,7 @@ def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tenso
     """
     _check_shapes(x, y, num_nodes, masks)
     _check_features(x)
-    _check_classes(y)
+    check_targets(y, masks)
     _check_masks(masks)
 
 
@@ -62,9 +62,16 @@ def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Ten
         raise DataError("x has no columns: give every node at least one feature, for example a constant 1.")
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
-    for name, value, kind in (("y", y, torch.long), *((n, m, torch.bool) for n, m in zip(MASKS, masks, strict=True))):
-        if value.shape != (num_nodes,) or value.dtype != kind:
-            raise DataError(f"{name} must be {kind} of shape ({num_nodes},), not {value.dtype} {tuple(value.shape)}.")
+    if len(y) != num_nodes or y.dim() > 2 or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point()):
+        raise DataError(
+            f"y must be classes (torch.int64, shape ({num_nodes},)), labels of 0 and 1 (shape ({num_nodes}, labels)), "
+            f"or numbers (floats), not {y.dtype} {tuple(y.shape)}."
+        )
+    for name, value in zip(MASKS, masks, strict=True):
+        if value.shape != (num_nodes,) or value.dtype != torch.bool:
+            raise DataError(
+                f"{name} must be {torch.bool} of shape ({num_nodes},), not {value.dtype} {tuple(value.shape)}."
+            )
 
 
 def _check_features(x: Tensor) -> None:
@@ -73,6 +80,37 @@ def _check_features(x: Tensor) -> None:
         return
     node, feature = (~x.isfinite()).nonzero()[0].tolist()
     raise DataError(f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite.")
+
+
+def task_of(y: Tensor) -> str:
+    """Name of the task that targets are for: classes, labels of 0 and 1 in two dimensions, or numbers."""
+    if y.dim() == 2 and bool(((y == 0) | (y == 1)).all()):
+        return "multilabel"
+    return "regression" if y.is_floating_point() else "multiclass"
+
+
+def num_outputs_of(y: Tensor) -> int:
+    """Number of classes, labels or numbers."""
+    return int(y.max()) + 1 if task_of(y) == "multiclass" else y[0].numel()
+
+
+def check_targets(y: Tensor, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+    """Check targets, and the rows of them to train, validate and test on.
+
+    Raises:
+        DataError: Classes are not 0, 1, 2, ..., or a number is missing; the message names the first faulty index.
+    """
+    if y.dim() == 1 and not y.is_floating_point():
+        _check_classes(y)
+    elif y.is_floating_point():
+        used = masks[0] | masks[1] | masks[2]
+        row = _first(~y.isfinite().view(len(y), -1).all(1) & used)
+        if row is not None:
+            raise DataError(f"y[{row}] is {y[row].tolist()}: targets must be finite, or be left out of the masks.")
+    else:
+        row = _first(((y < 0) | (y > 1)).any(1))
+        if row is not None:
+            raise DataError(f"y[{row}] is {y[row].tolist()}: in two dimensions y has labels of 0 and 1, or floats.")
 
 
 def _check_classes(y: Tensor) -> None:

@@ -56,3 +56,22 @@ def random_split(
     masks[1, rest[:num_val]] = True
     masks[2, rest[num_val : num_val + num_test]] = True
     return masks[0], masks[1], masks[2]
+
+
+def fraction_split(labelled: Tensor, seed: int, train: float, val: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of a fraction of the labelled rows to train on, at least one, a fraction to validate on, and the rest.
+
+    Args:
+        labelled: True for rows with a target.
+        seed: Determines the split.
+        train: Fraction to train on.
+        val: Fraction to validate on.
+    """
+    order = Draws(seed, "split").permutation(len(labelled))
+    order = order[labelled[order]]
+    first = max(1, round(train * len(order)))
+    last = max(first, round((train + val) * len(order)))
+    masks = torch.zeros(3, len(labelled), dtype=torch.bool)
+    for mask, part in zip(masks, (order[:first], order[first:last], order[last:]), strict=True):
+        mask[part] = True
+    return masks[0], masks[1], masks[2]

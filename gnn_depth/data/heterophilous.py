@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, Task, coalesce, normalize_rows
+from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import check_range, match_choice
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.graph import Graph
@@ -78,7 +78,7 @@ class HeterophilousGraphs(NodeDataModule):
         return SIZES[self.name][3]
 
     @property
-    def task(self) -> Task:
+    def task(self) -> str:
         return "binary" if self.name in BINARY else "multiclass"
 
     @property

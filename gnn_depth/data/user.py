@@ -5,12 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import DataError, check_nodes, check_range
-from gnn_depth.data.draws import Draws
+from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.user_arrays import NPZ_HINT, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
@@ -111,7 +109,7 @@ class UserGraph(NodeDataModule):
         content = self._content()
         x = content.x
         with _naming(self.nodes or self.path):
-            masks = content.masks or self._random_masks(content.labelled)
+            masks = content.masks or fraction_split(content.labelled, self.seed, self.train_fraction, self.val_fraction)
             check_nodes(x, content.y, len(x), masks)
             graph = Graph(content.edge_index, len(x))
         self._node_ids = content.node_ids
@@ -125,17 +123,6 @@ class UserGraph(NodeDataModule):
             return read_tables(Table(self.path), Table(self.nodes), self.columns, self.ends)
         with _naming(self.path):
             return read_arrays(self.path)
-
-    def _random_masks(self, labelled: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """A random split of the nodes that have a label."""
-        order = Draws(self.seed, "split").permutation(len(labelled))
-        order = order[labelled[order]]
-        first = max(1, round(self.train_fraction * len(order)))
-        last = max(first, round((self.train_fraction + self.val_fraction) * len(order)))
-        masks = torch.zeros(3, len(labelled), dtype=torch.bool)
-        for mask, part in zip(masks, (order[:first], order[first:last], order[last:]), strict=True):
-            mask[part] = True
-        return masks[0], masks[1], masks[2]
 
 
 @contextmanager

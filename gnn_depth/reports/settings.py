@@ -16,6 +16,7 @@ ABSENT = "-"
 MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
 SHOWN = 3  # settings named in a message, and values of each
 WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "lr": "learning rate"}
+WORDS |= {"mae": "mean absolute error", "rmse": "root mean squared error", "r2": "R2"}
 
 
 def axes(frame: pd.DataFrame) -> list[str]:
@@ -112,6 +113,22 @@ def short_words(names: Sequence[str]) -> tuple[str, ...]:
 def is_percent(metric: str) -> bool:
     """True for metrics that are fractions and shown in percent: acc, f1, auroc."""
     return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
+
+
+def monitor(frame: pd.DataFrame) -> str:
+    """The metric by which the runs chose their best epochs: ``val/acc``, unless they all say another."""
+    found = list(frame["monitor"].dropna().unique()) if "monitor" in frame else []
+    return found[0] if len(found) == 1 else "val/acc"
+
+
+def main_metric(frame: pd.DataFrame) -> str:
+    """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val``."""
+    return f"test_{monitor(frame).partition('/')[2]}_at_best_val"
+
+
+def lower_is_better(metric: str) -> bool:
+    """True for losses and errors."""
+    return re.search(r"(^|[/_])(loss|mae|rmse)([/_]|$)", metric) is not None
 
 
 def metric_words(metric: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Agreement, Level, Published
-from gnn_depth.reports.settings import ABSENT, is_percent, last_part, metric_words, number, short_words
+from gnn_depth.reports.settings import ABSENT, is_percent, last_part, lower_is_better, metric_words, number, short_words
 from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Labels, Spread, Table
 from gnn_depth.runs import RESULTS
 
@@ -108,7 +108,7 @@ def _best(table: Table, comparison: Comparison | None, best: Best) -> Iterator[t
         for column, cell in enumerate(line):
             if cell.n and best != "none":
                 found.setdefault({"row": row, "column": column}.get(best, 0), []).append(((row, column), cell.mean))
-    choose = min if "loss" in table.metric else max
+    choose = min if lower_is_better(table.metric) else max
     for competing in found.values():
         winner = format_value(choose(mean for _, mean in competing), table.metric)
         if len(competing) > 1:

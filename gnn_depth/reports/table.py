@@ -18,7 +18,6 @@ from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import ABSENT, label
 from gnn_depth.runs import RESULTS
 
-METRIC = "test_acc_at_best_val"
 Spread: TypeAlias = Literal["std", "ci"]
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
@@ -146,7 +145,7 @@ def tabulate(
     frame: pd.DataFrame,
     rows: str | Sequence[str],
     columns: str | Sequence[str] = (),
-    metric: str = METRIC,
+    metric: str | None = None,
     spread: Spread = "std",
     remedy: str = "",
 ) -> Table:
@@ -158,7 +157,7 @@ def tabulate(
         frame: Runs, as `load` returns them.
         rows: One or several axes for the rows, by their names or last parts.
         columns: One or several axes for the columns; without any the table has one column.
-        metric: The metric to average.
+        metric: The metric to average; by default that of the test set by which the runs chose their best epoch.
         spread: What stands after ±: ``std``, the sample standard deviation, or ``ci``, the 95% t interval.
         remedy: How to keep apart runs that differ in more than their seed, for the message that refuses them; by
             default a row for each.
@@ -177,6 +176,7 @@ def tabulate(
     if not known:
         counts = ", ".join(f"{count} {status}" for status, count in frame["status"].value_counts().items())
         raise ReportError(f"no run has a metric yet: {counts}.")
+    metric = settings.main_metric(frame) if metric is None else metric
     for what, value, choices in (("metric", metric, known), ("spread", spread, SPREADS)):
         if value not in choices:
             raise ReportError(unknown(what, value, choices))

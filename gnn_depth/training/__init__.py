@@ -3,5 +3,15 @@
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import BestEpoch
+from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression, Task
 
-__all__ = ["BestEpoch", "Diverged", "NodeClassifier"]
+__all__ = [
+    "BestEpoch",
+    "Binary",
+    "Diverged",
+    "MultiClass",
+    "MultiLabel",
+    "NodeClassifier",
+    "Regression",
+    "Task",
+]

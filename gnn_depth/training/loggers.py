@@ -18,7 +18,6 @@ from tqdm import tqdm
 # Epochs are passed to the loggers in blocks: after this many epochs, or this many seconds.
 ROWS = 50
 SECONDS = 2.0
-SHOWN = ("train/loss", "val/loss", "val/acc", "test/acc")
 
 
 @dataclass
@@ -196,5 +195,7 @@ class EpochProgress(ProgressBar):
 
 
 def _metrics(trainer: L.Trainer) -> str:
-    known = trainer.callback_metrics
-    return ", ".join(f"{name} {known[name].item():.4f}" for name in SHOWN if name in known)
+    known, task = trainer.callback_metrics, getattr(trainer.lightning_module, "task", None)
+    best = task.best if task else "acc"
+    shown = ("train/loss", "val/loss", f"val/{best}", f"test/{best}")
+    return ", ".join(f"{name} {known[name].item():.4f}" for name in shown if name in known)

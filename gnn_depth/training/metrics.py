@@ -1,6 +1,7 @@
-"""Loss, accuracy, macro F1 and ROC AUC of sets of nodes, over the batches of an epoch and over all processes."""
+"""Loss and metrics of sets of nodes or graphs, over the batches of an epoch and over all processes."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,17 +9,10 @@ import lightning as L
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torchmetrics.utilities.distributed import gather_all_tensors
+from torchmetrics import Metric
 
-from gnn_depth.data.base import NodeBatch, Task
-
-# Metrics that a schedule can watch. Whether lower or higher is better is the schedule's mode.
-MONITORED = ("train/loss", "train/acc", "train/f1", "val/loss", "val/acc", "val/f1", "val/auroc")
-
-
-def selection_metric(task: Task) -> str:
-    """The validation metric by which the best epoch is chosen; higher is better."""
-    return "val/auroc" if task == "binary" else "val/acc"
+from gnn_depth.data.base import NodeBatch
+from gnn_depth.training.tasks import Task
 
 
 def confusion(cells: Int[Tensor, "nodes"], num_sets: int, num_classes: int) -> Float[Tensor, "sets classes classes"]:
@@ -48,42 +42,31 @@ def macro_f1(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "se
     return (f1 / present.sum(-1, keepdim=True)).sum(-1)
 
 
-def auroc(scores: Float[Tensor, "nodes"], classes: Int[Tensor, "nodes"]) -> Float[Tensor, ""]:
-    """Probability that a node of class 1 has a higher score than one of class 0; ties count half.
-
-    Zero if a class is absent.
-    """
-    ranked = scores.sort().values
-    # Twice the mean rank of all nodes with the same score, counted from 0.
-    ranks = torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
-    ones = classes.sum()
-    zeros = len(classes) - ones
-    wins = (ranks * classes).sum() - ones * (ones - 1)
-    return (wins.double() / (2 * ones * zeros).clamp_min(1)).float()
-
-
 class NodeSets:
-    """The nodes of one or more sets of a batch, one set after the other.
+    """The nodes of one or more sets of a batch, one set after the other; graphs where each graph has a target.
 
     Args:
-        y: Classes of the nodes.
+        y: Targets of the nodes.
         masks: The nodes of each set.
-        num_classes: Number of classes.
+        num_classes: Number of classes; None for other targets.
 
     Attributes:
         sizes: Number of nodes of each set.
         nodes: The nodes.
-        classes: The class of each.
-        cells: For each node its first cell in the confusion matrices of all sets, see :func:`confusion`.
+        targets: The target of each.
+        cells: For each node its first cell in the confusion matrices of all sets, see :func:`confusion`; None for
+            other targets than classes.
     """
 
-    def __init__(self, y: Int[Tensor, "nodes"], masks: Sequence[Tensor], num_classes: int) -> None:
+    def __init__(self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None) -> None:
         parts = [mask.nonzero().flatten() for mask in masks]
         self.sizes = [len(part) for part in parts]
         self.nodes = torch.cat(parts)
-        self.classes = y[self.nodes]
-        sets = torch.cat([torch.full_like(part, place) for place, part in enumerate(parts)])
-        self.cells = (sets * num_classes + self.classes) * num_classes
+        self.targets = y[self.nodes]
+        self.cells: Tensor | None = None
+        if num_classes is not None:
+            sets = torch.cat([torch.full_like(part, place) for place, part in enumerate(parts)])
+            self.cells = (sets * num_classes + self.targets) * num_classes
 
 
 class BatchSets:
@@ -93,9 +76,9 @@ class BatchSets:
     the host wait for a GPU.
     """
 
-    def __init__(self, batch: NodeBatch, num_classes: int) -> None:
+    def __init__(self, batch: NodeBatch, task: Task) -> None:
         self._batch = (batch.y, *batch.masks)
-        self._num_classes = num_classes
+        self._num_classes = task.num_outputs if task.counts_classes else None
 
     def belong_to(self, batch: NodeBatch) -> bool:
         """True if these are the sets of a batch."""
@@ -117,78 +100,99 @@ class BatchSets:
 class EpochMetrics:
     """The metrics of sets of nodes over the batches since the last :meth:`compute`.
 
-    The state is what sums up over batches and processes: losses, confusion matrices and, for ROC AUC, the scores.
+    The state is what sums up over batches and processes: losses, confusion matrices where the targets are classes, and
+    the task's own metrics.
 
     Args:
         names: Names of the sets; the first one has a loss.
-        num_classes: Number of classes.
-        task: ``binary`` adds ROC AUC.
+        task: The task.
+        keeps_all: Whether metrics that keep all predictions of an epoch, such as ROC AUC, are computed.
 
     Attributes:
-        counts: The confusion matrices of the last :meth:`compute`.
+        counts: The confusion matrices of the last :meth:`compute`; None without any.
     """
 
-    def __init__(self, names: Sequence[str], num_classes: int, task: Task = "multiclass") -> None:
+    def __init__(self, names: Sequence[str], task: Task, keeps_all: bool = True) -> None:
         self.names = names
-        self.num_classes = num_classes
         self.task = task
         self.counts: Tensor | None = None
+        self._own = [
+            {name: one for name, one in task.metrics().items() if keeps_all or not _keeps_all(one)} for _ in names
+        ]
         self.reset()
 
     def reset(self) -> None:
         """Forget all batches."""
+        self._began = False
         self._sizes = [0] * len(self.names)
         self._counts: Any = 0
         self._losses: list[tuple[Tensor, int]] = []
-        self._ranked: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self.names]
+        for metric in self._all():
+            metric.reset()
 
     def state(self) -> dict[str, Any] | None:
         """The sums over the batches of an epoch that is not over, for a checkpoint; None if there are none."""
-        return {"sizes": self._sizes, "counts": self._counts, "losses": self._losses} if any(self._sizes) else None
+        own = [metric.metric_state for metric in self._all()]
+        kept = {"sizes": self._sizes, "counts": self._counts, "losses": self._losses, "own": own}
+        return kept if any(self._sizes) else None
 
     def restore(self, state: dict[str, Any], device: torch.device) -> None:
         """Go on with sums from a checkpoint."""
-        self._sizes, self._counts = state["sizes"], state["counts"].to(device)
+        counts = state["counts"]
+        self._sizes, self._counts = state["sizes"], counts.to(device) if isinstance(counts, Tensor) else counts
         self._losses = [(loss.to(device), size) for loss, size in state["losses"]]
+        for metric, values in zip(self._all(), state.get("own", ()), strict=False):
+            metric.to(device)
+            for name, value in values.items():
+                setattr(metric, name, value.to(device))
+        self._began = True
 
-    def add(self, sets: NodeSets, scores: Float[Tensor, "nodes classes"], loss: Tensor | None = None) -> None:
+    def add(self, sets: NodeSets, out: Float[Tensor, "nodes outputs"], loss: Tensor | None = None) -> None:
         """Add a batch.
 
         Args:
             sets: Its nodes.
-            scores: Their class scores (logits).
+            out: Their outputs.
             loss: Mean loss of the first set.
         """
+        self._began = True
         self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
-        self._counts += confusion(sets.cells + scores.argmax(-1), len(self.names), self.num_classes)
+        if sets.cells is not None:
+            self._counts += confusion(sets.cells + out.argmax(-1), len(self.names), self.task.num_outputs)
         if loss is not None:
             self._losses.append((loss, sets.sizes[0]))
-        if self.task == "binary":
-            # The difference of the scores ranks nodes as probabilities do, and never saturates.
-            margins = (scores[:, 1].double() - scores[:, 0].double()).split_with_sizes(sets.sizes)
-            for ranked, margin, classes in zip(
-                self._ranked, margins, sets.classes.split_with_sizes(sets.sizes), strict=True
-            ):
-                ranked.append((margin, classes))
+        if not any(self._own):
+            return
+        compared = self.task.compared(out, sets.targets)
+        parts = zip(*(values.split_with_sizes(sets.sizes) for values in compared), strict=True)
+        for metrics, (predicted, targets) in zip(self._own, parts, strict=True):
+            for metric in metrics.values() if len(targets) else ():
+                if metric.device != out.device:
+                    metric.to(out.device)
+                metric.update(predicted, targets)
 
     def compute(self, trainer: L.Trainer) -> dict[str, Tensor]:
         """Metrics of all batches in all processes, as scalars on their device; sets without nodes have none."""
-        if not isinstance(self._counts, Tensor):
+        if not self._began:
             return {}
         sizes: Sequence[float] = self._sizes
         counts, loss = self._counts, self._mean_loss()
         if trainer.world_size > 1:
             counts, sizes, loss = self._merged(trainer)
-        self.counts = counts
-        accuracies, f1s = accuracy(counts).unbind(), macro_f1(counts).unbind()
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
+        shares: dict[str, Sequence[Tensor]] = {}
+        if isinstance(counts, Tensor):
+            self.counts = counts
+            shares = {"acc": accuracy(counts).unbind(), "f1": macro_f1(counts).unbind()}
         for place, name in enumerate(self.names):
             if sizes[place]:
-                values |= {f"{name}/acc": accuracies[place], f"{name}/f1": f1s[place]}
-                if self.task == "binary":
-                    values[f"{name}/auroc"] = self._auroc(place, trainer)
+                values |= {f"{name}/{measure}": of_sets[place] for measure, of_sets in shares.items()}
+                values |= _computed(name, self._own[place])
         self.reset()
         return values
+
+    def _all(self) -> list[Metric]:
+        return [metric for of_set in self._own for metric in of_set.values()]
 
     def _mean_loss(self) -> Tensor | None:
         if len(self._losses) <= 1:
@@ -196,23 +200,30 @@ class EpochMetrics:
         total: Any = sum(loss * size for loss, size in self._losses)
         return total / sum(size for _, size in self._losses)
 
-    def _merged(self, trainer: L.Trainer) -> tuple[Tensor, list[float], Tensor | None]:
+    def _merged(self, trainer: L.Trainer) -> tuple[Any, list[float], Tensor | None]:
         """Mean counts, sizes and loss over all processes, in one exchange; mean counts give the same metrics as sums.
 
         Runs every epoch, because a schedule that watches a metric must find the same number in every process.
         """
-        weighted = sum((loss.double() * size for loss, size in self._losses), self._counts.new_zeros(()).double())
-        sizes = self._counts.new_tensor([sum(size for _, size in self._losses), *self._sizes])
-        flat = torch.cat([part.double().flatten() for part in (weighted, sizes, self._counts)])
+        has_counts = isinstance(self._counts, Tensor)
+        counts = self._counts if has_counts else torch.zeros(0, device=trainer.strategy.root_device)
+        weighted = sum((loss.double() * size for loss, size in self._losses), counts.new_zeros(()).double())
+        sizes = counts.new_tensor([sum(size for _, size in self._losses), *self._sizes])
+        flat = torch.cat([part.double().flatten() for part in (weighted, sizes, counts)])
         flat = trainer.strategy.reduce(flat, reduce_op="mean")
         head = 2 + len(self.names)
         weighted_loss, number, *merged_sizes = flat[:head].tolist()
         dtype = self._losses[0][0].dtype if self._losses else torch.float32
         loss = flat.new_tensor(weighted_loss / number).to(dtype) if number else None
-        return flat[head:].view_as(self._counts).to(self._counts.dtype), merged_sizes, loss
+        return flat[head:].view_as(counts).to(counts.dtype) if has_counts else 0, merged_sizes, loss
 
-    def _auroc(self, place: int, trainer: L.Trainer) -> Tensor:
-        margins, classes = (torch.cat(part) for part in zip(*self._ranked[place], strict=True))
-        if trainer.world_size > 1:
-            margins, classes = (torch.cat(gather_all_tensors(part)) for part in (margins, classes))
-        return auroc(margins, classes)
+
+def _computed(of_set: str, metrics: Mapping[str, Metric]) -> dict[str, Tensor]:
+    with warnings.catch_warnings():
+        # Of a process that had no batch, of sums from a checkpoint, and in every epoch of a label that is absent.
+        warnings.simplefilter("ignore", UserWarning)
+        return {f"{of_set}/{name}": metric.compute().float() for name, metric in metrics.items()}
+
+
+def _keeps_all(metric: Metric) -> bool:
+    return any(isinstance(state, list) for state in metric.metric_state.values())

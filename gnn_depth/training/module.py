@@ -1,4 +1,4 @@
-"""The LightningModule that trains a stack of parts to classify nodes."""
+"""The LightningModule that trains a stack of parts."""
 
 import math
 from collections.abc import Sequence
@@ -6,13 +6,12 @@ from typing import Any, NoReturn
 
 import lightning as L
 import torch
-import torch.nn.functional as F
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, Task
+from gnn_depth.data.base import NodeBatch
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.named import Named
 from gnn_depth.nn.parts import Init
@@ -25,22 +24,24 @@ from gnn_depth.training.memory import check_weights
 from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.optimizers import configured
 from gnn_depth.training.resume import SeededSteps
+from gnn_depth.training.tasks import TaskFactory, make_task
 
 
 class NodeClassifier(PlainModule):
-    """Assemble a deep GNN from named parts and train it with cross-entropy.
+    """Assemble a deep GNN from named parts and train it, by default to classify nodes.
 
     On a full batch an epoch is one step, and one forward pass in evaluation mode serves the validation and the
-    test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1`` (and ``auroc`` for binary sets).
+    test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1``, or those of another task.
 
     Args:
         in_channels: Number of input features; for integer features, of the values of each column. Taken from the data.
-        num_classes: Number of classes, taken from the data.
+        num_classes: Number of classes, labels or numbers to predict, taken from the data.
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
         layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
         scheduler: Learning rate schedule, stepped once an epoch.
-        task: ``multiclass``, or ``binary``, which adds ROC AUC. Taken from the data.
+        task: Loss and metrics: ``multiclass``, ``binary``, ``multilabel`` or ``regression``; by default the data's.
+        default_task: The data's task, taken from the data.
         compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.
         **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm`` to ``reversible``.
 
@@ -57,25 +58,25 @@ class NodeClassifier(PlainModule):
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
         layer_weight_decay: float | None = None,
         scheduler: LRSchedulerCallable | None = None,
-        task: Task = "multiclass",
+        task: Named[TaskFactory] | None = None,
+        default_task: str = "multiclass",
         compile: Compile = "auto",
         **stack_options: Any,
     ) -> None:
         super().__init__()
         self._save_plain_hyperparameters(options_of=DeepGNN)
+        self.task = make_task(task, default_task, num_classes)
         check_weights(in_channels, num_classes, **stack_options)
         self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
         check_choice(compile, self.stack.graph_dropout)
         self.optimizer = optimizer
         self.layer_weight_decay = layer_weight_decay
         self.scheduler = scheduler
-        self.num_classes = num_classes
-        self.task = task
         self.compiling = compile
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
-        self.train_metrics = EpochMetrics(("train",), num_classes)
-        self.eval_metrics = EpochMetrics(("val", "test"), num_classes, task)
+        self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
+        self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._sets: BatchSets | None = None
         self.epoch_of_weights: int | None = None  # if they are not those of the current epoch
         self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
@@ -86,9 +87,9 @@ class NodeClassifier(PlainModule):
 
     @property
     def chance(self) -> float | None:
-        """The selection metric of a constant answer: the share of the largest class, or a ROC AUC of one half."""
-        if self.task == "binary" or self.eval_metrics.counts is None:
-            return 0.5 if self.task == "binary" else None
+        """The metric of a constant prediction; with several classes the share of the largest one."""
+        if self.task.chance is not None or self.eval_metrics.counts is None:
+            return self.task.chance
         of_class = self.eval_metrics.counts.sum(-1)  # sets x classes, the test nodes last
         nodes = of_class[-1] if of_class[-1].any() else of_class[0]
         return float(nodes.max() / nodes.sum())
@@ -124,7 +125,7 @@ class NodeClassifier(PlainModule):
         generator_state = torch.get_rng_state()
         train = self._sets_of(batch).train
         scores = self(batch).index_select(0, train.nodes)
-        loss = F.cross_entropy(scores, train.classes)
+        loss = self.task.loss(scores, train.targets)
         if not math.isfinite(loss.item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", loss, batch)
@@ -141,7 +142,7 @@ class NodeClassifier(PlainModule):
         evaluated, scores = self._evaluate(batch)
         loss = None
         if evaluated.sizes[0]:
-            loss = F.cross_entropy(scores[: evaluated.sizes[0]], evaluated.classes[: evaluated.sizes[0]])
+            loss = self.task.loss(scores[: evaluated.sizes[0]], evaluated.targets[: evaluated.sizes[0]])
             if self.trainer.state.fn == TrainerFn.FITTING and not math.isfinite(loss.item()):
                 self._diverged("validation", loss, batch)
         self.eval_metrics.add(evaluated, scores, loss)
@@ -157,8 +158,8 @@ class NodeClassifier(PlainModule):
         self._log({name: value for name, value in values.items() if name.startswith("test/")})
 
     def predict_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
-        """Class probabilities of the first ``len(batch.y)`` nodes, shape (nodes, classes)."""
-        return self(batch).softmax(-1)
+        """Probabilities or numbers of the first ``len(batch.y)`` nodes, shape (nodes, outputs)."""
+        return self.task.prediction(self(batch))
 
     def configure_callbacks(self) -> list[L.Callback]:
         here: list[L.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
@@ -172,7 +173,10 @@ class NodeClassifier(PlainModule):
 
     def configure_optimizers(self) -> Any:
         layers, decay = self.stack.layers.parameters(), self.layer_weight_decay
-        return configured(self.optimizer, self.scheduler, self.parameters(), self.attached_trainer, layers, decay)
+        monitored = [f"{of_set}/{name}" for of_set in ("train", "val") for name in self.task.metric_names()]
+        return configured(
+            self.optimizer, self.scheduler, self.parameters(), self.attached_trainer, monitored, layers, decay
+        )
 
     def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
         """The nodes of validation and test, and their scores."""
@@ -181,7 +185,7 @@ class NodeClassifier(PlainModule):
 
     def _sets_of(self, batch: NodeBatch) -> BatchSets:
         if self._sets is None or not self._sets.belong_to(batch):
-            self._sets = BatchSets(batch, self.num_classes)
+            self._sets = BatchSets(batch, self.task)
         return self._sets
 
     def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:

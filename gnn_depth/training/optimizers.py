@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import lightning as L
@@ -13,7 +13,6 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
 from gnn_depth.registry import unknown
-from gnn_depth.training.metrics import MONITORED
 
 FUSED = (Adagrad, Adam, AdamW, SGD)
 
@@ -23,6 +22,7 @@ def configured(
     scheduler: LRSchedulerCallable | None,
     parameters: Iterator[nn.Parameter],
     trainer: L.Trainer | None,
+    monitored: Sequence[str],
     layers: Iterable[nn.Parameter] = (),
     layer_weight_decay: float | None = None,
 ) -> Any:
@@ -33,6 +33,7 @@ def configured(
         scheduler: Makes its schedule from the optimizer.
         parameters: The parameters to optimise.
         trainer: The trainer, if there is one.
+        monitored: Metrics that a schedule can watch. Whether lower or higher is better is the schedule's mode.
         layers: The parameters of the layers.
         layer_weight_decay: Weight decay of the layers' parameters; by default that of the optimizer.
 
@@ -52,8 +53,8 @@ def configured(
     schedule = scheduler(made)
     config: dict[str, Any] = {"scheduler": schedule}
     if isinstance(schedule, ReduceLROnPlateau):
-        if schedule.monitor not in MONITORED:
-            raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, MONITORED))
+        if schedule.monitor not in monitored:
+            raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, monitored))
         config["monitor"] = schedule.monitor
     return {"optimizer": made, "lr_scheduler": config}
 

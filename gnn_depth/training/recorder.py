@@ -36,7 +36,7 @@ from gnn_depth.training.lightning_internals import (
     save_whole_epoch,
 )
 from gnn_depth.training.loggers import EventLogger, folder_loggers
-from gnn_depth.training.metrics import selection_metric
+from gnn_depth.training.tasks import MultiClass, Task
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
 LOOK_SECONDS = 1.0  # between two looks at the clock
@@ -52,15 +52,17 @@ class BestEpoch:
     :meth:`save` writes a file.
 
     Args:
-        monitor: The metric to maximise.
+        monitor: The metric that is compared.
+        lower_is_better: True to minimise it, false to maximise it.
 
     Attributes:
         epoch: The best epoch, counted from 0, or None before the first validation.
         metrics: All metrics that were logged in that epoch.
     """
 
-    def __init__(self, monitor: str = "val/acc") -> None:
+    def __init__(self, monitor: str = "val/acc", lower_is_better: bool = False) -> None:
         self.monitor = monitor
+        self.lower_is_better = lower_is_better
         self.epoch: int | None = None
         self.metrics: dict[str, float] = {}
         self.weights: dict[str, Tensor] = {}
@@ -70,8 +72,8 @@ class BestEpoch:
         """Compare an epoch that has just been validated with the best one so far."""
         if self.monitor not in metrics:
             return
-        value = float(metrics[self.monitor])
-        if self.epoch is not None and not value > self.metrics[self.monitor]:
+        sign = -1 if self.lower_is_better else 1
+        if self.epoch is not None and not sign * float(metrics[self.monitor]) > sign * self.metrics[self.monitor]:
             return
         if math.isfinite(metrics.get("val/loss", 0.0)):
             self.epoch, self.metrics = epoch, numbers(metrics)
@@ -187,6 +189,7 @@ class RunRecorder(L.Callback):
         folder: The run's folder; None before it is made.
         best: The best epoch so far.
         result: What ``result.json`` says.
+        task: The task that is trained.
         chance: The metric of a model that has learned nothing, if the module knows it.
 
     Raises:
@@ -206,6 +209,7 @@ class RunRecorder(L.Callback):
         self.best = BestEpoch()
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
+        self.task: Task | type[Task] = MultiClass
         self.chance: float | None = None
         self._last: dict[str, Tensor] = {}
         self._is_cut = False
@@ -290,7 +294,9 @@ class RunRecorder(L.Callback):
             return
         self.folder = Path(trainer.strategy.broadcast(str(self.folder)))
         data = trainer.datamodule  # type: ignore[attr-defined]
-        self.best.monitor = selection_metric(getattr(data, "task", "multiclass"))
+        self.task = getattr(pl_module, "task", MultiClass)
+        self.best.monitor, self.best.lower_is_better = f"val/{self.task.best}", self.task.lower_is_better
+        self.result["monitor"] = self.best.monitor
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
         if (missing := getattr(data, "missing_mask", None)) is not None:
             self.result["missing_hash"] = data.missing_hash
@@ -393,7 +399,7 @@ class RunRecorder(L.Callback):
             if isinstance(logger, EventLogger):
                 axes = {name: "null" if label is None else label for name, label in self.result.get("axes", {}).items()}
                 varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
-                logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"]), varied)
+                logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"], self.task), varied)
 
     def state_dict(self) -> dict[str, Any]:
         return self.best.state_dict() | {"last": {name: value.detach().cpu() for name, value in self._last.items()}}
@@ -403,9 +409,10 @@ class RunRecorder(L.Callback):
         self._last = state_dict["last"]
 
 
-def final_metrics(metrics: dict[str, float]) -> dict[str, float]:
+def final_metrics(metrics: dict[str, float], task: Task | type[Task] = MultiClass) -> dict[str, float]:
     """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for each."""
-    compared = [name for name in metrics if name.endswith(("acc_at_best_val", "auroc_at_best_val"))]
+    ends = tuple(f"{name}_at_best_val" for name in ("acc", "auroc", task.best))
+    compared = [name for name in metrics if name.endswith(ends)]
     compared += [name for name in ("train/loss", "val/loss") if name in metrics]
     return {name: metrics[name] for name in compared}
 

@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from gnn_depth.training.recorder import RunRecorder
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
-MEASURES = {"auroc": "ROC AUC", "acc": "accuracy", "f1": "macro F1", "loss": "loss"}
-#: Metrics in the order in which they are shown, and in words.
-WORDS = {f"{which}/{measure}": f"{set_} {word}" for which, set_ in SETS.items() for measure, word in MEASURES.items()}
+SHARES = ("auroc", "acc", "f1")  # metrics between 0 and 1
 NEAR_CHANCE = 0.02  # this little above chance is no result
-FALLS = 0.1  # a last epoch this much worse than the best one is worth a warning
+FALLS = 0.1  # a last epoch this much worse than the best one is worth a warning, relative for errors
 
 
 def report(recorder: RunRecorder) -> str:
     """The main result of a finished run, warnings, metrics of the best and the last epoch, and where to look next."""
-    result, best, last = recorder.result, recorder.best, recorder.last_metrics
+    result, best, last, task = recorder.result, recorder.best, recorder.last_metrics, recorder.task
+    measures = {**task.words, "loss": "loss"}
+    #: Metrics in the order in which they are shown, and in words.
+    words = {f"{which}/{name}": f"{of_set} {word}" for which, of_set in SETS.items() for name, word in measures.items()}
     shown = best.metrics if best.epoch is not None else last
     measure = best.monitor.partition("/")[2]
     answer = next((f"{which}/{measure}" for which in SETS if f"{which}/{measure}" in shown), None)
@@ -23,8 +24,8 @@ def report(recorder: RunRecorder) -> str:
         where = (
             f"the best validation epoch, {(best.epoch or 0) + 1} of" if best.epoch is not None else "the last epoch,"
         )
-        lines.append(f"{WORDS[answer]} {_text(answer, shown[answer])} at {where} {result['epochs']}")
-    warnings = _warnings(answer, shown, last, recorder.chance) if answer else []
+        lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where} {result['epochs']}")
+    warnings = _warnings(answer, shown, last, recorder) if answer else []
     if warnings:
         lines += [
             *warnings,
@@ -33,11 +34,12 @@ def report(recorder: RunRecorder) -> str:
     columns = {f"epoch {result['epochs']}": last}
     if best.epoch is not None and best.epoch + 1 != result["epochs"]:
         columns = {f"epoch {best.epoch + 1}": shown, **columns}
-    names = [*(name for name in WORDS if name in last), *sorted(last.keys() - WORDS - {"train/lr"})]
-    lines += ["", f"  {'':<22}" + "".join(f"{head:>12}" for head in columns)] if names else []
+    names = [*(name for name in words if name in last), *sorted(last.keys() - words - {"train/lr"})]
+    width = max([22, *(len(words.get(name, name)) + 1 for name in names)])
+    lines += ["", f"  {'':<{width}}" + "".join(f"{head:>12}" for head in columns)] if names else []
     for name in names:
         cells = [f"{metrics[name]:12.4f}" if name in metrics else " " * 12 for metrics in columns.values()]
-        lines.append(f"  {WORDS.get(name, name):<22}" + "".join(cells))
+        lines.append(f"  {words.get(name, name):<{width}}" + "".join(cells))
     return "\n".join(
         [
             *lines,
@@ -50,16 +52,23 @@ def report(recorder: RunRecorder) -> str:
     )
 
 
-def _warnings(answer: str, best: Mapping[str, float], last: Mapping[str, float], chance: float | None) -> list[str]:
-    found = []
-    if chance is not None and best[answer] <= chance + NEAR_CHANCE:
-        guess = "a coin" if answer.endswith("auroc") else "the most frequent class for every node"
-        found.append(f"warning: this is chance level: {guess} gives {_text(answer, chance)}.")
-    if best[answer] - last.get(answer, best[answer]) > FALLS:
-        points = 100 * (best[answer] - last[answer])
-        found.append(f"warning: the last epoch has {_text(answer, last[answer])}, {points:.1f} points less.")
+def _warnings(answer: str, best: Mapping[str, float], last: Mapping[str, float], recorder: RunRecorder) -> list[str]:
+    task, chance, found = recorder.task, recorder.chance, []
+    judged = f"{answer.partition('/')[0]}/{task.chance_metric}" if task.chance_metric else answer
+    if chance is not None and best.get(judged, 1.0) <= chance + NEAR_CHANCE:
+        # A metric that is not the answer is named.
+        name = "" if judged == answer else f"{task.words.get(judged.partition('/')[2], judged)} "
+        text = f"{name}{_text(judged, best[judged])}, and {task.constant} gives" if name else f"{task.constant} gives"
+        found.append(f"warning: this is chance level: {text} {_text(judged, chance)}.")
+    worse = best[answer] - last.get(answer, best[answer])
+    if answer.partition("/")[2] in SHARES and worse > FALLS:
+        found.append(f"warning: the last epoch has {_text(answer, last[answer])}, {100 * worse:.1f} points less.")
+    elif task.lower_is_better and -worse > FALLS * abs(best[answer]):
+        found.append(f"warning: the last epoch has {_text(answer, last[answer])}.")
     return found
 
 
 def _text(metric: str, value: float) -> str:
-    return f"{100 * value:.1f}%" if metric.endswith("acc") else f"{value:.3f}"
+    if metric.endswith("acc"):
+        return f"{100 * value:.1f}%"
+    return f"{value:.3f}" if metric.partition("/")[2] in SHARES else f"{value:.4g}"

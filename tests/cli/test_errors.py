@@ -116,7 +116,7 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model:\n  layer:\n    class_path: gcn\n    init_args:\n      heads: 3\n", 5, "layer 'gcn' has no option"),
         ("model:\n  optimizer:\n    class_path: Adam\n    init_args:\n      lrr: 3\n", 5, "Did you mean 'lr'?"),
         ("model:\n  activation: rleu\n", 2, "Did you mean 'relu'?"),
-        ("model:\n  task: binary\n", 2, "'model.task' is taken from the data"),
+        ("model:\n  default_task: binary\n", 2, "'model.default_task' is taken from the data"),
         ("data: Planetiod\n", 1, "Did you mean 'Planetoid'?"),
         (
             "data:\n  class_path: SyntheticCitation\n  init_args:\n    num_nodes: many\n",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
-from gnn_depth.data.checks import DataError, check_nodes, check_range, match_choice
+from gnn_depth.data.checks import DataError, check_nodes, check_range, match_choice, num_outputs_of
 from gnn_depth.graph import Graph
 
 NODES = 8
@@ -50,8 +50,10 @@ def test_features_and_classes_are_refused_at_the_first_fault(node, value, large)
         ({"x": torch.ones(NODES)}, r"x .*\(8,\)"),
         ({"x": torch.ones(NODES, 2, dtype=torch.long)}, r"x .*torch.int64"),
         ({"x": torch.ones(NODES - 1, 2)}, "x has 7 rows.* 8"),
-        ({"y": torch.zeros(NODES)}, "y .*torch.float32"),
-        ({"y": torch.zeros(NODES, 1, dtype=torch.long)}, r"y .*\(8, 1\)"),
+        ({"y": torch.zeros(NODES, 1, 1)}, r"y .*\(8, 1, 1\)"),
+        ({"y": torch.zeros(NODES - 1)}, r"y .*\(7,\)"),
+        ({"y": torch.tensor([0.0, NAN, *[0.0] * 6])}, r"y\[1\] .*nan"),
+        ({"y": torch.tensor([[0, 1]] * 7 + [[0, 2]])}, r"y\[7\] .*\[0, 2\]"),
         ({"masks": (mask(0), mask(1), mask(2)[:-1])}, r"test_mask .*\(7,\)"),
         ({"masks": (mask(1, 6, 7), mask(2), mask(6, 7))}, "node 6 .*train_mask.*test_mask"),
         ({"masks": (mask(1), mask(2, 5), mask(5, 7))}, "node 5 .*val_mask.*test_mask"),
@@ -67,6 +69,18 @@ def test_one_class_one_node_no_edges_and_no_test_set_are_legal():
     yes = torch.ones(1, dtype=torch.bool)
     check_nodes(torch.zeros(1, 3), torch.zeros(1, dtype=torch.long), 1, (yes, ~yes, ~yes))
     check_nodes(**parts(y=torch.zeros(NODES, dtype=torch.long), masks=(mask(0), mask(), mask())))
+
+
+def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_the_masks():
+    given = {
+        "multiclass": torch.arange(NODES) % 3,
+        "multilabel": torch.ones(NODES, 3),
+        "regression": torch.tensor([*[0.5] * 7, NAN]),
+    }
+    for task, y in given.items():
+        data = Given(y=y, masks=(mask(0, 1), mask(2), mask(3)))
+        assert (data.task, data.batch.y is y) == (task, True)
+    assert [num_outputs_of(y) for y in given.values()] == [3, 3, 1]
 
 
 def test_options_are_in_their_range_and_among_their_choices_in_any_case():

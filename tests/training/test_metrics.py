@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy, multiclass_f1_score
 
-from gnn_depth.training.metrics import EpochMetrics, NodeSets, auroc
+from gnn_depth.training.metrics import EpochMetrics, NodeSets
+from gnn_depth.training.tasks import auroc, make_task
 
 ALONE = SimpleNamespace(world_size=1)
 
@@ -28,7 +29,7 @@ def measure(scores, classes, cuts=(), num_classes=2, task="multiclass", parts=1)
     """Metrics of the sets between the cuts, seen in parts."""
     masks = [torch.arange(len(classes)) < cut for cut in (*cuts, len(classes))]
     masks = [masks[0], *(later & ~earlier for earlier, later in itertools.pairwise(masks))]
-    metrics = EpochMetrics(("val", "test")[: len(masks)], num_classes, task)
+    metrics = EpochMetrics(("val", "test")[: len(masks)], make_task(None, task, num_classes))
     for part in torch.arange(len(classes)).chunk(parts):
         sets = NodeSets(classes[part], [mask[part] for mask in masks], num_classes)
         metrics.add(sets, scores[part][sets.nodes])
@@ -79,7 +80,7 @@ def test_several_batches_have_the_metrics_of_the_whole(task):
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterwards():
-    metrics, losses = EpochMetrics(("train",), 2), torch.tensor([1.0, 4.0])
+    metrics, losses = EpochMetrics(("train",), make_task(None, "multiclass", 2)), torch.tensor([1.0, 4.0])
     for loss, size in zip(losses, (3, 1), strict=True):
         sets = NodeSets(torch.zeros(size, dtype=torch.long), [torch.ones(size, dtype=torch.bool)], 2)
         metrics.add(sets, torch.zeros(size, 2), loss)

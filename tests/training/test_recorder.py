@@ -16,6 +16,7 @@ from gnn_depth.training import recorder as recording
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
 from gnn_depth.training.report import report
+from gnn_depth.training.tasks import Binary
 from tests.training.conftest import BreakWeights, Tiny
 
 
@@ -221,7 +222,7 @@ def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_tra
     assert ended({"val/acc": 0.8, "val/f1": 0.7}).startswith(
         "validation accuracy 80.0% at the best validation epoch, 4 "
     )
-    recorder.best.monitor = "val/auroc"
+    recorder.best.monitor, recorder.task = "val/auroc", Binary
     assert ended({"val/auroc": 0.51, "test/auroc": 0.512}, chance=0.5).startswith("test ROC AUC 0.512 at")
     recorder.best.monitor = "val/acc"
     ended({})

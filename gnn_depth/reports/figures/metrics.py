@@ -26,8 +26,8 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.load import ReportError, curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
-from gnn_depth.reports.settings import full_name, is_percent, last_part, settings
-from gnn_depth.reports.table import METRIC, SPREADS, Labels, t_half_width, tabulate
+from gnn_depth.reports.settings import full_name, is_percent, last_part, main_metric, monitor, settings
+from gnn_depth.reports.table import SPREADS, Labels, t_half_width, tabulate
 
 BandSpread: TypeAlias = Literal["std", "ci", "none"]
 BAND_SPREADS = (*SPREADS, "none")
@@ -41,7 +41,7 @@ def depth(
     x: str | None = None,
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
-    metric: str = METRIC,
+    metric: str | None = None,
     spread: BandSpread = "std",
     published: Sequence[Published] = (),
 ) -> Chart:
@@ -52,7 +52,7 @@ def depth(
         x: The x axis; ``depth`` or ``num_layers`` by default.
         line: Axes whose values get a line each; by default all that vary and are not used otherwise.
         panel: Axes whose values get a panel each.
-        metric: The metric to average.
+        metric: The metric to average; by default the test metric at the best validation epoch.
         spread: The band: ``std``, the sample standard deviation, ``ci``, the 95% t interval, or ``none``.
         published: Numbers of papers, drawn as open markers in the colour of the line that they compare with.
 
@@ -60,7 +60,7 @@ def depth(
         ReportError: An axis or the metric does not exist, or runs of one point differ in more than their seed.
     """
     _check_spread(spread)
-    with_result(frame)
+    metric = main_metric(with_result(frame)) if metric is None else metric
     if x is None:
         known = {last_part(name) for name in settings(frame)}
         x = "num_layers" if "num_layers" in known and "depth" not in known else "depth"
@@ -170,7 +170,7 @@ def _published(
 
 def convergence(
     frame: pd.DataFrame,
-    tag: str = "val/acc",
+    tag: str | None = None,
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
     spread: BandSpread = "std",
@@ -182,7 +182,7 @@ def convergence(
 
     Args:
         frame: Runs, as `load` returns them.
-        tag: The metric, a column of ``metrics.csv``.
+        tag: The metric, a column of ``metrics.csv``; by default the one that chose the best epoch.
         line: Axes whose values get a line each; by default all that vary and are not used otherwise.
         panel: Axes whose values get a panel each.
         spread: The band: ``std``, the sample standard deviation, ``ci``, the 95% t interval, or ``none``.
@@ -191,7 +191,8 @@ def convergence(
         ReportError: An axis or the metric does not exist, or runs of one line differ in more than their seed.
     """
     _check_spread(spread)
-    found = curves(with_result(frame), tag)
+    tag = monitor(with_result(frame)) if tag is None else tag
+    found = curves(frame, tag)
     found["value"] = scale(tag) * found["value"].where(np.isfinite(found["value"]))
     by = names(frame, panel, line)
     finite = found["value"].dropna()

@@ -23,8 +23,7 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.figures.measured import Measured, choose, measured
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import label, metric_words, metrics, varying_axes, words
-from gnn_depth.reports.table import METRIC
+from gnn_depth.reports.settings import label, main_metric, metric_words, metrics, varying_axes, words
 
 PLACES = ("first", "last", "mean")
 
@@ -35,7 +34,7 @@ def scatter(
     at: Sequence[str] | None = None,
     line: Sequence[str] = (),
     panel: Sequence[str] = (),
-    metric: str = METRIC,
+    metric: str | None = None,
 ) -> Chart:
     """A point for each run: two measures at its last measured step, coloured by a metric, or a metric against one.
 
@@ -55,6 +54,7 @@ def scatter(
     Raises:
         ReportError: An axis, a measure or the metric does not exist, or no run has the measures.
     """
+    metric = main_metric(frame) if metric is None else metric
     if metric not in metrics(frame):
         raise ReportError(unknown("metric", metric, metrics(frame)))
     results = with_result(frame)

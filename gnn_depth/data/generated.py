@@ -1,0 +1,170 @@
+"""Generated graphs whose nodes are classified: Minesweeper grids, and the contextual stochastic block model."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce
+from gnn_depth.data.checks import check_range
+from gnn_depth.data.draws import Draws, fraction_split
+from gnn_depth.graph import Graph
+from gnn_depth.registry import register
+
+COUNTS = 6  # of neighbouring mines: 0 to 4, and 5 or more
+
+
+@register("data", "Minesweeper")
+class Minesweeper(NodeDataModule):
+    """A Minesweeper grid of any size: find the mines, by ROC AUC.
+
+    Cells have up to eight neighbours. The features of a cell, mine or not, are the number of mines around it (one-hot:
+    0, 1, 2, 3, 4, 5 or more); those of unknown cells are zero but for a flag, which comes first. Half of the cells are
+    to train on, a quarter each to validate and test.
+
+    Platonov et al., *A Critical Look at the Evaluation of GNNs under Heterophily*, ICLR 2023. Their own grid, with 100
+    rows and columns, is a graph of ``HeterophilousGraphs``.
+
+    Args:
+        rows: Rows of the grid.
+        columns: Columns of the grid.
+        mines: Fraction of the cells that are mines.
+        unknown: Fraction of the cells whose number is not shown.
+        seed: Determines mines, unknown cells and the split.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    def __init__(
+        self, rows: int = 50, columns: int = 50, mines: float = 0.2, unknown: float = 0.5, seed: int = 0
+    ) -> None:
+        super().__init__()
+        check_range("rows", rows, 2)
+        check_range("columns", columns, 2)
+        check_range("mines", mines, 0, 1)
+        check_range("unknown", unknown, 0, 1)
+        check_range("seed", seed, 0)
+        self.rows, self.columns = rows, columns
+        self.mines, self.unknown, self.seed = mines, unknown, seed
+
+    @property
+    def num_classes(self) -> int:
+        return 2
+
+    @property
+    def task(self) -> str:
+        return "binary"
+
+    def load(self) -> NodeBatch:
+        count = self.rows * self.columns
+        mine, unknown = torch.zeros(2, count, dtype=torch.bool)
+        mine[Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]] = True
+        unknown[Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]] = True
+        edges = grid_edges(self.rows, self.columns)
+        masks = fraction_split(torch.ones(count, dtype=torch.bool), self.seed, 0.5, 0.25)
+        return NodeBatch(mine_features(edges, mine, unknown), mine.long(), Graph(edges, count), *masks)
+
+
+def grid_edges(rows: int, columns: int) -> Tensor:
+    """Edges between each cell of a grid, numbered row by row, and its up to eight neighbours, shape (2, edges)."""
+    cell = torch.arange(rows * columns).view(rows, columns)
+    pairs = [
+        (cell[:, :-1], cell[:, 1:]),
+        (cell[:-1], cell[1:]),
+        (cell[:-1, :-1], cell[1:, 1:]),
+        (cell[:-1, 1:], cell[1:, :-1]),
+    ]
+    one_way = torch.cat([torch.stack([one.flatten(), other.flatten()]) for one, other in pairs], 1)
+    return coalesce(one_way, rows * columns, undirected=True)
+
+
+def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:
+    """The flag of unknown cells, and the numbers of neighbouring mines of the others, shape (cells, 7)."""
+    around = torch.zeros(len(mine), dtype=torch.long).index_add_(0, edges[1], mine.long()[edges[0]])
+    x = torch.zeros(len(mine), 1 + COUNTS)
+    x[torch.arange(len(mine)), 1 + around.clamp_max(COUNTS - 1)] = 1
+    x[unknown] = 0
+    x[unknown, 0] = 1
+    return x
+
+
+@register("data", "ContextualSBM")
+class ContextualSBM(NodeDataModule):
+    r"""The contextual stochastic block model: two classes, known from the edges, the features, or both.
+
+    .. math:: P(i \sim j) = \frac{d \pm \lambda \sqrt d}{N}, \quad x_i = \sqrt{\mu / N}\, y_i u + z_i / \sqrt F, \quad
+        \lambda = \sqrt{1 + \epsilon} \sin\tfrac{\pi\phi}{2}, \quad \mu = \sqrt{N (1 + \epsilon) / F}
+        \cos\tfrac{\pi\phi}{2}
+
+    with :math:`y_i = \pm 1`, plus for nodes of one class, and standard normal numbers u and z (sums of twelve uniform
+    ones, which are the same on any machine). Only the features tell the classes at :math:`\phi = 0`, only the edges at
+    1 (homophily) and -1 (heterophily).
+
+    Deshpande et al., *Contextual Stochastic Block Models*, NeurIPS 2018; :math:`\phi` as in Chien et al., *Adaptive
+    Universal Generalized PageRank Graph Neural Network*, ICLR 2021.
+
+    Args:
+        num_nodes: N.
+        mean_degree: d.
+        num_features: F.
+        phi: How much the edges tell, from -1 to 1.
+        epsilon: How far the model is above the threshold below which no method finds the classes.
+        train_fraction: Fraction of the nodes to train on.
+        val_fraction: Fraction of the nodes to validate on; the rest is the test set.
+        seed: Determines everything.
+
+    Raises:
+        ValueError: A number is out of its range, or makes a probability negative.
+    """
+
+    def __init__(
+        self,
+        num_nodes: int = 1000,
+        mean_degree: float = 5.0,
+        num_features: int = 200,
+        phi: float = 0.5,
+        epsilon: float = 3.25,
+        train_fraction: float = 0.6,
+        val_fraction: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_range("num_nodes", num_nodes, 4)
+        check_range("num_features", num_features, 1)
+        check_range("phi", phi, -1, 1)
+        check_range("epsilon", epsilon, 0)
+        check_range("train_fraction + val_fraction", round(train_fraction + val_fraction, 12), 0, 1)
+        check_range("seed", seed, 0)
+        strength = math.sqrt(1 + epsilon) * math.sin(math.pi * phi / 2)
+        check_range("mean_degree", mean_degree, strength**2, num_nodes / 2)
+        self.num_nodes, self.mean_degree, self.width = num_nodes, mean_degree, num_features
+        self.phi, self.epsilon, self.seed = phi, epsilon, seed
+        self.train_fraction, self.val_fraction = train_fraction, val_fraction
+        self._strength = strength
+
+    @property
+    def num_classes(self) -> int:
+        return 2
+
+    def load(self) -> NodeBatch:
+        count, width = self.num_nodes, self.width
+        y = Draws(self.seed, "classes").permutation(count) % 2
+        one, other = torch.triu_indices(count, count, 1)
+        difference = self._strength * math.sqrt(self.mean_degree)
+        chance = torch.where(y[one] == y[other], self.mean_degree + difference, self.mean_degree - difference) / count
+        drawn = torch.from_numpy(Draws(self.seed, "edges").uniform(len(one))) < chance
+        edges = coalesce(torch.stack([one[drawn], other[drawn]]), count, undirected=True)
+        signal = math.sqrt(count * (1 + self.epsilon) / width) * math.cos(math.pi * self.phi / 2)
+        noise = _normal(Draws(self.seed, "features"), (count + 1) * width).reshape(count + 1, width)
+        sign = 2 * y.numpy()[:, None] - 1
+        x = math.sqrt(max(signal, 0) / count) * sign * noise[:1] + noise[1:] / math.sqrt(width)
+        labelled = torch.ones(count, dtype=torch.bool)
+        masks = fraction_split(labelled, self.seed, self.train_fraction, self.val_fraction)
+        return NodeBatch(torch.from_numpy(x).float(), y, Graph(edges, count), *masks)
+
+
+def _normal(draws: Draws, count: int) -> np.ndarray:
+    """Numbers of mean zero and variance one, nearly normal: exactly rounded on any machine."""
+    return draws.uniform(12 * count).reshape(12, count).sum(0) - 6

@@ -1,0 +1,266 @@
+"""Tasks: what a model learns, as a loss, metrics, and the metric that chooses the best epoch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, R2Score
+from torchmetrics.classification import MultilabelAUROC, MultilabelF1Score
+from torchmetrics.utilities import dim_zero_cat
+
+from gnn_depth.nn.named import part
+from gnn_depth.registry import get, register, registered
+
+#: What a node or graph is labelled with: one class, several yes-or-no labels, or numbers.
+Targets: TypeAlias = Literal["classes", "labels", "numbers"]
+
+
+class Task(ABC):
+    """What a model learns: loss, metrics, and the metric that chooses the best epoch.
+
+    ``out`` and ``y`` are the model's outputs, shape (rows, outputs), and the targets of the same rows: nodes, or graphs
+    where a data set has one target per graph.
+
+    Args:
+        num_outputs: Number of classes, labels or numbers.
+
+    Attributes:
+        targets: The kind of targets that it accepts.
+        best: Name of the validation metric that chooses the best epoch.
+        lower_is_better: True if the best epoch has the smallest value of it.
+        counts_classes: True for tasks with one class per row: accuracy and macro F1 are computed for them.
+        words: Metrics in words, in the order in which they are shown.
+        chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the data.
+        chance_metric: The metric that tells if anything was learned, by default ``best``.
+        constant: The constant prediction in words.
+    """
+
+    targets: ClassVar[Targets]
+    best: ClassVar[str]
+    lower_is_better: ClassVar[bool] = False
+    counts_classes: ClassVar[bool] = False
+    words: ClassVar[Mapping[str, str]] = {}
+    chance: ClassVar[float | None] = None
+    chance_metric: ClassVar[str | None] = None
+    constant: ClassVar[str] = "a constant prediction"
+
+    def __init__(self, num_outputs: int) -> None:
+        self.num_outputs = num_outputs
+
+    @abstractmethod
+    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+        """Mean loss of the rows."""
+
+    def metrics(self) -> dict[str, Metric]:
+        """New metrics by name, beside the loss; each is updated with what :meth:`compared` returns.
+
+        Metrics that keep all predictions of an epoch are computed for validation and test only.
+        """
+        return {}
+
+    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions and targets as the metrics take them."""
+        return self.prediction(out), y
+
+    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+        """What ``gnn-depth predict`` writes: probabilities, or numbers."""
+        return out
+
+    def metric_names(self) -> list[str]:
+        """Names of all metrics, the loss included."""
+        return ["loss", *(["acc", "f1"] if self.counts_classes else []), *self.metrics()]
+
+
+TaskFactory: TypeAlias = Callable[[int], Task]
+
+
+@register("task", "multiclass")
+class MultiClass(Task):
+    r"""One of several classes: cross-entropy; accuracy chooses the best epoch.
+
+    .. math:: L = -\tfrac1N \sum_i \log \mathrm{softmax}(o_i)_{y_i}
+
+    Args:
+        num_outputs: Number of classes.
+    """
+
+    targets = "classes"
+    best = "acc"
+    counts_classes = True
+    words: ClassVar[Mapping[str, str]] = {"acc": "accuracy", "f1": "macro F1"}
+    constant = "the most frequent class for every node"
+
+    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+        return F.cross_entropy(out, y)
+
+    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+        return out.softmax(-1)
+
+
+@register("task", "binary")
+class Binary(MultiClass):
+    """Two classes, often of unequal size: cross-entropy; ROC AUC chooses the best epoch.
+
+    Args:
+        num_outputs: Number of classes: 2.
+
+    Raises:
+        ValueError: There are more classes.
+    """
+
+    best = "auroc"
+    words: ClassVar[Mapping[str, str]] = {"auroc": "ROC AUC", "acc": "accuracy", "f1": "macro F1"}
+    chance = 0.5
+    constant = "a coin"
+
+    def __init__(self, num_outputs: int) -> None:
+        super().__init__(num_outputs)
+        if num_outputs != 2:
+            raise ValueError(f"task binary needs 2 classes, and this data has {num_outputs}: use task multiclass.")
+
+    def metrics(self) -> dict[str, Metric]:
+        return {"auroc": RankingArea()}
+
+    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+        # The difference of the scores ranks nodes as probabilities do, and never saturates.
+        return out[:, 1].double() - out[:, 0].double(), y
+
+
+@register("task", "multilabel")
+class MultiLabel(Task):
+    r"""Several labels that are true or false: binary cross-entropy; micro F1 chooses the best epoch.
+
+    .. math:: L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik}) + (1 - y_{ik}) \log (1 - \sigma(o_{ik}))
+
+    Micro F1 counts the true and false positives of all labels together; ROC AUC is the mean over labels.
+
+    Args:
+        num_outputs: Number of labels.
+    """
+
+    targets = "labels"
+    best = "f1"
+    words: ClassVar[Mapping[str, str]] = {"f1": "micro F1", "auroc": "ROC AUC"}
+    chance = 0.5
+    chance_metric = "auroc"
+    constant = "a coin"
+
+    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+        return F.binary_cross_entropy_with_logits(out, y.to(out.dtype))
+
+    def metrics(self) -> dict[str, Metric]:
+        labels = self.num_outputs
+        return {"f1": MultilabelF1Score(labels, average="micro"), "auroc": MultilabelAUROC(labels)}
+
+    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+        return out.sigmoid(), y.long()
+
+    def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
+        return out.sigmoid()
+
+
+@register("task", "regression")
+class Regression(Task):
+    r"""One or several numbers: squared or absolute error; the mean absolute error chooses the best epoch.
+
+    .. math:: L = \tfrac{1}{NK} \sum_{ik} (o_{ik} - y_{ik})^2 \quad \mathrm{or} \quad
+        \tfrac{1}{NK} \sum_{ik} |o_{ik} - y_{ik}|
+
+    Args:
+        num_outputs: Number of numbers to predict.
+        error: Which one the loss is: ``squared`` or ``absolute``.
+    """
+
+    targets = "numbers"
+    best = "mae"
+    lower_is_better = True
+    words: ClassVar[Mapping[str, str]] = {"mae": "mean abs. error", "rmse": "root mean sq. error", "r2": "R2"}
+    chance = 0.0
+    chance_metric = "r2"
+    constant = "the mean of all targets"
+
+    def __init__(self, num_outputs: int, error: Literal["squared", "absolute"] = "squared") -> None:
+        super().__init__(num_outputs)
+        self.error = error
+
+    def loss(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> Float[Tensor, ""]:
+        y = y.view_as(out).to(out.dtype)
+        return F.mse_loss(out, y) if self.error == "squared" else F.l1_loss(out, y)
+
+    def metrics(self) -> dict[str, Metric]:
+        return {"mae": MeanAbsoluteError(), "rmse": MeanSquaredError(squared=False), "r2": R2()}
+
+    def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
+        return out.double(), y.view_as(out).double()
+
+
+def make_task(task: Any, default: str, num_outputs: int) -> Task:
+    """The task that was asked for, or the data's own.
+
+    Args:
+        task: A factory, a name, or a dict of a name and options; None for the data's own task.
+        default: Name of the data's own task.
+        num_outputs: Number of classes, labels or numbers.
+
+    Raises:
+        ValueError: There is no such task, or it takes other targets; the message names the tasks that fit.
+    """
+    own: Any = get("task", default)
+    made: Task = (own if task is None else part("task", task))(num_outputs)
+    if made.targets != own.targets:
+        tasks: dict[str, Any] = registered("task")
+        fitting = [name for name, cls in tasks.items() if cls.targets == own.targets]
+        raise ValueError(
+            f"task {type(made).__name__} learns {made.targets}, and the targets of this data are {own.targets}. "
+            f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
+        )
+    return made
+
+
+# Metrics that torchmetrics has only in forms that saturate or refuse small sets
+
+
+def auroc(scores: Float[Tensor, "nodes"], classes: Int[Tensor, "nodes"]) -> Float[Tensor, ""]:
+    """Probability that a node of class 1 has a higher score than one of class 0; ties count half.
+
+    Zero if a class is absent.
+    """
+    ranked = scores.sort().values
+    # Twice the mean rank of all nodes with the same score, counted from 0.
+    ranks = torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
+    ones = classes.sum()
+    zeros = len(classes) - ones
+    wins = (ranks * classes).sum() - ones * (ones - 1)
+    return (wins.double() / (2 * ones * zeros).clamp_min(1)).float()
+
+
+class RankingArea(Metric):
+    """ROC AUC of any scores; torchmetrics turns them into probabilities, which become equal where they saturate."""
+
+    full_state_update = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("scores", [], dist_reduce_fx="cat")
+        self.add_state("classes", [], dist_reduce_fx="cat")
+
+    def update(self, scores: Tensor, classes: Tensor) -> None:
+        self.scores.append(scores)  # type: ignore[operator, union-attr]
+        self.classes.append(classes)  # type: ignore[operator, union-attr]
+
+    def compute(self) -> Tensor:
+        return auroc(dim_zero_cat(self.scores), dim_zero_cat(self.classes))  # type: ignore[arg-type]
+
+
+class R2(R2Score):
+    """R2, which is NaN for a single row; torchmetrics raises an error there."""
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        super().update(preds.flatten(), target.flatten())
+
+    def compute(self) -> Any:
+        return super().compute() if self.total > 1 else torch.tensor(torch.nan, device=self.device)

@@ -1,0 +1,166 @@
+"""Tasks: their metrics are torchmetrics', the best epoch follows them, and one that does not fit is refused."""
+
+import pytest
+import torch
+from torchmetrics import MeanAbsoluteError
+from torchmetrics.functional import mean_absolute_error, mean_squared_error, r2_score
+from torchmetrics.functional.classification import multilabel_auroc, multilabel_f1_score
+
+from gnn_depth import NodeClassifier, Task
+from gnn_depth.training.metrics import BatchSets, EpochMetrics
+from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.report import report
+from gnn_depth.training.tasks import MultiLabel, Regression, make_task
+from tests.training.conftest import Tiny
+from tests.training.test_metrics import ALONE
+
+
+class Numbers(Tiny):
+    """The clique's number, with noise, as a number; or as two labels."""
+
+    def __init__(self, labels=False):
+        super().__init__()
+        self.num_classes, self._labels = 2 if labels else 1, labels
+
+    @property
+    def task(self):
+        return "multilabel" if self._labels else "regression"
+
+    def load(self):
+        batch = super().load()
+        clique = batch.y
+        batch.y = torch.stack([clique, 1 - clique], 1).float() if self._labels else clique + batch.x[:, 0] / 2
+        return batch
+
+
+def measured(task, out, y, parts):
+    """The test metrics of a task, seen in parts."""
+    metrics = EpochMetrics(("val", "test"), task)
+    for rows in torch.arange(len(y)).chunk(parts):
+        none, all_rows = torch.zeros(len(rows), dtype=torch.bool), torch.ones(len(rows), dtype=torch.bool)
+        batch = type("Batch", (), {"y": y[rows], "masks": (none, none, all_rows)})
+        sets = BatchSets(batch, task).evaluated
+        metrics.add(sets, out[rows])
+    return metrics.compute(ALONE)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_metrics_of_labels_and_numbers_are_those_of_torchmetrics(parts):
+    out, labels, numbers = torch.randn(30, 3), torch.randint(2, (30, 3)), torch.randn(30, 3)
+    chances = out.sigmoid()
+    assert measured(MultiLabel(3), out, labels, parts) == {
+        "test/f1": multilabel_f1_score(chances, labels, 3, average="micro"),
+        "test/auroc": multilabel_auroc(chances, labels, 3),
+    }
+    flat = out.flatten(), numbers.flatten()
+    expected = {
+        "test/mae": mean_absolute_error(*flat),
+        "test/rmse": mean_squared_error(*flat, squared=False),
+        "test/r2": r2_score(*flat),
+    }
+    torch.testing.assert_close(measured(Regression(3), out, numbers, parts), expected)
+
+
+def test_a_single_row_has_no_r2_and_no_error():
+    assert measured(Regression(1), torch.zeros(1, 1), torch.ones(1), 1)["test/r2"].isnan()
+
+
+@pytest.fixture
+def fit(make_trainer, tmp_path):
+    def run(data, epochs=5, **options):
+        torch.manual_seed(0)
+        recorder = RunRecorder(str(tmp_path / "runs"))
+        recorder.open("", {}, "run", seed=0)
+        model = NodeClassifier(4, data.num_classes, hidden_channels=8, default_task=data.task, **options)
+        trainer = make_trainer(epochs, callbacks=[recorder])
+        seen = []
+        put = model.epoch_log.put
+        model.epoch_log.put = lambda trainer, values: (seen.append(values), put(trainer, values))
+        trainer.fit(model, datamodule=data)
+        return model, recorder, [values for values in seen if "val/loss" in values]
+
+    return run
+
+
+def test_a_regression_keeps_the_epoch_of_the_lowest_error_and_says_so(fit):
+    _, recorder, epochs = fit(Numbers())
+    errors = [values["val/mae"].item() for values in epochs]
+    assert recorder.best.metrics["val/mae"] == min(errors)
+    assert recorder.result["monitor"] == "val/mae"
+    assert {"test_mae_at_best_val", "test_rmse_at_best_val"} <= recorder.result["metrics"].keys()
+    assert report(recorder).startswith("test mean abs. error ")
+
+
+def test_a_regression_that_learned_nothing_is_warned_of_by_its_r2(fit):
+    text = report(fit(Numbers(), epochs=1)[1])
+    assert "chance level" in text
+    assert "R2" in text
+    assert "the mean of all targets" in text
+
+
+def test_labels_are_trained_and_the_last_epoch_beats_the_first(fit):
+    _, recorder, epochs = fit(Numbers(labels=True), epochs=20)
+    assert epochs[-1]["val/loss"] < epochs[0]["val/loss"]
+    assert recorder.best.monitor == "val/f1"
+
+
+def test_two_classes_are_judged_by_roc_auc_where_asked(fit):
+    model, recorder, _ = fit(Tiny(), task="binary")
+    assert (recorder.best.monitor, model.chance) == ("val/auroc", 0.5)
+
+
+def test_predictions_are_probabilities_or_the_numbers_themselves():
+    out = torch.randn(4, 2)
+    for name, total in (
+        ("multiclass", torch.ones(4)),
+        ("multilabel", out.sigmoid().sum(1)),
+        ("regression", out.sum(1)),
+    ):
+        torch.testing.assert_close(make_task(None, name, 2).prediction(out).sum(1), total)
+
+
+@pytest.mark.parametrize(
+    ("task", "default", "words"),
+    [
+        ("binary", "multiclass", "binary .*3.*multiclass"),
+        ("regression", "multiclass", "numbers.*classes.*binary, multiclass"),
+        ("multiclass", "regression", "classes.*numbers.*regression"),
+        ("regresion", "regression", "'regresion'.*'regression'"),
+        ({"name": "regression", "eror": "squared"}, "regression", "'eror'.*'error'"),
+    ],
+)
+def test_a_task_that_does_not_exist_or_fit_is_refused(task, default, words):
+    with pytest.raises(ValueError, match=words):
+        make_task(task, default, 3)
+
+
+def test_a_task_of_ones_own_needs_a_loss_and_a_metric(fit):
+    class Huber(Task):
+        targets, best, lower_is_better = "numbers", "error", True
+
+        def loss(self, out, y):
+            return torch.nn.functional.huber_loss(out.squeeze(1), y)
+
+        def metrics(self):
+            return {"error": MeanAbsoluteError()}
+
+        def compared(self, out, y):
+            return out.squeeze(1), y
+
+    _, recorder, epochs = fit(Numbers(), task=Huber)
+    assert recorder.best.metrics["val/error"] == min(values["val/error"].item() for values in epochs)
+
+
+def test_an_epoch_that_a_stop_cut_goes_on_with_what_it_had_summed():
+    task, y, out = Regression(1), torch.randn(8), torch.randn(8, 1)
+    everything = torch.ones(8, dtype=torch.bool)
+    sets = [
+        BatchSets(type("B", (), {"y": y + k, "masks": (everything, ~everything, ~everything)}), task) for k in (0, 1)
+    ]
+    whole, first, rest = (EpochMetrics(("train",), task) for _ in range(3))
+    for metrics, parts in ((whole, sets), (first, sets[:1])):
+        for part in parts:
+            metrics.add(part.train, out, torch.tensor(1.0))
+    rest.restore(first.state(), torch.device("cpu"))
+    rest.add(sets[1].train, out, torch.tensor(1.0))
+    assert rest.compute(ALONE) == whole.compute(ALONE)
