@@ -23,7 +23,7 @@ from tests.cli.conftest import BOMB, SMALL
             ["norm 'lipschitz' has no option 'alhpa'.", "Accepted: scale, form, per_head."],
         ),
         ("--model.layer gat --model.layer.hads 3", ["Did you mean 'heads'? Accepted: heads,"]),
-        ("--model.layer.heads 3", ["layer 'gcn' has no option 'heads'. Accepted: bias."]),
+        ("--model.layer.heads 3", ["layer 'gcn' has no option 'heads'. Accepted: bias, "]),
         ("--data.num_node 3", ["data 'SyntheticCitation' has no option 'num_node'. Did you mean 'num_nodes'?"]),
         ("--model.norm.scale 3", ["model.norm.scale has nothing to act on", "--model.norm NAME"]),
         ("--model.num_layer 3", ["unknown option '--model.num_layer'. Did you mean '--model.num_layers'?"]),
