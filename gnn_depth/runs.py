@@ -26,6 +26,7 @@ LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
 # As they are written in a result.json.
 RUNNING = b'"status": "running",'
 FAILED = b'"status": "failed",'
+CHECKSUM = "checksum"  # key in a result.json: SHA-256 of everything else in it
 ARCHIVE = "archive"  # folder, among all runs, of those that --force replaced
 PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
 
@@ -84,14 +85,15 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:
-    """Write ``result.json``; numbers that are not finite become strings, which every JSON reader accepts.
+    """Write ``result.json`` with its checksum; numbers that are not finite become strings, for every JSON reader.
 
     Raises:
         OSError: It cannot be written. If the one on the disk says ``running``, it then says ``failed``.
     """
     path = folder / "result.json"
     try:
-        write_atomically(path, json.dumps(_finite(result), indent=2, allow_nan=False) + "\n")
+        plain = json.loads(json.dumps(_finite(result), allow_nan=False))
+        write_atomically(path, json.dumps(plain | {CHECKSUM: _checksum(plain)}, indent=2) + "\n")
     except OSError:
         with contextlib.suppress(OSError):
             _mark_failed(path)
@@ -99,11 +101,11 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 
 
 def read_result(folder: str | Path) -> dict[str, Any]:
-    """Read ``result.json``.
+    """Read ``result.json``, without its checksum.
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It is damaged, or not a result of a run; the message says which.
+        ValueError: It is damaged or was edited, or is not a result of a run; the message says which.
     """
     try:
         result = json.loads(Path(folder, "result.json").read_bytes())
@@ -111,7 +113,14 @@ def read_result(folder: str | Path) -> dict[str, Any]:
         raise ValueError("is truncated or damaged") from error
     if not isinstance(result, dict):
         raise ValueError("is not a result of a run")
+    recorded = result.pop(CHECKSUM, None)  # those of early versions have none
+    if recorded not in (None, _checksum(result)):
+        raise ValueError(f"is damaged or was edited: its {CHECKSUM} does not match")
     return result
+
+
+def _checksum(result: dict[str, Any]) -> str:
+    return digest(json.dumps(result, sort_keys=True))
 
 
 def lock(folder: Path) -> int | None:
@@ -148,9 +157,12 @@ def _mark_failed(path: Path) -> None:
     """Overwrite the status in place: a full disk has no room for a new file."""
     with path.open("r+b") as file:
         text = file.read()
-        if (start := text.find(RUNNING)) >= 0:
-            file.seek(start)
-            file.write(FAILED.ljust(len(RUNNING)))
+        if RUNNING in text:
+            result, text = json.loads(text), text.replace(RUNNING, FAILED.ljust(len(RUNNING)), 1)
+            if recorded := result.pop(CHECKSUM, ""):
+                text = text.replace(recorded.encode(), _checksum(result | {"status": "failed"}).encode())
+            file.seek(0)
+            file.write(text)
 
 
 def _finite(value: Any) -> Any:

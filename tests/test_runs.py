@@ -1,11 +1,11 @@
-import json
+import contextlib
 import os
 import threading
 
 import pytest
 import torch
 
-from gnn_depth.runs import digest, environment, new_run_folder, write_atomically, write_result
+from gnn_depth.runs import digest, environment, new_run_folder, read_result, write_atomically, write_result
 
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path):
@@ -48,12 +48,26 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_numbers_that_are_not_finite_are_written_as_text(tmp_path):
     write_result(tmp_path, {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": {"d": 1.5}, "e": None})
-    assert json.loads((tmp_path / "result.json").read_text()) == {
+    assert read_result(tmp_path) == {
         "a": "nan",
         "b": ["inf", "-inf"],
         "c": {"d": 1.5},
         "e": None,
     }
+
+
+def test_a_result_with_one_flipped_bit_is_refused(tmp_path):
+    result = {"status": "finished", "metrics": {"test/acc": 0.8125}, "reason": None}
+    write_result(tmp_path, result)
+    assert read_result(tmp_path) == result
+    path = tmp_path / "result.json"
+    content = bytearray(path.read_bytes())
+    for place in range(content.index(b'"status"'), content.index(b'"checksum"')):
+        content[place] ^= 1
+        path.write_bytes(content)
+        with contextlib.suppress(ValueError):  # "is damaged"
+            assert read_result(tmp_path) == result  # white space
+        content[place] ^= 1
 
 
 def test_the_environment_names_the_versions_that_numbers_depend_on():

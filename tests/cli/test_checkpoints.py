@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from gnn_depth.reports import load
+from gnn_depth.runs import read_result, write_result
 from tests.cli.conftest import BOMB, QUIET, SHORT
 
 TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
@@ -217,8 +218,7 @@ def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when
     folder: Path, gnn_depth: Callable
 ):
     words = ["fit", *SHORT, *FOUR, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
-    result = json.loads((folder / "result.json").read_text())
-    (folder / "result.json").write_text(json.dumps(result | {"status": "running"}))
+    write_result(folder, read_result(folder) | {"status": "running"})
     (folder / "checkpoints/.last.ckpt.part").touch()
     with (folder / ".lock").open("w") as process:
         fcntl.flock(process, fcntl.LOCK_EX)

@@ -1,6 +1,5 @@
 """What the tests of faults share: the command line on small data, callbacks that do harm, and a disk to fill."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -99,10 +98,6 @@ def fit(gnn_depth: Callable) -> Callable:  # noqa: F811
         return answer, new.pop() if new else Path("no folder")
 
     return run
-
-
-def result_of(folder: Path) -> Any:
-    return json.loads((folder / "result.json").read_text())
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.runs import write_result
-from tests.faults.conftest import result_of
+from gnn_depth.runs import read_result, write_result
 
 
 def fill(disk: Path, left: int) -> None:
@@ -32,7 +31,7 @@ def test_a_full_disk_ends_a_run_with_one_line_that_names_it_and_older_results_ar
     (said,) = (line for line in answer.err.splitlines() if "No space left on device" in line)
     assert str(folder) in said
     assert "what was saved before is intact" in said
-    assert result_of(folder)["status"] == "failed"
+    assert read_result(folder)["status"] == "failed"
     assert files == {path: path.read_bytes() for path in files}
     assert not list(folder.rglob("*.part"))
 
@@ -67,14 +66,14 @@ def test_a_result_that_cannot_be_written_marks_a_running_one_as_failed_and_spoil
             patch.setattr("gnn_depth.runs.write_atomically", full)
             with pytest.raises(OSError, match="No space"):
                 write_result(tmp_path, {"status": "failed", "reason": "full"})
-        assert result_of(tmp_path) == {"status": later, "seed": 3}
+        assert read_result(tmp_path) == {"status": later, "seed": 3}
 
 
 def test_two_processes_that_start_in_the_same_second_get_two_folders(tmp_path: Path):
     # Each says that it is there and waits to be let go, so that both go at once.
     script = """
 import socket, sys
-from gnn_depth.runs import new_run_folder
+from gnn_depth.runs import read_result, new_run_folder
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as start:
     start.recv(1)
     print([str(new_run_folder(sys.argv[2], "run")) for _ in range(50)])

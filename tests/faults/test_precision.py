@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import result_of
+from gnn_depth.runs import read_result
 
 ATTENTION = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
 
@@ -14,7 +14,7 @@ ATTENTION = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm",
 def test_a_run_in_another_precision_ends_with_finite_losses(fit: Callable, precision: str):
     answer, folder = fit(*ATTENTION, "--trainer.precision", precision, "--trainer.max_epochs", "2")
     assert answer.code == 0, answer.err
-    result = result_of(folder)
+    result = read_result(folder)
     assert isinstance(result["metrics"]["train/loss"], float)
     assert result["status"] == "finished"
 

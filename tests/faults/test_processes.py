@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gnn_depth.runs import read_result
 from tests.cli.conftest import SHORT
-from tests.faults.conftest import result_of
 
 TIME_LIMIT = 240.0  # on a machine with much else to do
 TWO = ["--trainer.devices=2", "--trainer.strategy=ddp", "--model.compile=off", "--run.name=run", "--run.root=runs"]
@@ -63,7 +63,7 @@ def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
     assert process.returncode == 143, said
     assert "Traceback" not in said
     (folder,) = (tmp_path / "runs" / "run").iterdir()
-    result = result_of(folder)
+    result = read_result(folder)
     assert (result["status"], result["reason"]) == ("interrupted", "SIGTERM")
 
     more = str(result["epochs"] + 2)
@@ -83,4 +83,4 @@ def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_l
     assert "Traceback" not in "\n".join(lines)
     assert any(line.startswith("stopped: another process of this training has ended") for line in lines)
     (folder,) = (tmp_path / "runs" / "run").iterdir()
-    assert result_of(folder)["status"] == "failed"
+    assert read_result(folder)["status"] == "failed"

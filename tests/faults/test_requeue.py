@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import result_of
+from gnn_depth.runs import read_result
 
 JOB = {
     "SLURM_JOB_ID": "4711",
@@ -52,7 +52,7 @@ def test_a_job_that_is_queued_again_goes_on_where_it_was_with_the_same_command(
     assert scontrol() == ["requeue 4711"]
     answer, second = fit(*words)
     assert answer.code == 0, answer.err
-    result = result_of(second)
+    result = read_result(second)
     assert (result["status"], result["epochs"], result["resumed_from"]) == (
         "finished",
         6,

@@ -12,10 +12,10 @@ import pytest
 from lightning.pytorch.callbacks import Timer
 
 from gnn_depth import signals
+from gnn_depth.runs import read_result
 from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import SMALL
 from tests.cli.test_resume import assert_same
-from tests.faults.conftest import result_of
 
 PARTS = ["--data", "MiniBatches", "--data.source", "SyntheticCitation", "--data.parts", "4", "--data.method"]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGUSR1: 138}
@@ -35,7 +35,7 @@ def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
     assert answer.err.splitlines()[-1] == signals.SAID[code]
     assert f"{folder}/checkpoints/last.ckpt" in answer.err
     assert "--ckpt_path last" in answer.err
-    result = result_of(folder)
+    result = read_result(folder)
     assert (result["status"], result["reason"], result["epochs"]) == ("interrupted", number.name, 3)
     assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 3
 
@@ -68,18 +68,18 @@ def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
     assert answer.code == 0, answer.err
     assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (resumed, whole)))
     for key in ("metrics", "epochs", "steps", "best_epoch"):
-        assert result_of(resumed)[key] == result_of(whole)[key], key
+        assert read_result(resumed)[key] == read_result(whole)[key], key
 
 
 def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit: Callable):
     data = [*PARTS, "random"]
     _, whole = fit("--trainer.max_steps", "15", data=data)
     _, short = fit("--trainer.max_steps", "6", data=data)
-    assert (result_of(short)["status"], result_of(short)["steps"]) == ("finished", 6)
+    assert (read_result(short)["status"], read_result(short)["steps"]) == ("finished", 6)
     assert (short / "checkpoints/best.ckpt").exists()
     _, longer = fit("--trainer.max_steps", "15", "--ckpt_path", str(short), data=data)
     assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (longer, whole)))
-    assert result_of(longer)["metrics"] == result_of(whole)["metrics"]
+    assert read_result(longer)["metrics"] == read_result(whole)["metrics"]
 
 
 @pytest.mark.parametrize(("data", "steps"), [(SMALL, 3), ([*PARTS, "random"], 9)], ids=["whole", "parts"])
@@ -93,7 +93,7 @@ def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(
         answer, late = fit("--trainer.max_time", "00:00:00:30", data=data)
     assert answer.code == 124
     assert "a larger --trainer.max_time" in answer.err
-    assert (result_of(late)["status"], result_of(late)["reason"]) == ("interrupted", "max_time")
+    assert (read_result(late)["status"], read_result(late)["reason"]) == ("interrupted", "max_time")
     assert read_checkpoint(late / "checkpoints" / "last.ckpt")["global_step"] == steps
     answer, rest = fit("--trainer.max_time", "00:01:00:00", "--ckpt_path", str(late), data=data)
     assert answer.code == 0, answer.err
@@ -106,7 +106,7 @@ def test_more_signals_while_it_is_saved_change_nothing(fit: Callable, harm: Call
     monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
     answer, folder = fit(*harm("SendWhileSaving", number=signal.SIGINT))
     assert answer.code == 130
-    assert result_of(folder)["status"] == "interrupted"
+    assert read_result(folder)["status"] == "interrupted"
     assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 3
     assert (folder / "checkpoints" / "best.ckpt").exists()
 
@@ -117,27 +117,27 @@ def test_ctrl_c_pressed_again_stops_in_the_middle_of_a_step_and_keeps_what_was_s
     monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
     answer, folder = fit(*harm("Send", number=signal.SIGINT, times=2), "--run.save_every_epochs", "1")
     assert answer.code == 130
-    assert result_of(folder)["status"] == "interrupted"
+    assert read_result(folder)["status"] == "interrupted"
     assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 2
 
 
 def test_one_key_that_two_programs_pass_on_is_pressed_once(fit: Callable, harm: Callable):
     _, folder = fit(*harm("Send", number=signal.SIGINT, times=2))
-    assert result_of(folder)["epochs"] == 3
+    assert read_result(folder)["epochs"] == 3
 
 
 def test_before_the_first_step_there_is_nothing_to_save(fit: Callable, harm: Callable):
     answer, folder = fit(*harm("Send", number=signal.SIGTERM, moment="on_fit_start", epoch=0))
     assert answer.code == 143
     assert answer.err.splitlines()[-1] == "terminated."
-    assert result_of(folder)["status"] == "interrupted"
+    assert read_result(folder)["status"] == "interrupted"
     assert not (folder / "checkpoints").exists()
 
 
 def test_a_run_in_its_last_epoch_comes_to_its_end(fit: Callable, harm: Callable):
     answer, folder = fit(*harm("Send", number=signal.SIGTERM, epoch=5))
     assert answer.code == 0
-    assert result_of(folder)["status"] == "finished"
+    assert read_result(folder)["status"] == "finished"
 
 
 def test_a_download_that_is_stopped_leaves_neither_a_file_nor_a_run(

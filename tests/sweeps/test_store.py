@@ -114,12 +114,12 @@ def test_what_could_not_be_written_leaves_the_file_that_was_there_and_no_other(t
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    write_result(tmp_path, {"status": "running"})
+    write_result(tmp_path, {"status": "interrupted"})
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_result(tmp_path, {"status": "finished"})
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-    assert "running" in (tmp_path / "result.json").read_text()
+    assert "interrupted" in (tmp_path / "result.json").read_text()
 
 
 def test_names_that_are_no_folder_names_become_some(store):

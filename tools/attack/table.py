@@ -15,6 +15,7 @@ CONTROL = (
     '{"status": "finished", "name": "\\u001b[31mred", "axes": {"x": "\\u001b]0;t\\u0007"}, "metrics": {"test/acc": 1}}'
 )
 HUGE = '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 1' + "0" * 400 + "}}"
+EDITED = '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 0.9}, "checksum": "' + "0" * 64 + '"}'
 AWAY = "import os\nfrom pathlib import Path\nPath('away').mkdir(exist_ok=True)\nos.chdir('away')\n"
 
 
@@ -141,6 +142,7 @@ FILES = [
     Attack("an output in no folder", ["predict", f"--ckpt_path={LAST}", "--output=no/p.csv"]),
     Attack("a result nested without end", ["table", "odd", "--rows=name"], {"odd/result.json": "[" * 100_000}),
     Attack("a result that is a list", ["table", "odd", "--rows=name"], {"odd/result.json": "[]"}),
+    Attack("a result with another checksum", ["table", "odd", "--rows=name"], {"odd/result.json": EDITED}),
     Attack("a metric of 400 digits", ["table", "odd", "--rows=name"], {"odd/result.json": HUGE}, codes=(0, 2)),
     Attack("control characters in a result", ["table", "odd", "--rows=x"], {"odd/result.json": CONTROL}, codes=(0, 2)),
     Attack("a config that is a picture", fit("--config=c.yaml"), {"c.yaml": b"\x89PNG\r\n\x1a\n\x00\xff"}),
