@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -452,12 +453,21 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
             if not may_be and option and (text := _misfit(f"{key}.{name}", option, None)):
                 raise UsageError(_with_place(text, f"{key}.{name}", None, arguments, known))
     try:
-        return parser.parse_object(copy.deepcopy(config))
+        return _without_enums(parser.parse_object(copy.deepcopy(config)))
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
         for key, option, value in _values(config, known):
             if text := _misfit(key, option, value):
                 raise UsageError(_with_place(text, key, value, arguments, known)) from error
         raise UsageError(str(error)) from error
+
+
+def _without_enums(value: Any) -> Any:
+    """The same with the text of every member of an enum that is one: such a default cannot be written as YAML."""
+    if isinstance(value, Namespace):
+        return Namespace({name: _without_enums(item) for name, item in vars(value).items()})
+    if isinstance(value, list):
+        return [_without_enums(item) for item in value]
+    return value.value if isinstance(value, Enum) and isinstance(value, str) else value
 
 
 def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:

@@ -11,19 +11,20 @@ from typing import Any
 
 import jsonargparse
 import lightning as L
-import torch.utils.tensorboard  # noqa: F401  (imported once, before the processes of all runs are forked)
+import torch
+import torch.utils.tensorboard
 from tqdm import tqdm
 
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli import trust
-from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.assemble import LINKS, CommandLineInterface
 from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins_of, read_arguments
 from gnn_depth.cli.config_file import INLINE, Source, read_config
-from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, innermost
+from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.identity import identity
 from gnn_depth.cli.process import quiet, without_notes
-from gnn_depth.cli.run import start
+from gnn_depth.cli.run import check_ranges, check_training, start
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
@@ -32,6 +33,8 @@ from gnn_depth.sweeps.grid import Combination, Grid
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
 from gnn_depth.sweeps.store import StoreError
 from gnn_depth.sweeps.worker import RunFailed, Task
+from gnn_depth.training import NodeClassifier
+from gnn_depth.training.recorder import RunRecorder
 
 LOOK_SECONDS = 0.3
 
@@ -47,7 +50,9 @@ class Resolver:
         load_plugins(plugins)
         self.plugins = plugins
         self._cli: CommandLineInterface | None = None
-        self._data: dict[str, str] = {}
+        self._data: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._models = jsonargparse.ArgumentParser(exit_on_error=False)
+        self._models.add_class_arguments(NodeClassifier, "model", sub_configs=True, fail_untyped=False)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder.
@@ -60,8 +65,8 @@ class Resolver:
                 self._cli = CommandLineInterface("fit", Arguments([], self.plugins, []), build=False)
             return self._cli.resolve(arguments)
 
-    def data_sha256(self, config: dict[str, Any]) -> str:
-        """Checksum of the data of a resolved config; the data is read, once for equal configs.
+    def data_of(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Checksum of the data of a resolved config, and what a model needs to know of it; read once for equal configs.
 
         Raises:
             AbsentDataError: The data is missing, damaged or refuses its options.
@@ -75,10 +80,31 @@ class Resolver:
                 with quiet():
                     L.seed_everything(0, verbose=False)  # data that draws from it is then the same in every order
                     module = parser.instantiate_classes(parser.parse_object({"data": data})).data
-                    self._data[key] = module.checksum
+                    known = {option: getattr(module, source) for source, option in LINKS.items()}
+                    self._data[key] = module.checksum, known
             except (DataError, ValueError) as error:
                 raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]
+
+    def check(self, config: dict[str, Any]) -> None:
+        """Refuse a resolved config whose model cannot be built or trained, without memory for its parameters.
+
+        Raises:
+            UsageError: A number is out of its range, or parts do not fit together.
+        """
+        check_ranges(config["trainer"])
+        with explained():
+            RunRecorder(**config["run"])
+        model = expand_config({"model": config["model"]})["model"] | self.data_of(config)[1]
+        parsed = self._models.parse_object({"model": model}, defaults=False)  # complete: adding defaults is slow
+        for device in ("meta", "cpu"):  # a part may need numbers, which nothing on "meta" has
+            try:
+                with quiet(), explained(), torch.device(device), torch.random.fork_rng([]):
+                    check_training(config["trainer"], self._models.instantiate_classes(parsed).model)
+                break
+            except UsageError:
+                if device == "cpu":
+                    raise
 
 
 class GridResolver:
@@ -113,7 +139,12 @@ class GridResolver:
         """
         try:
             config = self._resolver.resolve(self._lines[tuple(combination.labels.values())])
-            return config, self._resolver.data_sha256(config)
+            try:
+                self._resolver.check(config)
+            except UsageError as error:
+                hint = "Or leave such runs out, by a rule with skip: true or with --subset."
+                raise UsageError(f"{error}\n{hint}") from error
+            return config, self._resolver.data_of(config)[0]
         except (UsageError, AbsentDataError) as error:
             raise type(error)(f"{combination.group}: {error}") from error
 

@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from lightning.pytorch.callbacks import ModelPruning
+from lightning.pytorch.callbacks import BackboneFinetuning, BatchSizeFinder, LearningRateFinder, ModelPruning
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
@@ -19,8 +20,10 @@ from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
+from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_memory, check_processes, number_size
+from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.report import report
 from gnn_depth.training.resume import SafeStop
 
@@ -30,6 +33,14 @@ RANGES = {
     **dict.fromkeys(("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps"), (1, math.inf)),
     "gradient_clip_val": (0, sys.float_info.max),
     "num_nodes": (1, 10_000),
+}
+UNUSABLE = {
+    ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. Prune a trained model in "
+    "a program of your own, with torch.nn.utils.prune.",
+    LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. Compare learning rates in "
+    "a sweep, with the axis model.optimizer.lr.",
+    BackboneFinetuning: "needs a model with a part called `backbone`, which this one does not have.",
+    BatchSizeFinder: "needs data with a batch_size, which graphs do not have. See --data MiniBatches.",
 }
 
 
@@ -78,34 +89,53 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         Stopped: A signal ended it at once.
     """
     stack = cli.model.stack
-    for name, (least, most) in RANGES.items():
-        if (value := cli.config["trainer"][name]) is not None and not least <= value <= most:
-            accepted = f"at least {least}" if most > 10_000 else f"from {least} to {most}"
-            raise UsageError(f"trainer.{name} must be {accepted}, not {value}.")
+    check_ranges(cli.config["trainer"])
     with explained():
         check_processes(cli.trainer)
         check_parts(stack, cli.model.hparams.in_channels)
+        if cli.command == "fit":
+            _check(cli)
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
     with keeping() as kept, explained(lambda: cli.recorder.folder or cli.recorder.root):
         if cli.command == "fit":
-            _check(cli)
             cli.open_run(origin)
             SafeStop(kept).replace(cli.trainer)
         begin = getattr(cli.trainer, cli.command)
         return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
 
 
+def check_ranges(trainer: Mapping[str, Any]) -> None:
+    """Refuse numbers among the trainer's options that Lightning accepts and fails with later.
+
+    Raises:
+        UsageError: One is out of its range.
+    """
+    for name, (least, most) in RANGES.items():
+        if (value := trainer[name]) is not None and not least <= value <= most:
+            accepted = f"at least {least}" if most > 10_000 else f"from {least} to {most}"
+            raise UsageError(f"trainer.{name} must be {accepted}, not {value}.")
+
+
+def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
+    """Refuse a training of nothing, and an optimizer or schedule that fails in a step.
+
+    Raises:
+        UsageError: Nothing would be trained.
+        MisconfigurationException: The optimizer or the schedule refuses its options.
+    """
+    if 0 in (trainer["max_epochs"], trainer["max_steps"], trainer["limit_train_batches"]):
+        raise UsageError("nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0.")
+    rehearse(model.optimizer, model.scheduler)
+    model.configure_optimizers()
+
+
 def _check(cli: CommandLineInterface) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
-    if 0 in (trainer.max_epochs, trainer.max_steps, trainer.limit_train_batches):
-        raise UsageError("nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0.")
-    if any(isinstance(callback, ModelPruning) for callback in cli.trainer.callbacks):  # type: ignore[attr-defined]
-        raise UsageError(
-            "trainer.callbacks ModelPruning renames parameters, and the weights of the best epoch could not be saved. "
-            "Prune a trained model in a program of your own, with torch.nn.utils.prune."
-        )
-    model.configure_optimizers()
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if why := next((why for kind, why in UNUSABLE.items() if isinstance(callback, kind)), None):
+            raise UsageError(f"trainer.callbacks {type(callback).__name__} {why}")
+    check_training(cli.config["trainer"], model)
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes
     size = number_size(trainer, model.stack)

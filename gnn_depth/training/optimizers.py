@@ -59,6 +59,36 @@ def configured(
     return {"optimizer": made, "lr_scheduler": config}
 
 
+def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None) -> None:
+    """Take one step of an optimizer of torch, and of its schedule, on a weight of its own: some options only fail then.
+
+    Args:
+        optimizer: Makes the optimizer from parameters.
+        scheduler: Makes its schedule from the optimizer.
+
+    Raises:
+        MisconfigurationException: One of them fails.
+    """
+    weight = nn.Parameter(torch.zeros(2, 2))
+    weight.grad = torch.zeros(2, 2)
+    what = "model.optimizer"
+    try:
+        made = optimizer([weight])
+        if not type(made).__module__.startswith("torch."):
+            return
+        what = "model.scheduler"
+        schedule: Any = scheduler and scheduler(made)
+        what = f"model.optimizer {type(made).__name__}"
+        made.step(lambda: 0.0)
+        if schedule:
+            what = f"model.scheduler {type(schedule).__name__}"
+            schedule.step(0.0) if isinstance(schedule, ReduceLROnPlateau) else schedule.step()
+    except Exception as error:
+        raise MisconfigurationException(
+            f"{what} fails with these options ({type(error).__name__}: {error})."
+        ) from error
+
+
 def _decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
     """Split every group in two, so that the layers' parameters have a weight decay of their own."""
     if not 0 <= weight_decay < math.inf:

@@ -62,6 +62,21 @@ def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(dr
     assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
 
 
+def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
+    for option, value, said in (
+        ("model.num_layers", 0, "at least 1"),
+        ("model.hidden_channels", -8, "at least 1"),
+        ("model.optimizer", "SparseAdam", "dense"),
+        ("model.scheduler", {"never": {"model.scheduler": "StepLR", "model.scheduler.step_size": 0}}, "StepLR"),
+        ("trainer.gradient_clip_val", -1, "at least 0"),
+        ("run.save_every_minutes", 0, "above 0"),
+    ):
+        values = value if isinstance(value, dict) else [value]
+        answer = refused("sweep", grid(axes={option: values}), "--dry-run")
+        assert f"{option.rpartition('.')[2]}={next(iter(values))}: " in answer
+        assert said in answer
+
+
 def test_the_workers_import_while_the_driver_has_not_begun_to():
     script = "import sys, gnn_depth.cli.sweep, gnn_depth.cli.reproduce; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -52,6 +52,10 @@ def _axes(count: int) -> str:
     return "axes:\n" + "".join(f"  model.{name}: {list(range(1, count + 1))}\n" for name in names)
 
 
+def _axis(option: str, value: str) -> str:
+    return f"axes:\n  {option}: [{value}]\n"
+
+
 YAML = [
     attack
     for name, text in (("bomb", BOMB), ("deep", DEEP))
@@ -88,6 +92,15 @@ SIZES = [
     Attack("words 1e12", fit("--data.words_per_node=1000000000000")),
     Attack("devices 99999", fit("--trainer.devices=99999")),
     Attack("machines 1e12", fit("--trainer.num_nodes=1000000000000")),
+    *(
+        Attack(f"{option} {value} in a grid", ["sweep", "g.yaml", "--dry-run"], {"g.yaml": _axis(option, value)})
+        for option, value in (
+            ("model.num_layers", "0"),
+            ("model.hidden_channels", "1000000"),
+            ("model.optimizer", "SparseAdam"),
+            ("trainer.gradient_clip_val", "-1"),
+        )
+    ),
     Attack("a grid of 1e9 runs", ["sweep", "g.yaml", "--dry-run"], {"g.yaml": _axes(1000)}),
     Attack("1e9 seeds", ["sweep", "g.yaml", "--dry-run", "--seeds=1000000000"], {"g.yaml": _axes(2)}),
 ]
@@ -116,15 +129,16 @@ OPTIONS = [
     ),
     Attack("batch norm's eps -1", fit("--model.norm=batch", "--model.norm.eps=-1")),
     Attack("batch norm's eps NaN", fit("--model.norm=batch", "--model.norm.eps=.nan")),
-    Attack("step_size 0", fit("--model.scheduler=StepLR", "--model.scheduler.step_size=0"), codes=(1, 2), seconds=10),
-    Attack("SparseAdam", fit("--model.optimizer=SparseAdam"), codes=(1, 2), seconds=10),
-    Attack("LearningRateFinder", fit("--trainer.callbacks=LearningRateFinder"), codes=(1, 2), seconds=10),
-    Attack("BackboneFinetuning", fit("--trainer.callbacks=BackboneFinetuning"), codes=(1, 2), seconds=10),
+    Attack("step_size 0", fit("--model.scheduler=StepLR", "--model.scheduler.step_size=0")),
+    Attack("SparseAdam", fit("--model.optimizer=SparseAdam")),
+    Attack("LearningRateFinder", fit("--trainer.callbacks=LearningRateFinder")),
+    Attack("BackboneFinetuning", fit("--trainer.callbacks=BackboneFinetuning")),
     Attack(
         "ModelPruning",
         fit("--trainer.callbacks=ModelPruning", "--trainer.callbacks.pruning_fn=l1_unstructured"),
         seconds=5,
     ),
+    Attack("a timer", fit("--trainer.callbacks=Timer"), codes=(0,), seconds=5),
     Attack("a timer's nonsense", fit("--trainer.callbacks=Timer", "--trainer.callbacks.duration=x")),
     Attack("/dev/null as config", fit("--config=/dev/null")),
     Attack("control characters", fit("--model.norm=\x1b[31mred")),
