@@ -464,7 +464,8 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
 def _without_enums(value: Any) -> Any:
     """The same with the text of every member of an enum that is one: such a default cannot be written as YAML."""
     if isinstance(value, Namespace):
-        return Namespace({name: _without_enums(item) for name, item in vars(value).items()})
+        plain = {name: _without_enums(item) for name, item in vars(value).items()}
+        return Namespace(plain)  # type: ignore[no-untyped-call]
     if isinstance(value, list):
         return [_without_enums(item) for item in value]
     return value.value if isinstance(value, Enum) and isinstance(value, str) else value
