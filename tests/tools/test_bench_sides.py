@@ -1,5 +1,7 @@
 """Both sides of a case are the same model."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch_geometric.data import Batch
@@ -49,6 +51,16 @@ def test_with_the_same_weights_both_sides_have_the_same_scores_and_gradients(cas
     sides.share_weights(ours.model, peer.model)
     assert sides.check_equal(ours.scores(), peer.scores()) < 1e-5
     assert ours.path == "eager"
+    mine, theirs = gradients(ours, peer)
+    assert (mine - theirs).norm() < 1e-4 * theirs.norm()
+
+
+def test_a_gcn_of_sparse_products_is_the_same_model_where_every_edge_has_its_reverse(data):
+    both = torch.cat([data.edge_index, data.edge_index.flip(0)], 1)
+    given = replace(data, graph=Graph(both, 9))
+    ours, peer = sides.ours(FAMILIES[-1], given, "off"), sides.peer(FAMILIES[-1], given, "torch.sparse")
+    sides.share_weights(ours.model, peer.model)
+    assert sides.check_equal(ours.scores(), peer.scores()) < 1e-5
     mine, theirs = gradients(ours, peer)
     assert (mine - theirs).norm() < 1e-4 * theirs.norm()
 

@@ -35,6 +35,13 @@ class Case:
     width: int = WIDTH
 
     @property
+    def peers(self) -> tuple[str, ...]:
+        """PyTorch Geometric as it is, under ``torch.compile``, and the GCN as products of sparse matrices."""
+        if self.family == "trees":  # collating is no tensor operation
+            return ("peer",)
+        return ("peer", "compiled", "torch.sparse") if self.family == "gcn" else ("peer", "compiled")
+
+    @property
     def mallocs(self) -> tuple[str, ...]:
         """The settings worth measuring: both where a target says that the allocator decides much."""
         return MALLOCS if len(self.ratio) > 1 else MALLOCS[:1]

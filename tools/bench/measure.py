@@ -23,14 +23,20 @@ from tools.bench.statistics import compare
 
 
 def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan) -> dict[str, Any]:
-    """Both sides in this process: warm up, check that they are the same model, interleave, find the floor."""
+    """All sides in this process: warm up, check that they are the same model, interleave, find the floor."""
     ours = sides.ours(case, data, compiling)
-    peer = sides.peer(case, data)
-    first = _seconds(ours)
-    peer()
-    sides.share_weights(ours.model, peer.model)
-    difference = sides.check_equal(ours.scores(), peer.scores())
-    pair = compare(timing.interleave({"peer": peer, "ours": ours}, plan))
+    others = {kind: sides.peer(case, data, kind) for kind in case.peers}
+    first, difference = _seconds(ours), 0.0
+    for kind, peer in others.items():
+        peer()
+        sides.share_weights(ours.model, peer.model)
+        difference = max(difference, sides.check_equal(ours.scores(), peer.scores()))
+        if kind == "compiled":
+            peer.model.compile()
+            peer()
+    rounds = timing.interleave({**others, "ours": ours}, plan)
+    pairs = {kind: compare(rounds, kind) for kind in others}
+    fastest = min(pairs, key=lambda kind: pairs[kind].peer)
     least = floor(case, sizes(data, case.layers), Rates(plan.patience))
     return {
         "origin": data.origin,
@@ -38,7 +44,9 @@ def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: tim
         "failure": ours.failure,
         "first_step_s": first,
         "difference": difference,
-        **asdict(pair),
+        **asdict(pairs["peer"]),
+        "peers": {kind: pair.peer for kind, pair in pairs.items()},
+        "fastest": {"name": fastest, **asdict(pairs[fastest])},
         "floor": least.seconds,
         "floor_parts": asdict(least),
     }

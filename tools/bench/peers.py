@@ -1,4 +1,4 @@
-"""The peers: the same models written as PyTorch Geometric users write them, on ``MessagePassing``."""
+"""The peers: the models as users of PyTorch Geometric write them, on ``MessagePassing``; a GCN on ``torch.sparse``."""
 
 from itertools import pairwise
 
@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, MessagePassing, TransformerConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import add_self_loops, remove_self_loops, scatter, softmax
 
@@ -105,6 +106,46 @@ class ResidualGCN(nn.Module):
             update = layer(x, edge_index)
             x = x + (update.relu() if position < len(self.layers) - 1 else update)
         return self.decoder(x)
+
+
+class SymmetricProduct(torch.autograd.Function):
+    """A x for a symmetric A, which is its own transpose in the backward pass."""
+
+    @staticmethod
+    def forward(ctx, adjacency: Tensor, x: Tensor) -> Tensor:
+        ctx.adjacency = adjacency
+        return adjacency @ x
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[None, Tensor]:
+        return None, ctx.adjacency @ gradient
+
+
+class SparseConv(nn.Module):
+    """GCNConv as a product with a CSR matrix."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(channels, channels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        return SymmetricProduct.apply(adjacency, self.lin(x)) + self.bias
+
+
+class SparseGCN(ResidualGCN):
+    """The residual GCN on torch.sparse, for graphs with both directions of every edge."""
+
+    def __init__(self, features: int, classes: int, layers: int, width: int) -> None:
+        super().__init__(features, classes, 0, width)
+        self.layers = nn.ModuleList(SparseConv(width) for _ in range(layers))
+        self.adjacency: Tensor | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if self.adjacency is None:
+            edges, weights = gcn_norm(edge_index, num_nodes=len(x))
+            self.adjacency = torch.sparse_coo_tensor(edges.flip(0), weights, (len(x), len(x))).to_sparse_csr()
+        return super().forward(x, self.adjacency)
 
 
 class TreeGAT(nn.Module):

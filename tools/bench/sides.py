@@ -1,4 +1,4 @@
-"""The two sides of a case, ours and the peer, as full training steps of the same model."""
+"""The sides of a case, ours and its peers, as full training steps of the same model."""
 
 import re
 from collections.abc import Callable
@@ -78,9 +78,10 @@ def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
     return Side(model, data.ours, optimizer, data.train, data.y[data.train])
 
 
-def peer(case: Case, data: Data) -> Side:
-    """The case in PyTorch Geometric, with torch's default Adam."""
-    model = _peer(case)(data.features, data.classes, case.layers, case.width)
+def peer(case: Case, data: Data, kind: str = "peer") -> Side:
+    """The case in PyTorch Geometric, or a GCN on ``torch.sparse``, with torch's default Adam; not compiled yet."""
+    make = peers.SparseGCN if kind == "torch.sparse" else _peer(case)
+    model = make(data.features, data.classes, case.layers, case.width)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
     return Side(model, data.peers, optimizer, data.train, data.y[data.train])
 

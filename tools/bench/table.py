@@ -22,6 +22,8 @@ DETAILS = (
     "case",
     "malloc",
     "rounds",
+    "fastest peer ms",
+    "ours/it",
     "first step s",
     "GB with it",
     "difference",
@@ -32,7 +34,8 @@ DETAILS = (
 LEGEND = f"""\
 One training step (zero_grad, forward, cross-entropy, backward, Adam), float32, 2 threads, full batch; peer: PyTorch
 Geometric with torch's default Adam, ours with its fused one, as trained by default. ours/peer: median over interleaved
-rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. tuned: glibc
+rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. fastest peer: of
+PyTorch Geometric as it is, under torch.compile, and for GCNs a product with a torch.sparse CSR matrix. tuned: glibc
 keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. floor, ms: dense products at the rate of the faster library,
 tensors at the rate of copying (tools/bench/floors.py); aimed at is {FLOOR_TARGET:g} times that. GB: peer -> ours, the
 peak above imports and data over 3 warm steps, default malloc, fresh processes; + where it has to include the first one.
@@ -82,6 +85,8 @@ def details(row: Row) -> tuple[str, ...]:
         row["case"],
         row["malloc"],
         str(row["rounds"]),
+        f"{number(row['fastest']['peer'] * 1e3)} {row['fastest']['name']}",
+        _short(row["fastest"]["ratio"]),
         f"{row['first_step_s']:.1f}",
         f"{memory['ours']['first'] / 1e9:.2f}" if memory else "-",
         f"{row['difference']:.0e}",
