@@ -8,9 +8,8 @@ from gnn_depth.cli.options import Options, natural, positive_number
 from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
 from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
-from gnn_depth.reports.figures.measured import WHEN
+from gnn_depth.reports.figures.measures import PLACES, WHEN
 from gnn_depth.reports.figures.metrics import BAND_SPREADS
-from gnn_depth.reports.figures.scatter import PLACES
 from gnn_depth.reports.load import ReportError, ReportWarning
 
 FIGURES = {

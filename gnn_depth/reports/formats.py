@@ -30,13 +30,7 @@ LATEX = {
 
 
 def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = False) -> str:
-    """Sheets as plain text; a table wider than the terminal continues below, with its labels repeated.
-
-    Args:
-        sheets: Tables of text.
-        width: Characters in a line; those of the terminal by default.
-        styled: Use the terminal's codes for bold and dim.
-    """
+    """Sheets as plain text; a table wider than the terminal continues below, with its labels repeated."""
     console = Console(file=io.StringIO(), width=width, highlight=False, color_system="standard" if styled else None)
     with console.capture() as captured:
         for place, sheet in enumerate(sheets):

@@ -220,11 +220,7 @@ def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def read_measure(folder: str | Path, name: str) -> Measurement:
-    """Read one measure of one run.
-
-    Raises:
-        ReportError: The file is damaged.
-    """
+    """Read one measure of one run."""
     try:
         return measurements.load(Path(folder), name)
     except ValueError as error:

@@ -33,34 +33,18 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """Numbers from one table of a paper.
+    """Numbers from one table of a paper."""
 
-    Attributes:
-        source: The citation.
-        interval: What stands after ±; None where the paper gives no interval.
-        where: Axis -> label, for the axes that are fixed.
-        over: The axis along which the numbers vary.
-        numbers: Label on that axis -> number.
-    """
-
-    source: str
-    interval: Spread | None
-    where: Mapping[str, str]
-    over: str
-    numbers: Mapping[str, Number]
+    source: str  # the citation
+    interval: Spread | None  # what stands after ±; None where the paper gives no interval
+    where: Mapping[str, str]  # axis -> label, for the axes that are fixed
+    over: str  # the axis along which the numbers vary
+    numbers: Mapping[str, Number]  # label on that axis -> number
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Our mean compared with a published one.
-
-    Attributes:
-        row, column: Labels of the cell.
-        published: The table that the number comes from.
-        number: The published number.
-        cell: Our runs.
-        level: See `agreement_of`.
-    """
+    """Our mean compared with a published one."""
 
     row: Labels
     column: Labels
@@ -76,11 +60,7 @@ class Agreement:
 
 
 def read(path: str | Path) -> list[Published]:
-    """Read the published numbers of a YAML file.
-
-    Raises:
-        ReportError: The file cannot be read, or an entry is malformed.
-    """
+    """Read the published numbers of a YAML file."""
     try:
         content = safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -91,16 +71,7 @@ def read(path: str | Path) -> list[Published]:
 
 
 def parse(entries: Any, origin: str = "published") -> list[Published]:
-    """The published numbers of a file, or those below its key ``published``.
-
-    Args:
-        entries: The parsed YAML: a list of entries with the keys ``source``, ``interval``, ``unit``, ``where``,
-            ``over``, ``values``.
-        origin: The file's name, for errors.
-
-    Raises:
-        ReportError: An entry is malformed; it is named.
-    """
+    """The published numbers of a parsed YAML file, or those below its key ``published``; errors name the origin."""
     if isinstance(entries, dict) and "published" in entries:
         entries = entries["published"]
     if not isinstance(entries, list):
@@ -154,11 +125,7 @@ def _label(value: Any) -> str:
 
 
 def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
-    """Compare every cell with the published numbers for it; several sources give several comparisons.
-
-    Raises:
-        ReportError: An entry names an axis that our runs do not have.
-    """
+    """Compare every cell with the published numbers for it; several sources give several comparisons."""
     ours = [cell.settings for _, _, cell in table.each() if cell.settings]
     named = list(dict.fromkeys((*table.row_names, *table.column_names, *table.axes)))
     known = list(dict.fromkeys([*named, *(name for settings in ours for name in settings)]))
@@ -168,7 +135,8 @@ def compare_published(table: Table, published: Sequence[Published]) -> list[Agre
     over = [resolve(entry.over, named, known) for entry in published]
     found = []
     for row, column, cell in table.each():
-        here = shared | dict(cell.settings) | table.labels(row, column)
+        labels = dict(zip((*table.row_names, *table.column_names), (*row, *column), strict=True))
+        here = shared | dict(cell.settings) | labels
         for entry, where, axis in zip(published, fixed, over, strict=True):
             fits = all(same(here.get(name, ""), text) for name, text in where.items())
             for text, number in entry.numbers.items():

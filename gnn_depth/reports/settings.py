@@ -20,21 +20,17 @@ WORDS |= {"mae": "mean absolute error", "rmse": "root mean squared error", "r2":
 
 
 def axes(frame: pd.DataFrame) -> list[str]:
-    """Names of the axes of the runs' sweeps.
-
-    Raises:
-        ReportError: The frame has lost the column lists that `load` stored in ``attrs``.
-    """
+    """Names of the axes of the runs' sweeps; raises if the frame has lost the lists that `load` put in ``attrs``."""
     return _columns(frame, "axes")
 
 
 def metrics(frame: pd.DataFrame) -> list[str]:
-    """Names of the runs' metrics; raises as `axes` does."""
+    """Names of the runs' metrics."""
     return _columns(frame, "metrics")
 
 
 def settings(frame: pd.DataFrame) -> list[str]:
-    """Names of the axes, then of the other hyperparameters; raises as `axes` does."""
+    """Names of the axes, then of the other hyperparameters."""
     return list(dict.fromkeys([*_columns(frame, "axes"), *_columns(frame, "hparams")]))
 
 
@@ -75,13 +71,7 @@ def full_name(frame: pd.DataFrame, name: str) -> str:
 def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
     """The full name that equals a name, or whose last part does, or its word in a table: ``layers`` for num_layers.
 
-    Args:
-        name: As the user wrote it.
-        choices: Full names that are tried first, and listed in an error.
-        known: All full names.
-
-    Raises:
-        ReportError: No full name matches, or several do.
+    Choices are tried before the other known names, and are listed in an error.
     """
     if name in choices or name in known:
         return name
@@ -179,16 +169,12 @@ def in_order(labels: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
 
 
 def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
-    """The distinct values of an axis or hyperparameter as text; finds and raises as `full_name` does."""
+    """The distinct values of an axis or hyperparameter as text."""
     return list(dict.fromkeys(frame[full_name(frame, name)].map(label)))
 
 
 def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """The runs with one of the given values on every given axis, in the order in which the values are given.
-
-    Raises:
-        ReportError: There is no such axis or value, or no run has all of them together.
-    """
+    """The runs with one of the given values on every given axis, in the order in which the values are given."""
     chosen, places = frame, {}
     for word, values in where.items():
         name, known = full_name(frame, word), known_labels(frame, word)
@@ -224,14 +210,8 @@ def check_one_experiment(
 ) -> None:
     """Refuse to average runs that differ in more than their seed.
 
-    Args:
-        frame: Runs, as `load` returns them.
-        groups: Positions in the frame of the runs of each group.
-        names: Axes that the groups were formed by.
-        remedy: What keeps such runs apart, for the message; the names of the settings follow it.
-
-    Raises:
-        ReportError: Runs of a group differ in an axis or a hyperparameter, or two with a result have the same seed.
+    A group is the positions of its runs in the frame. The message ends with the remedy and the names of the settings
+    that differ; those by which the groups were formed are not looked at.
     """
     columns = {name: texts for name, texts in _told_apart(frame).items() if name not in names}
     status, seeds, folders = (frame[name].tolist() for name in ("status", "seed", "folder"))

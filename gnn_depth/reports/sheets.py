@@ -19,25 +19,15 @@ BEST: tuple[Best, ...] = get_args(Best)
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text that can be written in any format.
-
-    Attributes:
-        title: Heading; may be empty.
-        head: Names of the columns.
-        labels: How many columns on the left are labels; the others are numbers.
-        lines: The fields of each row. Text after a line break is a note on the number before it.
-        notes: Sentences below the table.
-        best: Row and column of the fields in bold.
-        label: What LaTeX refers to it by.
-    """
+    """A table of text that can be written in any format."""
 
     title: str
-    head: tuple[str, ...]
-    labels: int
-    lines: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    best: frozenset[tuple[int, int]] = frozenset()
-    label: str = ""
+    head: tuple[str, ...]  # names of the columns
+    labels: int  # how many columns on the left are labels; the others are numbers
+    lines: tuple[tuple[str, ...], ...]  # text after a line break is a note on the number before it
+    notes: tuple[str, ...] = ()  # sentences below the table
+    best: frozenset[tuple[int, int]] = frozenset()  # row and column of the fields in bold
+    label: str = ""  # what LaTeX refers to it by
 
 
 def format_value(value: float, metric: str, sign: str = "") -> str:
@@ -62,17 +52,9 @@ def table_sheet(
 ) -> Sheet:
     """The table itself, with a star where a cell differs significantly from the baseline.
 
-    Args:
-        table: Means over seeds.
-        comparison: Differences from a baseline.
-        best: Where the best mean is set in bold: in each ``row``, each ``column``, the whole ``table``, or ``none``. By
-            default among the cells compared with one baseline cell. Without a baseline it is each row, or each column
-            if the column labels are numbers, such as depths, and the row labels are not.
-        caption: Replaces the note that says what the numbers are.
-        label: Replaces LaTeX's label.
-
-    Raises:
-        ReportError: There is no such choice of ``best``.
+    The best mean is bold in each ``row``, each ``column``, the whole ``table``, or ``none``; by default among the cells
+    compared with one baseline cell. Without a baseline it is each row, or each column if the column labels are numbers,
+    such as depths, and the row labels are not. A caption replaces the note that says what the numbers are.
     """
     if best not in BEST:
         raise ReportError(unknown("choice of best", best, BEST))
@@ -191,13 +173,7 @@ def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
 
 
 def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()) -> Sheet:
-    """Our means next to published numbers, with the difference and the agreement.
-
-    Args:
-        table: Our means.
-        found: The comparisons that `compare_published` made.
-        published: All published numbers that were compared; a source that matches no cell of the table is named.
-    """
+    """Our means next to published numbers; a published source that matches no cell of the table is named."""
     used = [one.published.source for one in found]
     sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
     lines = [

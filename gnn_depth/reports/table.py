@@ -39,11 +39,11 @@ def t_half_width(deviation: Any, n: Any) -> Any:
 
 
 class Run(NamedTuple):
-    """One run of a cell: its seed, if it had one, its status, the metric (NaN where it has none) and its folder."""
+    """One run of a cell."""
 
     seed: int | None
     status: str
-    value: float
+    value: float  # NaN where it has none
     folder: str
 
     @property
@@ -54,15 +54,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """Runs that differ only in their seed.
-
-    Attributes:
-        runs: All of them, whatever their status.
-        settings: Axes and hyperparameters that they share -> value as text.
-    """
+    """Runs that differ only in their seed, whatever their status."""
 
     runs: tuple[Run, ...]
-    settings: Mapping[str, str]
+    settings: Mapping[str, str]  # axes and hyperparameters that they share -> value as text
 
     @property
     def values(self) -> list[float]:
@@ -104,35 +99,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A cell for every pair of a row and a column.
-
-    Attributes:
-        metric: The metric that was averaged.
-        spread: What stands after ±.
-        row_names, column_names: Names of the axes.
-        rows, columns: Their values, as text.
-        cells: A tuple of cells for each row.
-        axes: Names of the axes of the runs' sweeps.
-        runs: The runs behind it, also those that do not count: axes, seed, status, metric and folder of each.
-    """
+    """A cell for every pair of a row and a column."""
 
     metric: str
     spread: Spread
-    row_names: Labels
+    row_names: Labels  # names of axes
     column_names: Labels
-    rows: tuple[Labels, ...]
+    rows: tuple[Labels, ...]  # and their values
     columns: tuple[Labels, ...]
-    cells: tuple[tuple[Cell, ...], ...]
-    axes: Labels = ()
+    cells: tuple[tuple[Cell, ...], ...]  # a tuple for each row
+    axes: Labels = ()  # of the runs' sweeps
+    # Axes, seed, status, metric and folder of every run behind the table, also of those that do not count.
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def cell(self, row: Labels, column: Labels) -> Cell:
         """The cell of a row and a column."""
         return self.cells[self.rows.index(row)][self.columns.index(column)]
-
-    def labels(self, row: Labels, column: Labels) -> dict[str, str]:
-        """Axis -> label for a row and a column."""
-        return dict(zip((*self.row_names, *self.column_names), (*row, *column), strict=True))
 
     def each(self) -> Iterator[tuple[Labels, Labels, Cell]]:
         """Every row, column and cell, row by row."""
@@ -149,22 +131,11 @@ def tabulate(
     spread: Spread = "std",
     remedy: str = "",
 ) -> Table:
-    """Average a metric over seeds in every cell of a table.
+    """Average a metric over seeds in every cell of a table; without columns it has one column.
 
-    Rows and columns are in the order of their first appearance in the frame, numbers by size.
-
-    Args:
-        frame: Runs, as `load` returns them.
-        rows: One or several axes for the rows, by their names or last parts.
-        columns: One or several axes for the columns; without any the table has one column.
-        metric: The metric to average; by default that of the test set by which the runs chose their best epoch.
-        spread: What stands after ±: ``std``, the sample standard deviation, or ``ci``, the 95% t interval.
-        remedy: How to keep apart runs that differ in more than their seed, for the message that refuses them; by
-            default a row for each.
-
-    Raises:
-        ReportError: An axis, the metric or the spread does not exist, or the runs of a cell differ in more than the
-            seed.
+    Rows and columns are in the order of their first appearance in the frame, numbers by size. By default the metric is
+    that of the test set by which the runs chose their best epoch. The remedy says how to keep apart runs that differ in
+    more than their seed, for the message that refuses them.
     """
     row_names, column_names = (
         tuple(settings.full_name(frame, name) for name in ([names] if isinstance(names, str) else names))
@@ -215,9 +186,6 @@ def arrange(
     """Fill in missing rows and columns: the last varying axis for the columns, the others for the rows.
 
     Where nothing varies, the table has a single row, for an axis or option that all runs share.
-
-    Raises:
-        ReportError: A row or a column is no axis.
     """
     named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
     free = [name for name in settings.varying_axes(frame) or settings.axes(frame) if name not in named]
@@ -237,11 +205,7 @@ def to_csv(table: Table) -> str:
 
 
 def write_parquet(table: Table, path: Path) -> None:
-    """Write the runs behind a table to a Parquet file.
-
-    Raises:
-        ReportError: pyarrow is not installed.
-    """
+    """Write the runs behind a table to a Parquet file."""
     try:
         table.runs.to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
@@ -249,15 +213,11 @@ def write_parquet(table: Table, path: Path) -> None:
 
 
 class Pair(NamedTuple):
-    """A cell compared with the baseline's, over the seeds that both have.
+    """A cell compared with the baseline's, over the seeds that both have."""
 
-    The mean difference (NaN without shared seeds), the number of shared seeds, and the two-sided p value (None where
-    these are too few).
-    """
-
-    difference: float
-    shared: int
-    p: float | None
+    difference: float  # of the means; NaN without shared seeds
+    shared: int  # number of shared seeds
+    p: float | None  # two-sided; None where these are too few
 
     @property
     def significant(self) -> bool:
@@ -267,30 +227,15 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every cell of a table compared with the baseline's cell of its row, or of its column.
-
-    Attributes:
-        baseline: Label of the baseline.
-        test: The test that gave the p values.
-        pairs: One for each cell of the table; None for the baseline itself.
-    """
+    """Every cell of a table compared with the baseline's cell of its row, or of its column."""
 
     baseline: Labels
     test: Test
-    pairs: tuple[tuple[Pair | None, ...], ...]
+    pairs: tuple[tuple[Pair | None, ...], ...]  # one for each cell of the table; None for the baseline itself
 
 
 def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
-    """Compare every cell with a baseline over the seeds that both have.
-
-    Args:
-        table: Means over seeds.
-        baseline: Label of a column or of a row; labels of several axes are separated by commas.
-        test: ``wilcoxon``, the signed-rank test, or ``t``, the paired t test.
-
-    Raises:
-        ReportError: No column or row has this label, both a column and a row have it, or there is no such test.
-    """
+    """Compare every cell with a baseline: a column or a row, whose labels of several axes are separated by commas."""
     if test not in TESTS:
         raise ReportError(unknown("test", test, TESTS))
     wanted = tuple(word.strip() for word in baseline.split(","))
@@ -323,10 +268,7 @@ def pair(cell: Cell, base: Cell, test: Test) -> Pair:
 def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
     """Two-sided p value of the hypothesis that paired differences are centred at zero; 1 if all of them are zero.
 
-    Args:
-        differences: One for each pair.
-        test: ``wilcoxon`` or ``t``.
-        tolerance: Differences whose sizes are this close are tied, and those this small are zero.
+    Differences whose sizes are closer than the tolerance are tied, and those below it are zero.
     """
     from scipy import stats
 

@@ -9,20 +9,14 @@ import torch
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import GraphDropout
 from gnn_depth.testing.graphs import both_ways, has_edges, pair, without_edges
-from gnn_depth.testing.suite import Property, Violation, check, class_of, seeded
+from gnn_depth.testing.suite import Violation, as_property, check, class_of, seeded
 
 
 @dataclass(frozen=True)
 class Thinning:
-    """A graph dropout and a graph.
+    """A graph dropout and a graph."""
 
-    Attributes:
-        label: Description of the graph.
-        build: Makes the graph.
-        part: The graph dropout.
-    """
-
-    label: str
+    label: str  # description of the graph
     build: Callable[[], Graph]
     part: GraphDropout
 
@@ -34,6 +28,7 @@ class Thinning:
             return self.part(graph)
 
 
+@as_property("fewer", "Return graph.keeping(mask), with one truth value for every edge.")
 def fewer(thinning: Thinning) -> None:
     """The nodes stay the same, and the edges are some of the graph's."""
     graph = thinning.build()
@@ -52,6 +47,7 @@ def fewer(thinning: Thinning) -> None:
         )
 
 
+@as_property("seed", "Draw with torch's functions and their default generator only.")
 def seed(thinning: Thinning) -> None:
     """The same seed of torch drops the same edges."""
     one, other = (thinning.thinned(thinning.build()) for _ in range(2))
@@ -59,6 +55,7 @@ def seed(thinning: Thinning) -> None:
         raise Violation(f"{thinning}: other edges after the same seed.")
 
 
+@as_property("inputs", "Return a new graph: graph.keeping(mask) leaves this one alone.")
 def inputs_stay(thinning: Thinning) -> None:
     """The input graph does not change: evaluation uses all of its edges."""
     graph = thinning.build()
@@ -74,12 +71,6 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "a graph without edges": without_edges,
     "a graph of one node": lambda: without_edges(1),
 }
-
-PROPERTIES: list[Property[Thinning]] = [
-    Property("fewer", fewer, "Return graph.keeping(mask), with one truth value for every edge."),
-    Property("seed", seed, "Draw with torch's functions and their default generator only."),
-    Property("inputs", inputs_stay, "Return a new graph: graph.keeping(mask) leaves this one alone."),
-]
 
 
 def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
@@ -102,4 +93,4 @@ def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[
     def thinnings() -> list[Thinning]:
         return [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
 
-    check("check_graph_dropout", cls, thinnings, PROPERTIES, except_for)
+    check("check_graph_dropout", cls, thinnings, [fewer, seed, inputs_stay], except_for)

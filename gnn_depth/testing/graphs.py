@@ -38,15 +38,10 @@ def degenerate() -> dict[str, Graph]:
 
 
 class Pair(NamedTuple):
-    """Two graphs as one.
-
-    Attributes:
-        together: Both; their nodes alternate, and those of each are in their order.
-        alone: Each graph, with the numbers of its nodes in the whole.
-    """
+    """Two graphs as one; their nodes alternate, and those of each are in their order."""
 
     together: Graph
-    alone: list[tuple[Graph, Tensor]]
+    alone: list[tuple[Graph, Tensor]]  # each graph, with the numbers of its nodes in the whole
 
 
 def pair(mirrored: bool = False) -> Pair:

@@ -1,6 +1,6 @@
 """The suite of initialisations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import get
 from gnn_depth.testing.graphs import mixed
-from gnn_depth.testing.suite import Property, Violation, assert_close, assert_finite, check, class_of, seeded
+from gnn_depth.testing.suite import Violation, as_property, assert_close, assert_finite, check, class_of, seeded
 
 #: Stacks on which every initialisation is tested.
 STACKS: dict[str, dict[str, Any]] = {
@@ -39,14 +39,9 @@ STACKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """An initialisation of a stack.
+    """An initialisation of a stack."""
 
-    Attributes:
-        label: A key of :data:`STACKS`.
-        init: The initialisation.
-    """
-
-    label: str
+    label: str  # a key of STACKS
     init: Init
 
     def __str__(self) -> str:
@@ -71,27 +66,27 @@ class Drawing:
         return stack
 
 
+@as_property("seed", "Draw with torch's functions and their default generator only.")
 def seed(drawing: Drawing) -> None:
-    """The same seed of torch draws the same parameters.
-
-    Runs with random numbers of Python or NumPy, or with the clock, cannot be repeated.
-    """
+    """The same seed of torch draws the same parameters."""
     _assert_equal(drawing.drawn(), drawing.drawn(), f"{drawing}, drawn twice from one seed")
 
 
+@as_property("touched", "Draw all weights and biases; for layers call reset_parameters() first.")
 def touched(drawing: Drawing) -> None:
     """The result does not depend on the values before.
 
     A parameter that is forgotten would keep the values of its module's own initialisation.
     """
     try:
-        seed(drawing)
+        seed.holds(drawing)
     except Violation:
         return  # no two draws are alike anyway
     one, other = drawing.drawn(before=0.5), drawing.drawn(before=-0.25)
     _assert_equal(one, other, f"{drawing}, drawn over other numbers")
 
 
+@as_property("finite", "Look for divisions by a width minus one, or by a sum that may be zero.")
 def finite(drawing: Drawing) -> None:
     """Parameters are finite, and so are the outputs and gradients of the first step."""
     stack, graph = drawing.drawn(), mixed()
@@ -102,16 +97,17 @@ def finite(drawing: Drawing) -> None:
         assert_finite({name: parameter, f"the gradient of {name}": parameter.grad}, str(drawing))
 
 
+@as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
 def in_place(drawing: Drawing) -> None:
     """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as before.
 
     Optimizers and other processes refer to them.
     """
     stack = drawing.stack(torch.float64)
-    before = dict(_identities(stack))
+    before = _identities(stack)
     with seeded(1):
         drawing.init(stack)
-    after = dict(_identities(stack))
+    after = _identities(stack)
     changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
     if changed:
         raise Violation(
@@ -119,23 +115,17 @@ def in_place(drawing: Drawing) -> None:
         )
 
 
-def _identities(stack: DeepGNN) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for name, p in stack.named_parameters():
-        yield name, (id(p), p.shape, p.dtype, p.requires_grad, p.is_leaf)
+def _identities(stack: DeepGNN) -> dict[str, tuple[Any, ...]]:
+    return {
+        name: (id(each), each.shape, each.dtype, each.requires_grad, each.is_leaf)
+        for name, each in stack.named_parameters()
+    }
 
 
 def _assert_equal(one: DeepGNN, other: DeepGNN, where: str) -> None:
     others = dict(other.named_parameters())
     for name, parameter in one.named_parameters():
         assert_close(parameter.detach(), others[name].detach(), f"{where}: {name}", 0)
-
-
-PROPERTIES: list[Property[Drawing]] = [
-    Property("seed", seed, "Draw with torch's functions and their default generator only."),
-    Property("touched", touched, "Draw all weights and biases; for layers call reset_parameters() first."),
-    Property("finite", finite, "Look for divisions by a width minus one, or by a sum that may be zero."),
-    Property("in_place", in_place, "Draw inside torch.no_grad(), with normal_(), copy_() and the like."),
-]
 
 
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
@@ -158,4 +148,4 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     def drawings() -> list[Drawing]:
         return [Drawing(label, cls(**options)) for label in STACKS]
 
-    check("check_init", cls, drawings, PROPERTIES, except_for)
+    check("check_init", cls, drawings, [seed, touched, finite, in_place], except_for)

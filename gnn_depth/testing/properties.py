@@ -1,17 +1,23 @@
 """The properties of norms, layers and skip connections; each function checks one property of a subject."""
 
+import datetime
 import io
 import logging
+import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError, gradcheck
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
+from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.diagnostics.balance import defect
 from gnn_depth.nn.functional.sparse_features import _sparse
@@ -20,16 +26,17 @@ from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import get
 from gnn_depth.testing.graphs import both_ways, degenerate, has_edges, mixed, pair, renumbered
 from gnn_depth.testing.subjects import OUT, Subject, parameters_of
-from gnn_depth.testing.suite import Violation, assert_close, assert_finite, seeded
+from gnn_depth.testing.suite import Violation, as_property, assert_close, assert_finite, seeded
+
+PATIENCE = 60  # seconds that a process waits for the others
+STEPS = 3  # that processes train together
 
 # Structure: the shape of the output, and the nodes and graphs that it depends on.
 
 
+@as_property("shape", "Return one tensor with a row for every node; set width of a layer or skip.")
 def shape(subject: Subject) -> None:
-    """Every node gets a row of finite numbers, as wide as the part says and of the type of the input.
-
-    The stack tells the next part this width: ``width`` of a layer or skip, the channels of a norm.
-    """
+    """Every node gets a row of finite numbers, as wide as the part says and of the type of the input."""
     graph = mixed()
     part = subject.part()
     inputs = subject.inputs(graph)
@@ -43,11 +50,9 @@ def shape(subject: Subject) -> None:
         assert_finite({"the output": out}, f"{subject}, random features")
 
 
+@as_property("permutation", "Use the graph's edges and sums or means over nodes, no positions.")
 def permutation(subject: Subject) -> None:
-    """Renumbering the nodes renumbers the outputs and changes nothing else.
-
-    The numbers of nodes are arbitrary: a part that reads them does not generalise to another graph.
-    """
+    """Renumbering the nodes renumbers the outputs and changes nothing else."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     with seeded(4):
@@ -59,11 +64,9 @@ def permutation(subject: Subject) -> None:
         assert_close(moved, out[order], f"{where}, nodes renumbered")
 
 
+@as_property("batch", "Sum or average by graph_mean(x, graph) of gnn_depth.nn.functional, not over all nodes.")
 def batch(subject: Subject) -> None:
-    """Two graphs in one batch get the same outputs as each alone.
-
-    Otherwise a prediction depends on the other graphs of its batch; ``graph.node_to_graph`` tells them apart.
-    """
+    """Two graphs in one batch get the same outputs as each alone."""
     both = pair()
     part, inputs = subject.part(), subject.inputs(both.together)
     for training, where in subject.modes(both.together).items():
@@ -73,6 +76,7 @@ def batch(subject: Subject) -> None:
             assert_close(out[nodes], alone, f"{where}, graph {number} of a batch of two")
 
 
+@as_property("blocks", "Set nodewise = False (a norm) or takes_blocks = False (a layer).")
 def blocks(subject: Subject) -> None:
     """The first nodes get the same outputs alone as among all nodes, if the part promises that.
 
@@ -92,6 +96,7 @@ def blocks(subject: Subject) -> None:
             assert_close(few, out[:nodes], f"{where}, the first {nodes} of {graph.num_nodes} nodes")
 
 
+@as_property("sparse", "Pass x to gnn_depth.nn.linear.Linear alone, or set takes_sparse = False.")
 def sparse(subject: Subject) -> None:
     """Sparse features give the same output as dense ones, if the layer promises to take them.
 
@@ -112,11 +117,11 @@ def sparse(subject: Subject) -> None:
 # Numbers: finite, with correct derivatives, in the precision of the input.
 
 
+@as_property(
+    "finite", "Guard each division and root: sqrt(x + eps) or x.clamp_min(eps), before the root, not after it."
+)
 def finite(subject: Subject) -> None:
-    """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and no edges.
-
-    All of these occur in deep stacks, and one NaN ends a run.
-    """
+    """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and no edges."""
     for name, graph in degenerate().items():
         part = subject.part(torch.float32)
         for kind, inputs in _extremes(subject.inputs(graph, torch.float32)):
@@ -147,11 +152,9 @@ def _output_and_gradients(
     return {"the output": out, **of_inputs, **of_parameters}
 
 
+@as_property("gradient", "Remove detach(), .data and torch.no_grad(), or correct the backward pass.")
 def gradient(subject: Subject) -> None:
-    """Gradients with respect to inputs and parameters agree with finite differences, in float64.
-
-    A ``detach``, a ``.data`` or a faulty custom backward pass breaks this.
-    """
+    """Gradients with respect to inputs and parameters agree with finite differences, in float64."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     parameters = parameters_of(part)
@@ -195,11 +198,9 @@ def _which_gradient(text: str, names: list[str]) -> str:
     return text.strip().splitlines()[0]
 
 
+@as_property("dtype", "Make constants like the input: x.new_tensor(2.0), or plain Python numbers.")
 def dtype(subject: Subject) -> None:
-    """The output has the type of the input, float32 or float64, and the same numbers.
-
-    A constant of its own type changes the type of everything after it, and a run in another precision stops.
-    """
+    """The output has the type of the input, float32 or float64, and the same numbers."""
     graph = mixed()
     wide = subject.run(subject.part(), subject.inputs(graph), graph)
     for kind in (torch.float32, torch.float64):
@@ -212,6 +213,7 @@ def dtype(subject: Subject) -> None:
 # Modules: state, parameters, side effects, compilation.
 
 
+@as_property("state", "Keep tensors by register_buffer or nn.Parameter, with shapes that are fixed from the start.")
 def state(subject: Subject) -> None:
     """A new part with the saved state gives the same output as the saved part.
 
@@ -229,6 +231,7 @@ def state(subject: Subject) -> None:
     assert_close(out, wanted, f"{subject}, loaded into a new part")
 
 
+@as_property("ddp", "Make parameters in __init__, and only those that every pass uses.")
 def ddp(subject: Subject) -> None:
     """Parameters exist before the first pass, stay the same objects, and all get a gradient in every step.
 
@@ -252,11 +255,9 @@ def ddp(subject: Subject) -> None:
         raise Violation(f"{subject}: no gradient arrives at {', '.join(unused)}.")
 
 
+@as_property("compile", "Remove .item(), float(tensor), print and branches on values; torch.where helps.")
 def compiles(subject: Subject) -> None:
-    """torch.compile takes the part as a whole, and outputs and gradients stay the same.
-
-    A part that breaks the compiled graph makes a deep stack several times slower.
-    """
+    """torch.compile takes the part as a whole, and outputs and gradients stay the same."""
     graph = mixed()
     inputs, results = subject.inputs(graph), []
     torch.compiler.reset()
@@ -285,11 +286,9 @@ def _quiet() -> Iterator[None]:
         trace.setLevel(level)
 
 
+@as_property("inputs", "Write x = x + y instead of x += y; use no in-place functions (x.add_()).")
 def inputs_stay(subject: Subject) -> None:
-    """A pass does not change its inputs.
-
-    Skip connections and the backward pass read them later.
-    """
+    """A pass does not change its inputs."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     edges = graph.edge_index.clone()
@@ -304,11 +303,9 @@ def inputs_stay(subject: Subject) -> None:
         raise Violation(f"{subject}: the graph has other edges after a pass.")
 
 
+@as_property("repeat", "Check self.training before drawing random numbers or updating buffers.")
 def repeat(subject: Subject) -> None:
-    """In evaluation the same input always gives the same output, changes no state and draws no random numbers.
-
-    Otherwise evaluating a model changes it, and a resumed run differs.
-    """
+    """In evaluation the same input always gives the same output, changes no state and draws no random numbers."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     first = subject.run(part, inputs, graph)
@@ -329,6 +326,7 @@ def repeat(subject: Subject) -> None:
 # Promises that a layer or a skip connection may make.
 
 
+@as_property("chain", "Name every weight and bias of a neuron in weight_chain(), or delete that method.", once=True)
 def chain(subject: Subject) -> None:
     """A declared weight chain obeys the conservation law of its neurons.
 
@@ -347,6 +345,7 @@ def chain(subject: Subject) -> None:
     _check_law(layer=subject.make)
 
 
+@as_property("adds", "Name every matrix between the states in weight_chain(), or set adds = None.", once=True)
 def adds(subject: Subject) -> None:
     """The neurons that a skip connection joins obey the conservation law, if it says what it ``adds``.
 
@@ -357,6 +356,7 @@ def adds(subject: Subject) -> None:
         _check_law(layer=get("layer", "gcn"), skip=subject.make)
 
 
+@as_property("invertible", "Return states[-1] plus a function of the update, or set invertible = False.", once=True)
 def invertible(subject: Subject) -> None:
     """The joined state is the layer's input plus a function of the update, if the skip connection is ``invertible``.
 
@@ -412,3 +412,52 @@ def _check_law(**parts: Any) -> None:
                 f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two sides differ by "
                 f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
             )
+
+
+# Training in several processes at once.
+
+
+def in_processes(make: Callable[[], list[Subject]], processes: int, subject: Subject) -> None:
+    """Processes that train together on different features keep the same parameters."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            spawn(_train, (processes, folder, make), nprocs=processes)  # type: ignore[no-untyped-call]
+        except (ProcessRaisedException, ProcessExitedException) as error:
+            last = str(error).strip().splitlines()[-1]
+            raise Violation(f"{subject}, {processes} processes: {last}") from None
+
+
+def _train(rank: int, processes: int, folder: str, make: Callable[[], list[Subject]]) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=Path(folder, "meeting").as_uri(),
+        rank=rank,
+        world_size=processes,
+        timeout=datetime.timedelta(seconds=PATIENCE),
+    )
+    try:
+        for subject in make():
+            _take_steps(subject, rank, processes)
+    finally:
+        dist.destroy_process_group()
+
+
+def _take_steps(subject: Subject, rank: int, processes: int) -> None:
+    graph = mixed()
+    part = subject.part(seed=rank)
+    parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
+    if not parameters:
+        return
+    shared = DistributedDataParallel(part)
+    optimizer = torch.optim.SGD(shared.parameters(), 0.01)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        inputs = subject.inputs(graph, seed=processes * step + rank)
+        torch.autograd.backward(subject.apply(Called(part, shared), inputs, graph).square().mean())
+        optimizer.step()
+    for name, parameter in part.named_parameters():
+        everywhere = [torch.empty_like(parameter) for _ in range(processes)]
+        dist.all_gather(everywhere, parameter.detach())
+        if any(not torch.equal(everywhere[0], other) for other in everywhere):
+            raise Violation(f"{subject}: after {STEPS} steps the processes have different {name}.")

@@ -21,29 +21,19 @@ MOVED = 0.1  # parameters are moved by this much from their first values: ones a
 
 @dataclass(frozen=True)
 class Subject:
-    """A part, used as a function of rows of features and a graph.
+    """A part, used as a function of rows of features and a graph."""
 
-    Attributes:
-        label: Its description in messages.
-        make: The class with its options.
-        build: Makes the part for the widths of the inputs.
-        draw: Draws inputs with this number of rows, in float64.
-        apply: Calls the part.
-        width: Width of the output.
-        takes_sources: True if its rows on a block are the sources, False if they are the targets.
-        by_rows: True if the part promises that the first nodes alone get the same as among all nodes.
-        prepare: Called before every pass in training.
-    """
-
-    label: str
-    make: Callable[..., Any]
-    build: Callable[[Any], Any]
-    draw: Callable[[int], tuple[Tensor, ...]]
+    label: str  # its description in messages
+    make: Callable[..., Any]  # the class with its options
+    build: Callable[[], Any]  # makes the part for the widths of the inputs
+    widths: tuple[int, ...]  # of the inputs
     apply: Callable[[Any, Sequence[Tensor], Graph], Tensor]
-    width: Callable[[Any], int]
-    takes_sources: bool = False
+    width: Callable[[Any], int]  # of the output
+    rows: int | None = None  # of the inputs; by default one for each node
+    takes_sources: bool = False  # the rows on a block are its sources, otherwise its targets
+    # Whether the part promises that the first nodes alone get the same as among all nodes.
     by_rows: Callable[[Any], bool] = lambda part: False
-    prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: None
+    prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: None  # before every pass in training
 
     def __str__(self) -> str:
         return self.label
@@ -51,23 +41,19 @@ class Subject:
     def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
         """A new part, the same for the same seed, with parameters moved away from their initial values."""
         with seeded(seed), torch.no_grad():
-            part: nn.Module = self.build(self.make).to(dtype)
+            part: nn.Module = self.build().to(dtype)
             for parameter in part.parameters():
                 parameter.add_(MOVED * torch.randn(parameter.shape, dtype=torch.float64).to(dtype))
         return part
 
     def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64, seed: int = 1) -> tuple[Tensor, ...]:
         """Random inputs, the same for the same seed."""
+        rows = self.rows or (graph.num_sources if self.takes_sources else graph.num_nodes)
         with seeded(seed):
-            drawn = self.draw(graph.num_sources if self.takes_sources else graph.num_nodes)
-        return tuple(x.to(dtype) for x in drawn)
+            return tuple(torch.randn(rows, width, dtype=torch.float64).to(dtype) for width in self.widths)
 
     def run(self, part: Any, inputs: Sequence[Tensor], graph: Graph, training: bool = False, seed: int = 2) -> Tensor:
-        """The output for copies of the inputs, in training or evaluation.
-
-        Raises:
-            Violation: The output is not a tensor.
-        """
+        """The output for copies of the inputs, in training or evaluation."""
         copies = [x.clone() for x in inputs]
         with seeded(seed):
             part.train(training)
@@ -92,22 +78,15 @@ def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in part.named_parameters() if parameter.requires_grad}
 
 
-def _rows(*widths: int) -> Any:
-    return lambda count: tuple(torch.randn(count, width, dtype=torch.float64) for width in widths)
-
-
-def _on_graph(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
-    return part(inputs[0], graph)
-
-
 def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Subject]:
+    make = partial(cls, **options)
     return [
         Subject(
             "features",
-            make=partial(cls, **options),
-            build=lambda make: make(CHANNELS),
-            draw=_rows(CHANNELS),
-            apply=_on_graph,
+            make,
+            build=lambda: make(CHANNELS),
+            widths=(CHANNELS,),
+            apply=lambda part, inputs, graph: part(inputs[0], graph),
             width=lambda part: CHANNELS,
             by_rows=lambda part: part.nodewise,
         )
@@ -115,13 +94,14 @@ def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Sub
 
 
 def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
+    make = partial(cls, **options)
     return [
         Subject(
             "features",
-            make=partial(cls, **options),
-            build=lambda make: make(CHANNELS, OUT),
-            draw=_rows(CHANNELS),
-            apply=_on_graph,
+            make,
+            build=lambda: make(CHANNELS, OUT),
+            widths=(CHANNELS,),
+            apply=lambda part, inputs, graph: part(inputs[0], graph),
             width=lambda part: part.width,
             takes_sources=True,
             by_rows=lambda part: part.takes_blocks,
@@ -134,12 +114,13 @@ def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject
 
     The normalised scores are the weights of a sum over edges, so that the output has a row for every node.
     """
+    make = partial(cls, **options)
     return [
         Subject(
             f"scores of kind {score.__name__}",
-            make=partial(cls, **options),
-            build=lambda make: make(HEADS),
-            draw=_rows(HEADS * CHANNELS, HEADS * CHANNELS),
+            make,
+            build=lambda: make(HEADS),
+            widths=(HEADS * CHANNELS, HEADS * CHANNELS),
             apply=partial(_weighted_sum, score),
             width=lambda part: HEADS * CHANNELS,
             takes_sources=True,
@@ -169,12 +150,14 @@ def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor,
 
 def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subject]:
     """Matrices of nine neurons, with five inputs or twelve."""
+    make = partial(cls, **options)
     return [
         Subject(
             f"a matrix of {inputs} inputs",
-            make=partial(cls, **options),
-            build=partial(_settled, inputs),
-            draw=lambda count, inputs=inputs: (torch.randn(NEURONS, inputs, dtype=torch.float64),),
+            make,
+            build=partial(_settled, make, inputs),
+            widths=(inputs,),
+            rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
             width=lambda part, inputs=inputs: inputs,
             # As the stack does before a pass in training. Only the forward of a norm is compiled, not this.
@@ -184,7 +167,7 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
     ]
 
 
-def _settled(inputs: int, make: Callable[[int], WeightNorm]) -> WeightNorm:
+def _settled(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
     norm = make(3)
     norm.settle(torch.randn(NEURONS, inputs))
     return norm
@@ -192,36 +175,35 @@ def _settled(inputs: int, make: Callable[[int], WeightNorm]) -> WeightNorm:
 
 def of_skip(cls: type[Skip], options: dict[str, Any]) -> list[Subject]:
     """States of one width, and of several widths unless the skip connection refuses those."""
-    found = [_of_skip(cls, options, [OUT, OUT])]
+    make = partial(cls, **options)
+
+    def subject(*widths: int) -> Subject:
+        return Subject(
+            f"states of widths {', '.join(map(str, widths))}",
+            make,
+            build=lambda: make(list(widths), OUT),
+            widths=(OUT, *widths),
+            apply=_joined,
+            width=lambda part: part.width,
+            by_rows=lambda part: part.takes_blocks,
+        )
+
     try:
-        cls([3, 5], OUT, **options)
+        make([3, 5], OUT)
     except ValueError:
-        return found
-    return [*found, _of_skip(cls, options, [3, 5])]
+        return [subject(OUT, OUT)]
+    return [subject(OUT, OUT), subject(3, 5)]
 
 
-def _of_skip(cls: type[Skip], options: dict[str, Any], widths: list[int]) -> Subject:
-    return Subject(
-        f"states of widths {', '.join(map(str, widths))}",
-        make=partial(cls, **options),
-        build=lambda make: make(widths, OUT),
-        draw=_rows(OUT, *widths),
-        apply=lambda part, inputs, graph: _joined(part, inputs[0], _read_by(part, inputs[1:]), graph),
-        width=lambda part: part.width,
-        by_rows=lambda part: part.takes_blocks,
-    )
+def _joined(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
+    """The joined state of the states that the stack keeps for a skip connection.
 
-
-def _joined(part: Any, update: Tensor, states: list[Tensor], graph: Graph) -> Tensor:
-    """The joined state; with a second state, the one after two layers, which also depends on the second state."""
+    With a second state, the one after two layers, which also depends on the second state.
+    """
+    update, *every = inputs
+    states = {"nothing": [], "input": every[-1:], "first": every[:1], "all": every}[part.reads]
     if not part.carries:
         return part(update, states, graph)
     _, carried = part(update, states, graph, None)
     state, _ = part(update, states, graph, carried)
     return state
-
-
-def _read_by(part: Any, states: Sequence[Tensor]) -> list[Tensor]:
-    """The states that the stack keeps for a skip connection."""
-    kept = {"nothing": [], "input": states[-1:], "first": states[:1], "all": states}
-    return list(kept[part.reads])

@@ -26,19 +26,12 @@ class NotConforming(AssertionError):
 
 @dataclass(frozen=True)
 class Property(Generic[T]):
-    """A property that every part of a kind is expected to have.
+    """A property that every part of a kind is expected to have; the first line of ``holds``' docstring states it."""
 
-    Attributes:
-        name: Its name in ``except_for``.
-        holds: Tries it on a subject and raises :class:`Violation`; the first line of its docstring states the property.
-        remedy: Advice to the author of the part.
-        once: True if checking one subject is enough.
-    """
-
-    name: str
-    holds: Callable[[T], None]
-    remedy: str
-    once: bool = False
+    name: str  # in ``except_for``
+    holds: Callable[[T], None]  # tries it on a subject, and raises a Violation
+    remedy: str  # advice to the author of the part
+    once: bool = False  # checking one subject is enough
 
     def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
         """The report of the first failure among the subjects, None if there is none. An error is a failure too."""
@@ -57,6 +50,11 @@ class Property(Generic[T]):
         return None
 
 
+def as_property(name: str, remedy: str, once: bool = False) -> Callable[[Callable[[T], None]], Property[T]]:
+    """Make a property of the function below, which tries it."""
+    return lambda holds: Property(name, holds, remedy, once)
+
+
 def check(
     call: str,
     cls: type,
@@ -66,16 +64,7 @@ def check(
 ) -> None:
     """Check every property on every subject; if the first property fails, stop there, because the others rely on it.
 
-    Args:
-        call: Name of the function that the user called.
-        cls: The part.
-        subjects: Makes the ways of using it.
-        properties: The properties of its kind.
-        except_for: Names of properties that it lacks on purpose.
-
-    Raises:
-        NotConforming: A property does not hold, or one that is excepted does.
-        ValueError: There is no property of such a name.
+    The user called the function of the name ``call``; a property that is excepted must not hold.
     """
     __tracebackhide__ = True  # pytest: the message is enough
     excepted = (except_for,) if isinstance(except_for, str) else tuple(except_for)
@@ -102,11 +91,7 @@ def check(
 
 
 def class_of(kind: str, part: type | str, *bases: type) -> type:
-    """The class of a part, which is given as a class or by its registered name.
-
-    Raises:
-        ValueError: It is not a part of that kind.
-    """
+    """The class of a part, which is given as a class or by its registered name."""
     cls = get(kind, part) if isinstance(part, str) else part
     if not (isinstance(cls, type) and issubclass(cls, bases)):
         wanted = " or ".join(base.__name__ for base in bases)
@@ -115,17 +100,7 @@ def class_of(kind: str, part: type | str, *bases: type) -> type:
 
 
 def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-8) -> None:
-    """Compare rows of features.
-
-    Args:
-        got: The output.
-        wanted: The expected output.
-        where: Description of the input.
-        tolerance: Largest difference, relative to the largest entry if that is above 1.
-
-    Raises:
-        Violation: They differ.
-    """
+    """Compare rows of features; the tolerance is relative to the largest entry if that is above 1."""
     if got.shape != wanted.shape:
         raise Violation(f"{where}: the shape is {tuple(got.shape)} and should be {tuple(wanted.shape)}.")
     if not got.numel():
@@ -139,11 +114,7 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
 
 
 def assert_finite(values: dict[str, Any], where: str) -> None:
-    """Check that tensors hold no infinity and no NaN.
-
-    Raises:
-        Violation: One does.
-    """
+    """Check that tensors, or gradients that may be missing, hold no infinity and no NaN."""
     for name, value in values.items():
         if value is not None and not torch.isfinite(value).all():
             wrong = int((~torch.isfinite(value)).sum())

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from gnn_depth.measurements import Measurement, edges
+from gnn_depth.measurements import Measurement
 from gnn_depth.reports import ReportError, load
 from gnn_depth.reports.figures import chart, convergence, depth, heatmap, history, layers, scatter
 from gnn_depth.reports.figures.charts import areas_and_bars, stretches, stroke
 from gnn_depth.reports.figures.groups import CROWDED, placed
-from gnn_depth.reports.figures.metrics import half_widths
 from gnn_depth.reports.load import ReportWarning
 from gnn_depth.reports.published import parse
 from tests.reports.made import balance, make_run, similarity
@@ -376,19 +375,6 @@ def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive
     assert not convergence(load(tmp_path), tag="val/loss", spread="none").panels[0].lines[0].bands
 
 
-@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=6))
-def test_the_spread_of_columns_is_that_of_each(rows):
-    for spread in ("std", "ci"):
-        found = half_widths(np.array(rows), spread)
-        for column, values in enumerate(zip(*rows, strict=True)):
-            if len(values) < 2:
-                assert np.isnan(found[column])
-                continue
-            half = statistics.stdev(values)
-            factor = student.ppf(0.975, len(values) - 1) / math.sqrt(len(values)) if spread == "ci" else 1.0
-            assert found[column] == pytest.approx(factor * half, abs=1e-9)
-
-
 def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
     for seed in range(3):
         measures = [similarity("gradients", seed), similarity("hidden", seed + 5)]
@@ -424,13 +410,6 @@ def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path, name, pl
         scatter(frame, [name], at=["first", "last"])
 
 
-def test_points_that_are_not_finite_are_counted(tmp_path):
-    lost = Measurement("gradients", np.arange(2), np.full((2, 3), np.nan), log10=True)
-    make_run(tmp_path, {"norm": "gat"}, 0, measures=[lost, similarity("hidden")])
-    make_run(tmp_path, {"norm": "gat"}, 1, measures=[similarity("gradients"), similarity("hidden")])
-    assert "a measure is not finite: 1 of 2 runs." in scatter(load(tmp_path), ["hidden", "gradients"]).caption
-
-
 @given(st.lists(st.booleans(), min_size=1, max_size=12))
 def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     places = np.array(there, dtype=bool)
@@ -443,12 +422,3 @@ def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     inside = [place for part in areas for place in range(part.start, part.stop)]
     assert sorted(inside + bars) == np.flatnonzero(places).tolist()
     assert areas_and_bars(edge, edge, apart=True) == ([], np.flatnonzero(places).tolist())
-
-
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=20, unique=True))
-def test_every_cell_of_a_map_holds_its_centre_and_touches_its_neighbours(steps):
-    centres = np.array(sorted(steps), dtype=float)
-    borders = edges(centres)
-    assert len(borders) == len(centres) + 1
-    assert (borders[:-1] < centres).all()
-    assert (centres < borders[1:]).all()

@@ -180,10 +180,10 @@ def test_white_is_zero_where_values_lie_on_both_sides_of_it(maps, values, limits
     chart = replace(maps, panels=(panel,))
     (mesh,) = (part for part in draw(chart).axes[0].collections if isinstance(part, QuadMesh))
     assert mesh.get_clim() == limits
-    assert chart.diverging == (mesh.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01))
+    assert chart.colours.diverging == (mesh.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01))
     colours = to_plotly(chart).layout.coloraxis
     assert (colours.cmin, colours.cmax) == limits
-    assert len(colours.colorscale) == (11 if chart.diverging else 10)
+    assert len(colours.colorscale) == (11 if chart.colours.diverging else 10)
 
 
 def test_axes_labels_caption_and_size_are_as_asked(lines, tmp_path):

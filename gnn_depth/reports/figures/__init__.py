@@ -10,9 +10,8 @@ import pandas as pd
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.figures.charts import Chart
-from gnn_depth.reports.figures.layers import heatmap, history, layers
+from gnn_depth.reports.figures.measures import heatmap, history, layers, scatter
 from gnn_depth.reports.figures.metrics import convergence, depth
-from gnn_depth.reports.figures.scatter import scatter
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Published
 
@@ -34,13 +33,7 @@ FORMATS = (".png", ".pdf", ".html")
 
 
 def chart(kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), **options: Any) -> Chart:
-    """Make a chart of a given kind from runs.
-
-    Args:
-        kind: ``depth``, ``heatmap``, ``layers``, ``history``, ``convergence`` or ``scatter``.
-        frame: Runs, as `load` returns them.
-        published: Numbers of papers, which figures of kind depth show next to ours.
-        options: Arguments of the function of that name.
+    """Make a chart of a given kind from runs; published numbers are shown in figures of kind depth.
 
     Raises:
         ReportError: There is no such kind, it has no such option, or an option names something that does not exist.
@@ -55,11 +48,7 @@ def chart(kind: str, frame: pd.DataFrame, published: Sequence[Published] = (), *
 
 
 def check_options(kind: str, options: dict[str, Any]) -> None:
-    """Refuse an unknown kind of figure, and unknown options.
-
-    Raises:
-        ReportError: There is no such kind, or it has no such option.
-    """
+    """Refuse an unknown kind of figure, and unknown options."""
     if kind not in KINDS:
         raise ReportError(unknown("kind of figure", kind, KINDS))
     known = [name for name in inspect.signature(KINDS[kind]).parameters if name not in ("frame", "published")]
@@ -75,17 +64,7 @@ def restyled(
     ylabel: str | None = None,
     caption: str | None = None,
 ) -> Chart:
-    """The same chart with other axes and another caption; None leaves the part as it is.
-
-    Args:
-        chart: The content.
-        log: Which axes are logarithmic: ``x``, ``y``, both or none of them.
-        xlabel, ylabel: Labels of the axes.
-        caption: The text below; empty for none.
-
-    Raises:
-        ReportError: The x axis shows names, which have no logarithms, or an axis has another name.
-    """
+    """The same chart with these logarithmic axes (``x``, ``y``), labels and caption; None leaves a part as it is."""
     x, y = chart.x, chart.y
     if log is not None:
         if wrong := [axis for axis in log if axis not in ("x", "y")]:
@@ -99,16 +78,9 @@ def restyled(
 
 
 def save(chart: Chart, path: str | Path, title: str = "", size: tuple[float, float] | None = None) -> None:
-    """Draw a chart into a new file.
+    """Draw a chart into a new file, whose suffix is the format.
 
-    Args:
-        chart: The content.
-        path: The file; its suffix is the format: ``.png``, ``.pdf`` or ``.html``.
-        title: Heading of the figure.
-        size: Width and height of the panels together, in inches; by default a journal's column or page.
-
-    Raises:
-        ReportError: The suffix is another, the file exists, or Plotly is needed and not installed.
+    The size is that of the panels together, in inches; by default a journal's column or page.
     """
     path = Path(path)
     write = writer(path.suffix)
@@ -118,11 +90,7 @@ def save(chart: Chart, path: str | Path, title: str = "", size: tuple[float, flo
 
 
 def writer(suffix: str) -> Callable[[Chart, Path, str, tuple[float, float] | None], None]:
-    """The function that writes files with a given suffix.
-
-    Raises:
-        ReportError: There is no such format, or Plotly is needed and not installed.
-    """
+    """The function that writes files with a given suffix; an error if its library is not installed."""
     if suffix not in FORMATS:
         raise ReportError(f"a figure cannot be written as {suffix!r}. Available: {', '.join(FORMATS)}.")
     if suffix != ".html":

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,36 +23,22 @@ CENTRED = 0.2  # smaller extreme over larger one, by size, above which a colour 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a chart.
+    """One axis of a chart."""
 
-    Attributes:
-        label: Its label, with the unit.
-        ticks: Positions and names of the ticks; chosen automatically where empty.
-        categories: True if positions are categories, which no line connects.
-        log: True for a logarithmic scale.
-        whole: True if only integers get ticks.
-        within: Outermost limits, however far bands reach: no accuracy is above 100%.
-    """
-
-    label: str
-    ticks: tuple[tuple[float, str], ...] = ()
-    categories: bool = False
+    label: str  # with the unit
+    ticks: tuple[tuple[float, str], ...] = ()  # positions and names; chosen automatically where empty
+    categories: bool = False  # positions are categories, which no line connects
     log: bool = False
-    whole: bool = False
-    within: tuple[float, float] | None = None
+    whole: bool = False  # only integers get ticks
+    within: tuple[float, float] | None = None  # outermost limits, however far bands reach: no accuracy is above 100%
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
     """Points in the order of x, NaN where there is none, and bands around them from the widest to the narrowest.
 
-    Attributes:
-        label: Its name in the legend.
-        bands: The low and the high edge of each, NaN where there is none.
-        style: Number of its colour, marker and dashes; equal for lines of the same thing.
-        part: ``start``, thin, dotted and with open markers; ``end``, solid; ``published``, open markers without a line.
-        notes: More text for hovering over each point.
-        note: More text for hovering that all points share.
+    A band is its low and its high edge. Lines of the same thing share their style, the number of colour, marker and
+    dashes. As a part, ``start`` is thin and dotted with open markers, ``end`` solid, ``published`` open markers alone.
     """
 
     label: str
@@ -61,8 +47,8 @@ class Line:
     bands: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     style: int = 0
     part: Literal["whole", "start", "end", "published"] = "whole"
-    notes: tuple[str, ...] = ()
-    note: str = ""
+    notes: tuple[str, ...] = ()  # more text for hovering over each point
+    note: str = ""  # and text that all points share
 
     def apart(self, axis: Axis) -> bool:
         """True if nothing connects the points on this x axis."""
@@ -76,37 +62,25 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points with one marker.
-
-    Attributes:
-        label: Their name in the legend.
-        colour: A value for each point, NaN for an open marker; without a colour axis the style gives the colour.
-        style: Number of the marker and the colour.
-        notes: Text for hovering over each point.
-    """
+    """Points with one marker; where the chart has a colour scale, a point without a colour (NaN) is open."""
 
     label: str
     x: np.ndarray
     y: np.ndarray
     colour: np.ndarray
-    style: int = 0
-    notes: tuple[str, ...] = ()
+    style: int = 0  # number of the marker, and of the colour in a chart without a colour scale
+    notes: tuple[str, ...] = ()  # text for hovering over each point
 
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """Values at x and y, shape (y, x).
-
-    Attributes:
-        log10: True if the values are logarithms, where -inf is the logarithm of an exact zero.
-        note: Text for hovering that all cells share.
-    """
+    """Values at x and y, shape (y, x)."""
 
     x: np.ndarray
     y: np.ndarray
     values: np.ndarray
-    log10: bool = False
-    note: str = ""
+    log10: bool = False  # the values are logarithms: -inf stands for an exact zero
+    note: str = ""  # text for hovering that all cells share
 
     @property
     def uncoloured(self) -> dict[str, np.ndarray]:
@@ -126,21 +100,23 @@ class Panel:
     map: HeatMap | None = None
 
 
+class ColourScale(NamedTuple):
+    """The limits of a colour scale; in a diverging one white is zero, in the middle."""
+
+    low: float
+    high: float
+    diverging: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Panels that share their axes.
-
-    Attributes:
-        legend: Title of the legend: the axes whose values the labels are.
-        colour: The colour scale of points and heat maps, if there is one.
-        caption: Sentences below the panels.
-    """
+    """Panels that share their axes."""
 
     x: Axis
     y: Axis
     panels: tuple[Panel, ...]
-    legend: str = ""
-    colour: Axis | None = None
+    legend: str = ""  # its title: the axes whose values the labels are
+    colour: Axis | None = None  # the colour scale of points and heat maps
     caption: str = ""
 
     @property
@@ -154,32 +130,23 @@ class Chart:
         return -(-len(self.panels) // self.columns)
 
     @property
-    def diverging(self) -> bool:
-        """True for heat maps whose values lie on both sides of zero: white is zero, in the middle of the scale."""
-        low, high = self._extremes
-        return any(panel.map for panel in self.panels) and min(-low, high) > CENTRED * max(-low, high)
+    def colours(self) -> ColourScale:
+        """From the smallest to the largest finite value, with a margin around a single one; 0 to 1 without values.
 
-    @property
-    def colour_range(self) -> tuple[float, float]:
-        """The smallest and largest finite value, with a margin around a single value; 0 to 1 without values.
-
-        A diverging scale is symmetric around zero.
+        Heat maps whose values lie on both sides of zero get a diverging scale, symmetric around zero.
         """
-        low, high = self._extremes
-        if self.diverging:
-            return -max(-low, high), max(-low, high)
-        return (low, high) if low < high else (low - 0.5, high + 0.5)
-
-    @property
-    def _extremes(self) -> tuple[float, float]:
         values = [points.colour for panel in self.panels for points in panel.points]
         values += [panel.map.values.ravel() for panel in self.panels if panel.map]
         finite = np.concatenate([part[np.isfinite(part)] for part in values] or [np.array([])])
-        return (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+        largest = max(-low, high)
+        if any(panel.map for panel in self.panels) and min(-low, high) > CENTRED * largest:
+            return ColourScale(-largest, largest, diverging=True)
+        margin = 0.0 if low < high else 0.5
+        return ColourScale(low - margin, high + margin, diverging=False)
 
 
-@dataclass(frozen=True)
-class Stroke:
+class Stroke(NamedTuple):
     """The colour, dashes and marker that distinguish a line, on paper and on a page."""
 
     colour: str
@@ -196,22 +163,13 @@ def stroke(style: int) -> Stroke:
 
 
 def stretches(there: np.ndarray) -> list[slice]:
-    """The stretches of consecutive places that are present.
-
-    Args:
-        there: Booleans, shape (places,).
-    """
+    """The stretches of consecutive places where a mask is true."""
     found: list[slice] = np.ma.clump_unmasked(np.ma.array(there, mask=~there))  # type: ignore[no-untyped-call]
     return found
 
 
 def areas_and_bars(low: np.ndarray, high: np.ndarray, apart: bool) -> tuple[list[slice], list[int]]:
-    """Split a band into the stretches drawn as areas and the single points drawn as error bars.
-
-    Args:
-        low, high: Its edges, NaN where there is none.
-        apart: Nothing connects the points: all are bars.
-    """
+    """Split a band into the stretches drawn as areas and the points drawn as error bars: all, if points are apart."""
     found = stretches(np.isfinite(low) & np.isfinite(high))
     areas = [part for part in found if part.stop - part.start > 1 and not apart]
     return areas, [place for part in found if part not in areas for place in range(part.start, part.stop)]

@@ -40,19 +40,14 @@ class Names:
     @property
     def remedy(self) -> str:
         """Advice on how to keep runs apart, without the names of the settings, which follow it."""
-        if self.has_lines:
-            return f"draw a line for each with {' '.join(['--line', *self.line])}"
-        return f"draw a panel for each with {' '.join(['--panel', *self.panel])}"
-
-    def panel_title(self, values: Labels) -> str:
-        """A panel's title, such as ``data=Cora, depth=10``; names of runs appear without ``name=``."""
-        titles = zip(self.panel, values, strict=True)
-        return ", ".join(value if name == "name" else f"{words(name)}={value}" for name, value in titles)
+        what, used = ("line", self.line) if self.has_lines else ("panel", self.panel)
+        return f"draw a {what} for each with {' '.join([f'--{what}', *used])}"
 
     def split(self, values: Labels) -> tuple[str, str]:
-        """The title of the panel and the label of the line for values of both."""
-        count = len(self.panel)
-        return self.panel_title(values[:count]), ", ".join(values[count:])
+        """The panel's title, such as ``data=Cora, depth=10``, and the line's label; names of runs stand alone."""
+        titles = zip(self.panel, values, strict=False)
+        title = ", ".join(value if name == "name" else f"{words(name)}={value}" for name, value in titles)
+        return title, ", ".join(values[len(self.panel) :])
 
     @property
     def legend(self) -> str:
@@ -77,11 +72,7 @@ def names(
     used: Collection[str] = (),
     has_lines: bool = True,
 ) -> Names:
-    """Full names of the axes; where one is None, all axes or options that vary and are not used otherwise.
-
-    Raises:
-        ReportError: There is no such axis, or one is used twice.
-    """
+    """Full names of the axes; where one is None, all axes or options that vary and are not used otherwise."""
     given = tuple(full_name(frame, word) for word in (*(panel or ()), *(line or ())))
     if twice := [name for name, count in Counter([*used, *given]).items() if count > 1]:
         raise ReportError(f"axis {twice[0]!r} is used twice: use it for the x axis, for panels or for lines.")
@@ -91,16 +82,7 @@ def names(
 
 
 def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
-    """Runs with a result, by panel and line.
-
-    Args:
-        frame: Runs, as `load` returns them.
-        by: Axes that distinguish panels and lines.
-        check: Require that the runs of one group differ in nothing but their seed.
-
-    Raises:
-        ReportError: Runs of one group differ in more than their seed, or none has a result.
-    """
+    """Runs with a result, by panel and line; with a check that those of one group differ in nothing but their seed."""
     results = with_result(frame)
     both = (*by.panel, *by.line)
     values = labels_of(results, both)
@@ -110,19 +92,15 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
     if check:
         check_one_experiment(results, found.values(), both, by.remedy)
     styles: dict[str, int] = {}
-    titles = {labels: by.split(labels) for labels in found}
-    return [
-        Group(panel, line, styles.setdefault(line, len(styles)), results.iloc[found[labels]])
-        for labels, (panel, line) in titles.items()
-    ]
+    made = []
+    for labels, runs in found.items():
+        panel, line = by.split(labels)
+        made.append(Group(panel, line, styles.setdefault(line, len(styles)), results.iloc[runs]))
+    return made
 
 
 def into_panels(drawn: Iterable[tuple[str, Line | Points | HeatMap]]) -> tuple[Panel, ...]:
-    """Collect what is drawn into panels by title, in order of first appearance.
-
-    Raises:
-        ReportError: There are too many panels or lines to read.
-    """
+    """Collect what is drawn into panels by title, in order of first appearance; refuse more than one can read."""
     inside: dict[str, list[Line | Points | HeatMap]] = {}
     for title, part in drawn:
         inside.setdefault(title, []).append(part)
@@ -142,11 +120,7 @@ def into_panels(drawn: Iterable[tuple[str, Line | Points | HeatMap]]) -> tuple[P
 
 
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
-    """The runs that finished or diverged.
-
-    Raises:
-        ReportError: There is none.
-    """
+    """The runs that finished or diverged; an error if there is none."""
     results = frame[frame["status"].isin(RESULTS)]
     if results.empty:
         raise ReportError(f"no run has a result: {counted(Counter(frame['status']))}.")

@@ -45,19 +45,9 @@ def depth(
     spread: BandSpread = "std",
     published: Sequence[Published] = (),
 ) -> Chart:
-    """Mean over seeds of a metric against an axis, with a band for its spread and published numbers.
+    """Mean over seeds of a metric against an axis, with a band for its spread.
 
-    Args:
-        frame: Runs, as `load` returns them.
-        x: The x axis; ``depth`` or ``num_layers`` by default.
-        line: Axes whose values get a line each; by default all that vary and are not used otherwise.
-        panel: Axes whose values get a panel each.
-        metric: The metric to average; by default the test metric at the best validation epoch.
-        spread: The band: ``std``, the sample standard deviation, ``ci``, the 95% t interval, or ``none``.
-        published: Numbers of papers, drawn as open markers in the colour of the line that they compare with.
-
-    Raises:
-        ReportError: An axis or the metric does not exist, or runs of one point differ in more than their seed.
+    Published numbers are open markers in the colour of the line that they compare with.
     """
     _check_spread(spread)
     metric = main_metric(with_result(frame)) if metric is None else metric
@@ -67,30 +57,28 @@ def depth(
     across = full_name(frame, x)
     by = names(frame, panel, line, [across])
     table = tabulate(frame, [across], [*by.panel, *by.line], metric, remedy=by.remedy)
-    rows = [row[0] for row in table.rows]
-    axis, places = placed(across, rows)
+    axis, places = placed(across, [row[0] for row in table.rows])
     titles = [by.split(column) for column in table.columns]
     styles = {label: style for style, label in enumerate(dict.fromkeys(label for _, label in titles))}
-    drawn = []
-    for (title, label), cells in zip(titles, zip(*table.cells, strict=True), strict=True):
-        known_places = [at for at, cell in enumerate(cells) if cell.runs]
+    drawn, empty = [], []
+    for column, (title, label), cells in zip(table.columns, titles, zip(*table.cells, strict=True), strict=True):
         shift = (styles[label] - (len(styles) - 1) / 2) * min(DODGE, 0.8 / len(styles)) if axis.categories else 0.0
-        values = scale(metric) * _samples([cells[at].values for at in known_places])
-        at = np.array([places[place] for place in known_places], dtype=float) + shift
-        folders = [folder_list(run.folder for run in cells[place].runs) for place in known_places]
-        diverged = [cells[place].statuses["diverged"] for place in known_places]
-        notes = [f"{count} diverged\n" * bool(count) + text for count, text in zip(diverged, folders, strict=True)]
-        drawn.append((title, _mean(label, at, values, spread, styles[label], notes)))
+        at, values, notes = [], [], []
+        for place, row, cell in zip(places, table.rows, cells, strict=True):
+            if not cell.runs:  # a combination that nobody ran is no gap in the line
+                continue
+            diverged = cell.statuses["diverged"]
+            at.append(place + shift)
+            values.append(cell.values)
+            notes.append(f"{diverged} diverged\n" * bool(diverged) + folder_list(run.folder for run in cell.runs))
+            if not cell.n:
+                empty.append(", ".join([*column, f"{axis.label} {row[0]}"]) + f" ({counted(cell.statuses)})")
+        samples = scale(metric) * _samples(values)
+        drawn.append((title, _mean(label, np.array(at), samples, spread, styles[label], notes)))
     found = compare_published(table, published)
     drawn += _published(found, by, styles, dict(zip(table.rows, places, strict=True)), scale(metric))
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
     n = count_of(cell.n for _, _, cell in table.each() if cell.n)
-    empty = [
-        ", ".join([*column, f"{axis.label} {row[0]}"]) + f" ({counted(cell.statuses)})"
-        for column, line_of in zip(table.columns, zip(*table.cells, strict=True), strict=True)
-        for row, cell in zip(table.rows, line_of, strict=True)
-        if cell.runs and not cell.n
-    ]
     more = f" and {len(empty) - LISTED} more" if len(empty) > LISTED else ""
     without = f"Without a value: {'; '.join(empty[:LISTED])}{more}." if empty else ""
     caption = sentences(f"Mean{around} over seeds, {n}.", tally(frame), without)
@@ -130,12 +118,7 @@ def _mean(
 
 
 def half_widths(values: np.ndarray, spread: BandSpread) -> np.ndarray:
-    """The number after ± in every column, as `Cell.half_width` computes it; NaN for fewer than two values.
-
-    Args:
-        values: Shape (runs, points), NaN where a run has no value.
-        spread: ``std``, ``ci``, or ``none``, which gives NaN.
-    """
+    """The number after ± in every column, as `Cell.half_width` computes it; NaN for fewer than two values."""
     n = np.isfinite(values).sum(axis=0)
     with quiet():
         deviation = np.nanstd(values, axis=0, ddof=1) if spread != "none" else np.full(len(n), np.nan)
@@ -175,35 +158,26 @@ def convergence(
     panel: Sequence[str] = (),
     spread: BandSpread = "std",
 ) -> Chart:
-    """Mean over seeds of a metric in every epoch, with a band for its spread.
+    """Mean over seeds of a metric in every epoch, a column of ``metrics.csv``, with a band for its spread.
 
     A line ends where the first of its runs finished, because a mean jumps where a run drops out. A diverged run counts
     up to the epoch in which it diverged.
-
-    Args:
-        frame: Runs, as `load` returns them.
-        tag: The metric, a column of ``metrics.csv``; by default the one that chose the best epoch.
-        line: Axes whose values get a line each; by default all that vary and are not used otherwise.
-        panel: Axes whose values get a panel each.
-        spread: The band: ``std``, the sample standard deviation, ``ci``, the 95% t interval, or ``none``.
-
-    Raises:
-        ReportError: An axis or the metric does not exist, or runs of one line differ in more than their seed.
     """
     _check_spread(spread)
-    tag = monitor(with_result(frame)) if tag is None else tag
-    found = curves(frame, tag)
+    results = with_result(frame)
+    tag = monitor(results) if tag is None else tag
+    found = curves(results, tag)
     found["value"] = scale(tag) * found["value"].where(np.isfinite(found["value"]))
     by = names(frame, panel, line)
     finite = found["value"].dropna()
     log = not is_percent(tag) and finite.min() > 0 and math.log10(finite.max() / finite.min()) > DECADES
     least = finite.min() / 10 if log else -math.inf  # on a logarithmic axis a band ends a decade below all values
-    drawn, counts, cut = [], [], 0
+    drawn, counts, cut = [], [], False
     for group in groups(frame, by):
         table = found[found["run"].isin(group.runs.index)].pivot(index="epoch", columns="run", values="value")
         if len(table):
             kept = table.loc[: _end(table, group.runs["status"])]
-            cut += len(kept) < len(table)
+            cut = cut or len(kept) < len(table)
             counts.append(kept.shape[1])
             epochs, folders = kept.index.to_numpy(), folder_list(group.runs["folder"])
             mean = _mean(group.line, epochs, kept.to_numpy().T, spread, group.style, note=folders, least=least)

@@ -39,11 +39,7 @@ UNCOLOURED = {"not finite": "#D9D9D9", "exactly zero": "#000000"}
 def write_page(chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None) -> None:
     """Write a chart as a page of HTML that needs no other file.
 
-    Args:
-        chart: The content.
-        path: The file.
-        title: Heading of the page; by default the quantities of the chart.
-        size: Width and height in inches; by default those of the window, and of all panels.
+    Its heading is by default the quantities of the chart, its size that of the window and of all panels.
     """
     labels = [chart.colour.label] if chart.colour and chart.panels[0].map else [chart.y.label]
     labels += [chart.x.label] if chart.panels[0].points else []
@@ -87,9 +83,9 @@ def to_plotly(chart: Chart) -> Figure:
         if at["col"] == 1:
             figure.update_yaxes(title_text=html.escape(chart.y.label), **at)
     if chart.colour:
-        low, high = chart.colour_range
+        low, high, diverging = chart.colours
         bar = {"title": {"text": html.escape(chart.colour.label), "side": "right"}}
-        colours = "RdBu_r" if chart.diverging else "Viridis"
+        colours = "RdBu_r" if diverging else "Viridis"
         figure.update_layout(coloraxis={"colorscale": colours, "cmin": low, "cmax": high, "colorbar": bar})
     figure.update_layout(
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},

@@ -64,10 +64,7 @@ def write_paper(chart: Chart, path: Path, title: str = "", size: tuple[float, fl
 def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None) -> Figure:
     """Draw a chart: panels with shared axes, and the legend and caption below the figure so that they hide nothing.
 
-    Args:
-        chart: The content.
-        title: Heading above all panels.
-        size: Width and height in inches, without legend and caption.
+    The size is in inches, without legend and caption; by default that of a journal's column or page.
     """
     with matplotlib.rc_context(RC):
         size = size or (COLUMN if chart.columns == 1 else PAGE, chart.rows * PANEL_HEIGHT)
@@ -75,8 +72,8 @@ def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None)
         FigureCanvasAgg(figure)
         axes = _axes(figure, chart, size[0] / chart.columns, size[1] / chart.rows)
         legend: dict[str, Artist] = {}
-        low, high = chart.colour_range
-        shade = {"cmap": MAP_OF_SIGNS if chart.diverging else MAP, "vmin": low, "vmax": high}
+        low, high, diverging = chart.colours
+        shade = {"cmap": MAP_OF_SIGNS if diverging else MAP, "vmin": low, "vmax": high}
         coloured: Any = None
         for ax, panel in zip(axes, chart.panels, strict=True):
             if panel.lines:
@@ -97,7 +94,8 @@ def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None)
             low, high = axes[0].get_ylim()
             axes[0].set_ylim(max(low, chart.y.within[0]), min(high, chart.y.within[1]))
         if chart.colour:
-            bar = figure.colorbar(coloured, ax=axes, label=_upright(chart.colour.label, size[1]), aspect=25, pad=0.02)
+            label = wrapped(chart.colour.label, size[1] - 0.5, FONT)
+            bar = figure.colorbar(coloured, ax=axes, label=label, aspect=25, pad=0.02)
             bar.outline.set_linewidth(0.5)
         _add_text(figure, chart, legend, title)
         return figure
@@ -110,12 +108,12 @@ def _axes(figure: Figure, chart: Chart, width: float, height: float) -> list[Axe
         spare.remove()
     for place, (axes, panel) in enumerate(zip(every, chart.panels, strict=False)):
         axes.spines[["top", "right"]].set_visible(False)
-        axes.set_title("\n".join(wrapped(panel.title, width - 0.3, FONT)))
+        axes.set_title(wrapped(panel.title, width - 0.3, FONT))
         axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
         lowest, leftmost = place + chart.columns >= len(chart.panels), place % chart.columns == 0
         axes.tick_params(labelbottom=lowest)
         axes.set_xlabel(chart.x.label if lowest else "")
-        axes.set_ylabel(_upright(chart.y.label, height) if leftmost else "")
+        axes.set_ylabel(wrapped(chart.y.label, height - 0.5, FONT) if leftmost else "")
         _ticks(axes.xaxis, chart.x, width)
         _ticks(axes.yaxis, chart.y, height)
     return list(every[: len(chart.panels)])
@@ -142,14 +140,9 @@ def power_of_ten(value: float, place: int | None = None) -> str:
     return "10" + str(exponent).translate(RAISED) if math.isclose(value, 10.0**exponent) else ""
 
 
-def wrapped(text: str, width: float, size: float) -> list[str]:
+def wrapped(text: str, width: float, size: float) -> str:
     """Text in lines of about a width in inches; words are not broken."""
-    return textwrap.wrap(text, max(12, int(width / (LETTER * size))), break_long_words=False)
-
-
-def _upright(label: str, height: float) -> str:
-    """A label along the height of a panel."""
-    return "\n".join(wrapped(label, height - 0.5, FONT))
+    return textwrap.fill(text, max(12, int(width / (LETTER * size))), break_long_words=False)
 
 
 def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
@@ -230,7 +223,7 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
     """The title above the panels; legend and caption below the figure's lower edge."""
     width, height = figure.get_size_inches()
     if title:
-        figure.suptitle("\n".join(wrapped(title, width, TITLE)), fontsize=TITLE)
+        figure.suptitle(wrapped(title, width, TITLE), fontsize=TITLE)
     below = 0.0
     for columns in range(min(len(handles), LEGEND_COLUMNS), 0, -1):  # as many as fit into the width
         legend = figure.legend(
@@ -249,5 +242,5 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
             below = -legend.get_window_extent().height / figure.bbox.height - GAP / height
             break
         legend.remove()
-    caption = "\n".join(wrapped(chart.caption, width, SMALL))
+    caption = wrapped(chart.caption, width, SMALL)
     figure.text(0.5, below, caption, ha="center", va="top", size=SMALL, linespacing=1.2, color="0.2")
