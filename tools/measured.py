@@ -29,7 +29,8 @@ from typing import Any
 from gnn_depth.cli.reproduce import load as load_item
 from gnn_depth.reports.published import Level, Number, Published, agreement_of, parse
 from gnn_depth.reports.settings import label, same
-from gnn_depth.reports.table import METRIC, t_half_width
+from gnn_depth.reports.table import t_half_width
+from gnn_depth.sweeps.grid import METRIC
 
 ROOT = Path(__file__).parents[1]
 FOLDER, PAGE = ROOT / "docs/results", ROOT / "docs/measured.md"

@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from gnn_depth.reports.table import METRIC, t_half_width
+from gnn_depth.reports.table import t_half_width
+from gnn_depth.sweeps.grid import METRIC
 from tools.measured import ROOT, Claim, Results, load
 
 EQUAL, POINT = 5e-4, 0.01
