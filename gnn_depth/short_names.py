@@ -290,7 +290,10 @@ class Names:
         if part is None:
             also = [p.class_name for p in known]
             message = registry.unknown(kind, name, self.listed(kind), also) + registry.not_loaded()
-            raise PartError(message + self._home_of_graph(kind, name), where)
+            hint = self._home_of_graph(kind, name)
+            if not hint and kind in registry.KINDS and not registry.nearest(name, [*self.listed(kind), *also]):
+                hint = " A part of your own needs --plugins FILE."
+            raise PartError(message + hint, where)
         if part.refusal:
             raise PartError(part.refusal, where)
         return part

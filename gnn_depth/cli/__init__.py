@@ -65,7 +65,9 @@ def main(argv: list[str] | None = None) -> int:
             raise
         return _print_error(f"error: {known}", 2) if isinstance(known, UsageError) else _print_error(str(known), 1)
     except KeyboardInterrupt as stop:
-        return _stopped(signals.exit_code(stop))
+        code, nothing_saved = signals.exit_code(stop), argv[:1] == ["fit"] and not getattr(stop, "has_folder", False)
+        before = "stopped before the training began: nothing was saved."
+        return _print_error(before, code) if nothing_saved else _stopped(code)
     except SystemExit as stop:
         # Lightning answers an interrupt by exiting with 1 once its callbacks have had their say.
         if isinstance(stop.__context__, KeyboardInterrupt):
@@ -104,7 +106,7 @@ def _no_command(argv: list[str]) -> str:
 
 def _run(command: str, arguments: "Arguments") -> int:
     from gnn_depth.cli.catalogue import catalogue
-    from gnn_depth.cli.config import check_names, load_plugins
+    from gnn_depth.cli.config import check_early, load_plugins
 
     known = catalogue(arguments.plugins, command)
     if (asked := arguments.asked_help()) is not None:
@@ -112,7 +114,7 @@ def _run(command: str, arguments: "Arguments") -> int:
 
         print(help_of(command, *asked, known))
         return 0
-    check_names(arguments, known)  # before torch is imported
+    check_early(command, arguments, known)
     load_plugins(arguments.plugins)
     from gnn_depth.cli.run import run
 

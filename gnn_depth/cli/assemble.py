@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
-from gnn_depth.cli import checkpoints, predictions, trust
+from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
     PATHS,
     Arguments,
@@ -30,8 +30,8 @@ from gnn_depth.cli.config import (
 from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.hparams import hparams
 from gnn_depth.cli.identity import identity, version
-from gnn_depth.cli.outputs import check_output
-from gnn_depth.cli.probe import PAGES, add_probe_options
+from gnn_depth.cli.outputs import PREDICTIONS_TEXT
+from gnn_depth.cli.probe import add_probe_options
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import imported_parts
@@ -131,7 +131,7 @@ class CommandLineInterface(LightningCLI):
                 "--output",
                 type=str | None,
                 default=None,
-                help=f"File for every node's class probabilities; {predictions.SUFFIXES_TEXT} by its suffix.",
+                help=f"File for every node's class probabilities; {PREDICTIONS_TEXT} by its suffix.",
             )
         if self.command == "probe":
             add_probe_options(parser)
@@ -161,18 +161,6 @@ class CommandLineInterface(LightningCLI):
             self.config.ckpt_path = str(self.checkpoint.path)
         else:
             self.config.ckpt_path = None
-            if self.command in ("test", "predict"):
-                raise UsageError(
-                    f"{self.command} needs a trained model: name one with --ckpt_path FILE. "
-                    "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
-                )
-        seed = self.config.seed_everything
-        if seed is not None and not 0 <= seed <= checkpoints.MAX_SEED:
-            raise UsageError(f"seed_everything must be from 0 to {checkpoints.MAX_SEED}, not {seed}.")
-        if self.command == "predict":
-            predictions.check_request(self.config.output)
-        if self.command == "probe" and self.config.html is not None:
-            check_output(self.config.html, PAGES, "--html")
         self.resolved = resolved(self.config, parser)
 
     def _parse(self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser) -> Namespace:
@@ -265,6 +253,13 @@ class CommandLineInterface(LightningCLI):
         if self.checkpoint:
             facts["resumed_from"] = str(self.checkpoint.path)
         return Origin(facts)
+
+    @property
+    def what(self) -> str:
+        """Model and data in words: ``30 layers of GAT on Cora``."""
+        layers = self.model.stack.layers
+        data = getattr(self.datamodule, "name", None) or type(self.datamodule).__name__
+        return f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} on {data}"
 
     @cached_property
     def data_sha256(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import lightning as L
 import yaml
-from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
+from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
 from gnn_depth.cli.errors import UsageError, on_screen
@@ -20,6 +20,7 @@ from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
 LAST, AUTO = "last", "auto"
+NAMED = 8  # runs in a message
 # Of a run's folder: what a training goes on from, and what is looked at, in this order; then the newest.
 FIRST = {True: ("last.ckpt", "last-1.ckpt"), False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt")}
 SAME = ("model", "data", "seed_everything")
@@ -149,7 +150,7 @@ class Checkpoint:
     @property
     def age(self) -> str:
         """How long the model was trained, as text."""
-        return f"after {self.epochs} epochs" if self.resumable else "weights alone"
+        return f"after {self.epochs} epochs" if self.resumable else "the weights of its best epoch"
 
 
 def read(path: Path) -> Checkpoint:
@@ -183,9 +184,9 @@ def read(path: Path) -> Checkpoint:
 
 
 @rank_zero_only
-def warn(text: str) -> None:
-    """Print a warning, from the first process only."""
-    print(on_screen(f"warning: {text}"), file=sys.stderr)
+def warn(text: str, start: str = "warning: ") -> None:
+    """Print a warning, or with another start a note, from the first process only."""
+    print(on_screen(f"{start}{text}"), file=sys.stderr)
 
 
 def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
@@ -273,12 +274,14 @@ def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
     if found:
         if not is_alive(found.path.parent.parent):
             remove_parts(found.path.parent.parent)
-        rank_zero_info(f"--ckpt_path {word} is {found.path}, {found.age}")
+        warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
     elif word == LAST:
         hint = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
-        raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(asked.folder)!r}.{hint}")
+        others = sorted({run.parents[2].name for run in asked.folder.parent.glob("*/*/checkpoints/..")})
+        named = f" Runs beside it: {', '.join(others[:NAMED])}{', ...' * (len(others) > NAMED)}." if others else ""
+        raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(asked.folder)!r}.{named}{hint}")
     else:
-        rank_zero_info(f"--ckpt_path {word}: no run with this model, data and seed under {asked.folder}; starting one")
+        warn(f"--ckpt_path {word}: no run with this model, data and seed under {asked.folder}; starting one", "")
     return found
 
 

@@ -10,6 +10,7 @@ A command line is read in one pass::
 """
 
 import copy
+import math
 import os
 import re
 import sys
@@ -27,6 +28,7 @@ from gnn_depth import registry
 from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import Source, load_yaml, read_config
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.short_names import (
     GROUPS,
     SECTIONS,
@@ -44,6 +46,18 @@ from gnn_depth.short_names import (
 from gnn_depth.yaml_limits import TooLargeError, safe_load
 
 GIVEN_BY_DATA = ("in_channels", "num_classes", "default_task")  # options of the model that the data set determines
+#: Least and largest values of options that belong to no part. The others are checked by their part.
+RANGES = {
+    "seed_everything": (0, 2**32 - 1),  # NumPy's
+    **dict.fromkeys(("model.num_layers", "model.hidden_channels"), (1, math.inf)),
+    **dict.fromkeys(("model.dropout", "model.outer_dropout"), (0, 1)),
+    **dict.fromkeys(
+        [f"trainer.{n}" for n in ("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps")],
+        (1, math.inf),
+    ),
+    "trainer.gradient_clip_val": (0, sys.float_info.max),
+    "trainer.num_nodes": (1, 10_000),
+}
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders
 
 # The command line
@@ -223,22 +237,43 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
             raise UsageError(str(error)) from None
     merged = {key: value for key, value in config.content.items() if value or key not in GROUPS}
     for key, part, given in _parts_of(merged, known):
+        if part.graphs and isinstance(name := given.get("name"), str):
+            graph = {graph.lower(): graph for graph in part.graphs}.get(name.lower())
+            if graph is None:
+                text = registry.unknown(f"{part.class_name} data set", name, part.graphs)
+                raise UsageError(_with_place(text, f"{key}.name", name, arguments, known))
+            given["name"] = graph
         for option in part.options.values():
             # The parser accepts null for an option without a type.
             if option.is_required and given.get(option.name, "null" if option.type else None) in (None, "null"):
+                name = part.class_name if part.kind == "data" else part.name
                 text = f"{part.class_name} needs {option.name}: --{key}.{option.name} VALUE."
+                section = next(section for section, kind in SECTIONS.items() if kind == part.kind)
+                text += f" --{section}.help {name} explains its options."
                 raise UsageError(_with_place(text, key, None, arguments, known))
     return merged
 
 
-def check_names(arguments: Arguments, known: Known) -> None:
-    """Refuse what does not exist by its name alone, as far as no checkpoint says what the defaults are.
+def check_early(command: str, arguments: Arguments, known: Known) -> None:
+    """Refuse what can be seen to be wrong before torch is imported.
 
     Raises:
-        UsageError: An option or a part does not exist, or is missing.
+        UsageError: An option or a part does not exist, is missing or out of its range; or a checkpoint or a file to
+            write to is missing.
     """
-    if value_of("ckpt_path", arguments, known) is None:
-        trust.check_sizes(merge(arguments, known))
+    if value_of("ckpt_path", arguments, known) is None:  # otherwise a checkpoint's options are the defaults
+        config = merge(arguments, known)
+        trust.check_sizes(config)
+        _check_values(config, arguments, known)
+        if command in ("test", "predict"):
+            raise UsageError(
+                f"{command} needs a trained model: name one with --ckpt_path FILE. "
+                "A fit leaves it in its run's folder, as checkpoints/best.ckpt."
+            )
+    if command == "predict":
+        check_predictions(value_of("output", arguments, known))
+    if command == "probe" and (page := value_of("html", arguments, known)):
+        check_output(page, (".html",), "--html")
 
 
 def value_of(key: str, arguments: Arguments, known: Known) -> Any:
@@ -446,6 +481,7 @@ def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: Ar
         TooLargeError: A text stands for more than anybody writes.
     """
     trust.check_sizes(config)
+    _check_values(config, arguments, known)
     for key, part, given in _parts_of(config, known):
         for name in given:  # the parser takes null for any option of a part
             option = part.options.get(name)
@@ -469,6 +505,15 @@ def _without_enums(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_enums(item) for item in value]
     return value.value if isinstance(value, Enum) and isinstance(value, str) else value
+
+
+def _check_values(config: dict[str, Any], arguments: Arguments, known: Known) -> None:
+    """Refuse numbers out of their range."""
+    for key, _, value in _values(config, known):
+        least, most = RANGES.get(key, (-math.inf, math.inf))
+        if key in RANGES and _is_a(float, str(value)) and not least <= float(value) <= most:
+            accepted = f"at least {least}" if most > 2**32 else f"from {least} to {most}"
+            raise UsageError(_with_place(f"{key} must be {accepted}, not {value}.", key, value, arguments, known))
 
 
 def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:

@@ -15,7 +15,7 @@ from typing import Any
 import lightning as L
 
 from gnn_depth.cli.grid_runs import cli_of
-from gnn_depth.cli.process import quiet, without_notes
+from gnn_depth.cli.process import quiet
 from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool
 from gnn_depth.sweeps.progress import duration
@@ -116,7 +116,7 @@ def measure(config: dict[str, Any]) -> Cost:
     config, timer = copy.deepcopy(config), FewEpochs()
     config["model"]["compile"], config["trainer"]["logger"] = "off", False
     config["trainer"]["enable_progress_bar"] = False
-    with quiet(), without_notes(), tempfile.TemporaryDirectory() as folder:
+    with quiet(), tempfile.TemporaryDirectory() as folder:
         config["trainer"]["default_root_dir"] = folder  # for callbacks that write
         cli = cli_of(config)
         cli.trainer.callbacks.append(timer)  # type: ignore[attr-defined]

@@ -108,13 +108,13 @@ def show(output: str, options: Sequence[str] = ()) -> None:
         RunError: The runs cannot be written.
     """
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
-    from gnn_depth.cli.process import quiet, without_notes
+    from gnn_depth.cli.process import quiet
 
     try:
         folder = new_run_folder(output, "")
     except ValueError as error:
         raise UsageError(f"--output {output}: no folder can be made there ({error.__cause__}).") from error
-    with quiet(), without_notes():
+    with quiet():
         chance = _probe(options)
         print("\nTraining, with the gradients of every layer recorded:", flush=True)
         shallow, deep, bounded, flagship = (

@@ -23,8 +23,8 @@ from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins
 from gnn_depth.cli.config_file import INLINE, Source, read_config
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.identity import identity
-from gnn_depth.cli.process import quiet, without_notes
-from gnn_depth.cli.run import check_ranges, check_training, start
+from gnn_depth.cli.process import quiet
+from gnn_depth.cli.run import check_training, start
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
@@ -92,7 +92,6 @@ class Resolver:
         Raises:
             UsageError: A number is out of its range, or parts do not fit together.
         """
-        check_ranges(config["trainer"])
         with explained():
             RunRecorder(**config["run"])
         model = expand_config({"model": config["model"]})["model"] | self.data_of(config)[1]
@@ -175,7 +174,7 @@ def plan_of(
         UsageError: An option does not exist or does not fit, or the folder of the results cannot be used.
     """
     try:
-        with without_notes():
+        with quiet():
             return make_plan(grid, GridResolver(grid, folder, read_arguments(overrides)), root, force, absent)
     except (PlanError, StoreError, OSError) as error:
         raise UsageError(str(error)) from error

@@ -30,6 +30,11 @@ ABOUT = {
     "trainer.accumulate_grad_batches": "Number of batches per optimizer step.",
     "trainer.enable_progress_bar": "Show the progress.",
 }
+LIBRARY = ("lightning.", "torch.", "pytorch_lightning.")
+#: What a value is called in the help, where its type does not tell.
+VALUES = {"ckpt_path": "FILE", "output": "FILE", "html": "FILE.html", "plugins": "FILE", "layers": "some|all"}
+#: The usage of commands that cannot do without some options.
+NEEDS = {"test": "--ckpt_path FILE ", "predict": "--ckpt_path FILE --output FILE "}
 # The order of the help; the other options follow.
 FIRST = (
     "layer",
@@ -84,7 +89,12 @@ def _kind(word: str) -> str:
 
 def listing(kinds: Iterable[str], known: Known) -> str:
     """Every part of these kinds: name, options with types and defaults, and the first line of its docstring."""
-    return "\n\n".join("\n".join([kind, *map(_row, known.parts[kind].values())]) for kind in kinds)
+
+    def rows(kind: str) -> list[str]:
+        own_first = sorted(known.parts[kind].values(), key=lambda part: part.path.startswith(LIBRARY))
+        return [kind, *map(_row, own_first)]
+
+    return "\n\n".join("\n".join(rows(kind)) for kind in kinds)
 
 
 def _row(part: Part) -> str:
@@ -119,16 +129,18 @@ def help_of(command: str, key: str, word: str | None, known: Known) -> str:
 def help_of_run(command: str, known: Known, everything: bool) -> str:
     """The options of a run: all of them, or without most of the trainer's."""
     parser = argparse.ArgumentParser(
-        usage=f"gnn-depth {command} [--config FILE]... [--OPTION VALUE]...",
+        usage=f"gnn-depth {command} {NEEDS.get(command, '')}[--config FILE]... [--OPTION VALUE]...",
         description=f"{RUNS[command]} Options are merged in this order: defaults, config files, command line.",
         epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: --model.norm.help "
         "NAME, --model.layer.help NAME and so on.",
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),
         add_help=False,
     )
-    groups = {title: parser.add_argument_group(title) for title in ("data", "model", "run", "trainer")}
+    titles = ("data", "model", "run", "trainer") if command == "fit" else ("run", "data", "model", "trainer")
+    groups = {title: parser.add_argument_group(title) for title in titles}
     groups["run"].add_argument("--config", metavar="FILE", help="Config file, or the name of a shipped one.")
-    order = [f"model.{name}" for name in FIRST]
+    order = [name for name in ("ckpt_path", "output", "html") if command != "fit" and name in known.options]
+    order += [f"model.{name}" for name in FIRST]
     options = known.options
     for name in [*order, *(name for name in options if name not in order)]:
         section = name.partition(".")[0]
@@ -144,6 +156,8 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
 def _metavar(option: Option) -> str:
     if option.kind in GIVEN:
         return "NAME"
+    if option.name in VALUES:
+        return VALUES[option.name]
     types = {"int": "N", "float": "X", "bool": "BOOL"}
     return "" if option.nargs == 0 else types.get(option.type.removesuffix(" | None"), "VALUE")
 
@@ -153,9 +167,19 @@ def _about(option: Option, known: Known, everything: bool) -> str:
     if not everything:
         text = ABOUT.get(option.name) or re.split(r"(?<=[.;]) ", text)[0].rstrip(";.") + "."
     if option.kind in registry.KINDS:
-        return f"{text} One of: {', '.join(known.listed(option.kind))}."
+        return f"{text} One of: {', '.join(known.listed(option.kind))}.{_default_part(option, known)}"
     values = [choice for choice in option.choices if choice not in ("true", "false")]
     if (everything or option.name not in ABOUT) and not all(value in text for value in values):
         text += f" One of: {', '.join(values)}."
-    default = "" if option.default is None or isinstance(option.default, dict | list) else to_yaml(option.default)
+    if isinstance(option.default, dict):
+        return text + _default_part(option, known)
+    default = "" if option.default is None or isinstance(option.default, list) else to_yaml(option.default)
     return f"{text} [{default.splitlines()[0]}]" if default else text
+
+
+def _default_part(option: Option, known: Known) -> str:
+    """The name of the part that an option has by default, in brackets; empty if it has none."""
+    if isinstance(option.default, dict) and option.kind:
+        part = known.find(option.kind, option.default["class_path"])
+        return f" [{part.class_name if option.kind == 'data' else part.name}]"
+    return " [none]" if option.default == [] else ""

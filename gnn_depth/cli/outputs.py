@@ -1,5 +1,6 @@
 """Output files of commands, checked before any work and written atomically; and warnings as plain lines."""
 
+import importlib.util
 import os
 import sys
 import warnings
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli.errors import UsageError
+
+PREDICTIONS = (".csv", ".parquet", ".npz", ".pt")
+PREDICTIONS_TEXT = ".csv, .parquet, .npz (arrays `nodes`, `classes`, `probabilities`) or .pt (probabilities alone)"
 
 
 def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:
@@ -23,6 +27,8 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
         UsageError: Its suffix is unknown, its folder does not exist or it exists already.
     """
     path = Path(output)
+    if path.is_dir():
+        raise UsageError(f"{option} {output} is a folder: give a file in it, {output.rstrip('/')}/NAME{suffixes[0]}.")
     if path.suffix not in suffixes:
         raise UsageError(f"{option} {output}: unknown suffix {path.suffix!r}. Available: {', '.join(suffixes)}.")
     if path.exists():
@@ -30,6 +36,20 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"{option} {output}: there is no folder {str(path.parent)!r}, or it cannot be written to.")
     return path
+
+
+def check_predictions(output: str | None) -> None:
+    """Refuse a file of predictions that could not be written, before any work is done.
+
+    Raises:
+        UsageError: No file is named, its suffix is unknown, its folder does not exist, it exists already, or the
+            package that writes it is not installed.
+    """
+    if output is None:
+        raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {PREDICTIONS_TEXT}.")
+    path = check_output(output, PREDICTIONS)
+    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise UsageError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.")
 
 
 def write_whole(path: Path, write: Callable[[Path], object], option: str = "--output") -> None:

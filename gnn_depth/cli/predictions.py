@@ -1,6 +1,5 @@
 """Write the predictions for all nodes or graphs to a file."""
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.outputs import check_output, write_whole
+from gnn_depth.cli.outputs import write_whole
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.training.tasks import Task
 
@@ -79,21 +77,6 @@ WRITERS: dict[str, Callable[[Predictions, Path], None]] = {
     ".npz": _write_npz,
     ".pt": _write_pt,
 }
-SUFFIXES_TEXT = ".csv, .parquet, .npz (arrays `nodes`, `classes`, `probabilities`) or .pt (probabilities alone)"
-
-
-def check_request(output: str | None) -> None:
-    """Refuse an output file that could not be written, before any work is done.
-
-    Raises:
-        UsageError: No file is named, its suffix is unknown, its folder does not exist, it exists already, or the
-            package that writes it is not installed.
-    """
-    if output is None:
-        raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {SUFFIXES_TEXT}.")
-    path = check_output(output, list(WRITERS))
-    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise UsageError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.")
 
 
 def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str) -> str:

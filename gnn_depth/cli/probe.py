@@ -16,8 +16,6 @@ from gnn_depth.diagnostics.probe import probe as probe_model
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 
-PAGES = (".html",)
-
 
 def add_probe_options(parser: ArgumentParser) -> None:
     """Add the options that only ``gnn-depth probe`` has."""
@@ -46,7 +44,7 @@ def probe(cli: Any) -> str:
         return text
     path = Path(cli.config.html)
     write_whole(path, report.html, "--html")
-    return f"{text}\n\n{path}"
+    return f"{text}\n\nweb page: {path}"
 
 
 def measure(cli: Any) -> Report:
@@ -70,12 +68,7 @@ def measure(cli: Any) -> Report:
         batch = next(iter(data.train_dataloader())).to(device)
     except DataError as error:
         raise UsageError(str(error)) from error
-    layers = model.stack.layers
-    title = (
-        f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} "
-        f"on {getattr(data, 'name', None) or type(data).__name__}, "
-        f"{'at ' + str(cli.checkpoint.path) if cli.checkpoint else 'at initialisation'}"
-    )
+    title = f"{cli.what}, {'at ' + str(cli.checkpoint.path) if cli.checkpoint else 'at initialisation'}"
     given = {key: model.hparams[key] for key in GIVEN_BY_DATA if key in model.hparams}
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(NodeClassifier, "model", sub_configs=True, fail_untyped=False)

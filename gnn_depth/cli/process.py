@@ -25,11 +25,7 @@ WARNINGS = {
     "You passed .* but AMP with fp16 is not supported on CPU": "refused with an error, see assemble.py",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning's call of PyTorch",
 }
-NOTES = ("Tip: For seamless", "`weights_only` was not set")  # an advertisement, and a choice of Lightning's own code
-LOGGERS = (
-    "lightning.pytorch.utilities.rank_zero",
-    "lightning.pytorch.trainer.connectors.checkpoint_connector",
-)
+LOGGERS = ("lightning.fabric", "lightning.pytorch")
 #: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching new pages from the
 #: system for the tensors of every step would take a good part of it.
 MALLOC = {-3: 1 << 25, -1: (1 << 31) - 1}
@@ -83,33 +79,16 @@ def _drop_tracebacks_of_writer() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drop warnings and notes of libraries that a user of this command can do nothing about."""
+    """Drop Lightning's notes, and warnings of libraries that a user of this command can do nothing about."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.addFilter(_is_wanted)
+        logger.setLevel(logging.WARNING)
     try:
         with warnings.catch_warnings():
             for start in WARNINGS:
                 warnings.filterwarnings("ignore", start)
             yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_is_wanted)
-
-
-def _is_wanted(record: logging.LogRecord) -> bool:
-    return not any(note in record.getMessage() for note in NOTES)
-
-
-@contextmanager
-def without_notes() -> Iterator[None]:
-    """Drop Lightning's notes on seeds and accelerators too, for commands that only look at models."""
-    loggers = [logging.getLogger(name) for name in ("lightning.fabric", "lightning.pytorch")]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-    try:
-        yield
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)

@@ -1,15 +1,14 @@
 """``gnn-depth fit | validate | test | predict | probe``: parse, assemble, run."""
 
-import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 from lightning.pytorch.callbacks import BackboneFinetuning, BatchSizeFinder, LearningRateFinder, ModelPruning
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
@@ -17,23 +16,17 @@ from gnn_depth.cli import checkpoints, predictions
 from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import UsageError, explained
-from gnn_depth.cli.process import prepare_for_training, quiet, without_notes
+from gnn_depth.cli.process import prepare_for_training, quiet
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_memory, check_processes, number_size
 from gnn_depth.training.optimizers import rehearse
-from gnn_depth.training.report import report
+from gnn_depth.training.report import report, rows
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30
-#: The trainer's options that Lightning accepts outside these ranges, and fails with later.
-RANGES = {
-    **dict.fromkeys(("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps"), (1, math.inf)),
-    "gradient_clip_val": (0, sys.float_info.max),
-    "num_nodes": (1, 10_000),
-}
 UNUSABLE = {
     ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. Prune a trained model in "
     "a program of your own, with torch.nn.utils.prune.",
@@ -51,7 +44,7 @@ def run(command: str, arguments: Arguments) -> int:
         UsageError: Something that was asked for does not exist or does not fit.
         RunError: The training diverged, its files cannot be written, or another process of it is gone.
     """
-    with quiet(), without_notes() if command == "probe" else nullcontext():
+    with quiet():
         cli = CommandLineInterface(command, arguments)
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
             path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
@@ -68,6 +61,9 @@ def run(command: str, arguments: Arguments) -> int:
         except SIGTERMException as stop:
             if cli.trainer.is_global_zero:
                 print(_how_to_go_on(stop, cli), file=sys.stderr)
+            raise
+        except KeyboardInterrupt as stop:
+            stop.has_folder = cli.recorder.folder is not None  # type: ignore[attr-defined]
             raise
         if cli.trainer.is_global_zero:
             finish(cli, result)
@@ -89,7 +85,6 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         Stopped: A signal ended it at once.
     """
     stack = cli.model.stack
-    check_ranges(cli.config["trainer"])
     with explained():
         check_processes(cli.trainer)
         check_parts(stack, cli.model.hparams.in_channels)
@@ -99,21 +94,12 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
     with keeping() as kept, explained(lambda: cli.recorder.folder or cli.recorder.root):
         if cli.command == "fit":
             cli.open_run(origin)
+            rank_zero_only(print)(f"{cli.what}\n  {cli.datamodule.about}", file=sys.stderr)
             SafeStop(kept).replace(cli.trainer)
         begin = getattr(cli.trainer, cli.command)
-        return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True)
-
-
-def check_ranges(trainer: Mapping[str, Any]) -> None:
-    """Refuse numbers among the trainer's options that Lightning accepts and fails with later.
-
-    Raises:
-        UsageError: One is out of its range.
-    """
-    for name, (least, most) in RANGES.items():
-        if (value := trainer[name]) is not None and not least <= value <= most:
-            accepted = f"at least {least}" if most > 10_000 else f"from {least} to {most}"
-            raise UsageError(f"trainer.{name} must be {accepted}, not {value}.")
+        own_words = {"verbose": False} if cli.command in ("validate", "test") else {}
+        path = cli.config.ckpt_path
+        return begin(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True, **own_words)
 
 
 def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
@@ -146,6 +132,8 @@ def finish(cli: CommandLineInterface, result: Any) -> None:
     """Print the result of a run, or write its predictions."""
     if cli.command == "predict":
         print(f"{predictions.write(result, cli.datamodule, cli.model.task, cli.config.output)}: {cli.config.output}")
+    if cli.command in ("validate", "test"):
+        print(f"{cli.what}, {cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}")
     if cli.command == "fit" and cli.recorder.folder is not None:
         print(report(cli.recorder))
 

@@ -135,6 +135,12 @@ class GraphDataModule(L.LightningDataModule, ABC):
         return "multiclass"
 
     @property
+    def about(self) -> str:
+        """The sizes of the data in words, which a run begins with."""
+        outputs = {"multilabel": "labels", "regression": "numbers to predict"}.get(self.task, "classes")
+        return f"{self.num_classes} {outputs}"
+
+    @property
     @abstractmethod
     def checksum(self) -> str:
         """SHA-256, in hex, of the data that training sees: equal for equal data under any name."""
@@ -206,6 +212,15 @@ class NodeDataModule(GraphDataModule):
     def num_features(self) -> int:
         """Width of the node features."""
         return self.batch.x.shape[1]
+
+    @property
+    def about(self) -> str:
+        batch = self.batch
+        sets = "{:,}, {:,} and {:,}".format(*(int(mask.sum()) for mask in batch.masks))
+        return (
+            f"{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, {self.num_features:,} features, "
+            f"{super().about}; {sets} nodes to train, validate and test on"
+        )
 
     @property
     def checksum(self) -> str:

@@ -85,6 +85,10 @@ class MiniBatches(WrapsSource, GraphDataModule):
         return self.source.num_features
 
     @property
+    def about(self) -> str:
+        return f"{self.source.about}; {self.parts} batches in an epoch"
+
+    @property
     def checksum(self) -> str:
         return self.source.checksum
 

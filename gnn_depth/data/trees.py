@@ -74,6 +74,11 @@ class TreeNeighborsMatch(GraphDataModule):
         return self.num_classes + 1, self.num_classes + 1
 
     @property
+    def about(self) -> str:
+        train, held_out = len(self.examples.train), len(self.examples.held_out)
+        return f"{train:,} trees to train on, {held_out:,} to validate and test on, {super().about}"
+
+    @property
     def checksum(self) -> str:
         return fingerprint(*self.examples.tensors)
 

@@ -83,6 +83,7 @@ class UserGraph(NodeDataModule):
         self.train_fraction = train_fraction
         self.val_fraction = val_fraction
         self.seed = seed
+        self._split_is_drawn = False
         self._node_ids: np.ndarray | None = None
         self._class_names: list[str] | None = None
 
@@ -100,6 +101,10 @@ class UserGraph(NodeDataModule):
         _ = self.loaded
         return self._node_ids
 
+    @property
+    def about(self) -> str:
+        return super().about + f" (drawn at random with seed {self.seed})" * self._split_is_drawn
+
     def load(self) -> NodeBatch:
         """Read the files.
 
@@ -109,6 +114,7 @@ class UserGraph(NodeDataModule):
         content = self._content()
         x = content.x
         with _naming(self.nodes or self.path):
+            self._split_is_drawn = content.masks is None
             masks = content.masks or fraction_split(content.labelled, self.seed, self.train_fraction, self.val_fraction)
             check_nodes(x, content.y, len(x), masks)
             graph = Graph(content.edge_index, len(x))

@@ -356,11 +356,14 @@ def _not_numbers(table: Table, frame: pd.DataFrame) -> DataError:
         rows.append(f"  {table.place(row)}: {name!r} is {'missing' if pd.isna(value) else repr(str(value)[:40])}")
     if len(frame.columns) > 5:
         rows.append(f"  and {len(frame.columns) - 5} more columns")
+    names = {"train", "val", "test", ""}
+    sets = [name for name in frame if set(frame[name].dropna().astype(str).str.lower()) <= names]
     return table.error(
         "features must be numbers, and these columns are not:\n" + "\n".join(rows) + "\n"
         "To make each of their values a feature of 0 and 1, use `categories`: "
-        f"--data.categories '[{frame.columns[0]}]'; or list the features to use: --data.features '[...]'.\n"
-        "`split` names a column of train, val and test."
+        f"--data.categories '[{','.join(map(str, frame.columns))}]'; or list the features to use: "
+        "--data.features '[...]'."
+        + "".join(f"\n{name!r} looks like a split of the nodes: `split`, --data.split {name}." for name in sets)
     )
 
 

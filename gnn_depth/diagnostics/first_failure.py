@@ -1,5 +1,6 @@
 """The first layer and step at which gradients fail: non-finite, smoothed out or expanded."""
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ import lightning as L
 import numpy as np
 import torch
 from jaxtyping import Float
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -137,7 +138,7 @@ class FailureLog:
         for kind, failure in found.items():
             if kind not in self.found:
                 self.found[kind] = failure
-                rank_zero_info(failure["text"])
+                rank_zero_only(print)(failure["text"], file=sys.stderr)
 
     def state_dict(self) -> dict[str, Any]:
         """The failures found so far, for a resumed training."""

@@ -2,12 +2,13 @@
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from shutil import which
 from typing import Literal, NamedTuple, TypeAlias
 
 import lightning as L
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.data.base import FullBatch, Repeated
 from gnn_depth.nn.parts import GraphDropout, Layer
@@ -32,7 +33,8 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
         # Graphs other than the repeated one appear in too few steps for compiling to pay off.
         only = None if repeated is None or isinstance(loader, FullBatch) else repeated.graph
         stack.compile_layers(only and only.to(trainer.strategy.root_device))
-    rank_zero_info(f"layers run {'compiled' if decision.compiled else 'uncompiled'}: {decision.reason}")
+    how = "compiled" if decision.compiled else "uncompiled"
+    rank_zero_only(print)(f"layers run {how}: {decision.reason}", file=sys.stderr)
 
 
 def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:

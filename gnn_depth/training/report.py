@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.tasks import Task
 
 SETS = {"test": "test", "val": "validation", "train": "training"}
 SHARES = ("auroc", "acc", "f1")  # metrics between 0 and 1
@@ -12,10 +13,8 @@ FALLS = 0.1  # a last epoch this much worse than the best one is worth a warning
 
 def report(recorder: RunRecorder) -> str:
     """The main result of a finished run, warnings, metrics of the best and the last epoch, and where to look next."""
-    result, best, last, task = recorder.result, recorder.best, recorder.last_metrics, recorder.task
-    measures = {**task.words, "loss": "loss"}
-    #: Metrics in the order in which they are shown, and in words.
-    words = {f"{which}/{name}": f"{of_set} {word}" for which, of_set in SETS.items() for name, word in measures.items()}
+    result, best, last = recorder.result, recorder.best, recorder.last_metrics
+    words = _words(recorder.task)
     shown = best.metrics if best.epoch is not None else last
     measure = best.monitor.partition("/")[2]
     answer = next((f"{which}/{measure}" for which in SETS if f"{which}/{measure}" in shown), None)
@@ -25,24 +24,16 @@ def report(recorder: RunRecorder) -> str:
             f"the best validation epoch, {(best.epoch or 0) + 1} of" if best.epoch is not None else "the last epoch,"
         )
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where} {result['epochs']}")
-    warnings = _warnings(answer, shown, last, recorder) if answer else []
-    if warnings:
-        lines += [
-            *warnings,
-            f"  see what fails, layer by layer: gnn-depth probe --ckpt_path {recorder.last_checkpoint}",
-        ]
+        if warnings := _warnings(answer, shown, last, recorder):
+            probe = f"gnn-depth probe --ckpt_path {recorder.last_checkpoint}"
+            lines += [*warnings, f"  More epochs may help. See what fails, layer by layer: {probe}"]
     columns = {f"epoch {result['epochs']}": last}
     if best.epoch is not None and best.epoch + 1 != result["epochs"]:
         columns = {f"epoch {best.epoch + 1}": shown, **columns}
-    names = [*(name for name in words if name in last), *sorted(last.keys() - words - {"train/lr"})]
-    width = max([22, *(len(words.get(name, name)) + 1 for name in names)])
-    lines += ["", f"  {'':<{width}}" + "".join(f"{head:>12}" for head in columns)] if names else []
-    for name in names:
-        cells = [f"{metrics[name]:12.4f}" if name in metrics else " " * 12 for metrics in columns.values()]
-        lines.append(f"  {words.get(name, name):<{width}}" + "".join(cells))
     return "\n".join(
         [
             *lines,
+            *(["", rows(columns, recorder.task)] if last.keys() - {"train/lr"} else []),
             "",
             f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s; "
             f"{result['num_parameters']:,} parameters",
@@ -52,6 +43,29 @@ def report(recorder: RunRecorder) -> str:
     )
 
 
+def rows(columns: Mapping[str, Mapping[str, float]], task: Task | type[Task]) -> str:
+    """Metrics in words, one in a line, with a column of values for each head; a single head that is empty is left out.
+
+    Args:
+        columns: The metrics by the head of their column; the last column decides which are shown.
+        task: Has the words.
+    """
+    words, last = _words(task), list(columns.values())[-1]
+    names = [*(name for name in words if name in last), *sorted(last.keys() - words - {"train/lr"})]
+    width = max([22, *(len(words.get(name, name)) + 1 for name in names)])
+    lines = [f"  {'':<{width}}" + "".join(f"{head:>12}" for head in columns)] if any(columns) else []
+    for name in names:
+        cells = [f"{metrics[name]:12.4f}" if name in metrics else " " * 12 for metrics in columns.values()]
+        lines.append(f"  {words.get(name, name):<{width}}" + "".join(cells))
+    return "\n".join(lines)
+
+
+def _words(task: Task | type[Task]) -> dict[str, str]:
+    """Metrics in the order in which they are shown, and in words."""
+    measures = {**task.words, "loss": "loss"}
+    return {f"{which}/{name}": f"{of_set} {word}" for which, of_set in SETS.items() for name, word in measures.items()}
+
+
 def _warnings(answer: str, best: Mapping[str, float], last: Mapping[str, float], recorder: RunRecorder) -> list[str]:
     task, chance, found = recorder.task, recorder.chance, []
     judged = f"{answer.partition('/')[0]}/{task.chance_metric}" if task.chance_metric else answer
@@ -59,7 +73,7 @@ def _warnings(answer: str, best: Mapping[str, float], last: Mapping[str, float],
         # A metric that is not the answer is named.
         name = "" if judged == answer else f"{task.words.get(judged.partition('/')[2], judged)} "
         text = f"{name}{_text(judged, best[judged])}, and {task.constant} gives" if name else f"{task.constant} gives"
-        found.append(f"warning: this is chance level: {text} {_text(judged, chance)}.")
+        found.append(f"warning: this is no better than guessing: {text} {_text(judged, chance)}.")
     worse = best[answer] - last.get(answer, best[answer])
     if answer.partition("/")[2] in SHARES and worse > FALLS:
         found.append(f"warning: the last epoch has {_text(answer, last[answer])}, {100 * worse:.1f} points less.")

@@ -71,7 +71,7 @@ from tests.cli.conftest import BOMB, SMALL
         ("--data Planetoid --data.name Coraa", ["'Coraa'. Did you mean 'Cora'?", "PubMed"]),
         ("--data HeterophilousGraphs --data.name chameleom", ["Did you mean 'chameleon'?"]),
         ("--model.norm lipschitz", ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"]),
-        ("--model.dropout 2", ["dropout must be a probability, in [0, 1], not 2.0."]),
+        ("--model.dropout 2", ["model.dropout must be from 0 to 1, not 2."]),
         (
             "--data MissingFeatures --data.source Planetoid --data.source.nam Cora --data.rate .5",
             ["data 'Planetoid' has no option 'nam'. Did you mean 'name'? Accepted: name, split,"],
@@ -206,7 +206,9 @@ def test_an_empty_value_of_a_part_is_no_value(refused: Callable, option: str):
 
 def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callable):
     Path("run.yaml").write_text("data: {class_path: MissingFeatures, init_args: {source: Planetoid, rate: 0.5}}\n")
-    assert refused("fit", "--config", "run.yaml") == "run.yaml:1: Planetoid needs name: --data.source.name VALUE."
+    assert refused("fit", "--config", "run.yaml") == (
+        "run.yaml:1: Planetoid needs name: --data.source.name VALUE. --data.help Planetoid explains its options."
+    )
 
 
 def test_abbreviations_are_refused(refused: Callable):

@@ -333,16 +333,16 @@ def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(graph, ca
     assert warning.startswith("layers run uncompiled from here on: ")
 
 
-def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path, caplog):
+def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path, capsys):
     words = ["--model.layer=gcn", "--model.num_layers=2", "--model.hidden_channels=8", "--model.dropout=0.3"]
     words += ["--data.num_nodes=80", "--data.num_edges=160", "--data.num_train_per_class=3", "--data.num_val=20"]
     words += ["--data.num_test=20", "--trainer.max_epochs=3", "--trainer.accelerator=cpu"]
     ended = []
     for choice in ("on", "off"):
-        caplog.clear()
         assert main(["fit", *words, f"--run.root={tmp_path / choice}", f"--model.compile={choice}"]) == 0
-        assert ("layers run compiled: compile is on" in caplog.text) == (choice == "on")
-        assert "from here on" not in caplog.text
+        said = capsys.readouterr().err
+        assert ("layers run compiled: compile is on" in said) == (choice == "on")
+        assert "from here on" not in said
         (result,) = tmp_path.glob(f"{choice}/*/*/result.json")
         ended.append(json.loads(result.read_text())["metrics"])
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0

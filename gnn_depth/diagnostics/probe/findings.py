@@ -78,7 +78,8 @@ class Criterion:
         value = values[worst]
         assert value is not None
         layer, at = readings[first].number, readings[worst].number
-        text = self.text.format(layer=layer, worst=at, value=digits(value), limit=f"{self.limit:g}")
+        shown = digits(value) if digits(value) != f"{self.limit:g}" else repr(value)  # 1.4996 is not "1.5, below 1.5"
+        text = self.text.format(layer=layer, worst=at, value=shown, limit=f"{self.limit:g}")
         pace = _pace(readings, values, worst, self.backwards) if self.is_product else ""
         return Finding(self.mode, self.symbol, layer, at, value, f"{text}.{pace}")
 

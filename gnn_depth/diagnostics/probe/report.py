@@ -44,8 +44,8 @@ LEGEND = (
     "constant for any input.",
 )
 BALANCE_LEGEND = (
-    "|c|: imbalance of the neurons of X as a share of all squared weights around them (median). delta: violation of "
-    "the law that conserves c."
+    "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, as a share of their "
+    "sum (median). delta: 0 if the gradient keeps c as it is, which theory says it does."
 )
 NO_PROBLEM = "No problem found in a single forward and backward pass."
 NO_REMEDY = "no registered part that fits this model is declared as a remedy for this."
