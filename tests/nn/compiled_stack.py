@@ -95,7 +95,12 @@ def assert_same_numbers(kind, dtype, graph, layers):
     assert list(stack.state_dict()) == list(twin.state_dict())
 
 
-@pytest.mark.parametrize("kind", STACKS)
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[slow] * (k in ("gatv2", "transformer", "ggnn"))) for k in STACKS]
+)
 def test_training_and_evaluation_are_those_of_the_stack(kind, graph):
     assert_same_numbers(kind, torch.float64 if kind in ("gatv2", "gcn") else torch.float32, graph, layers=2)
 
@@ -234,7 +239,7 @@ def test_a_stack_whose_compilation_fails_runs_uncompiled_and_says_so_once(graph,
     ]
 
 
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", [True, pytest.param(False, marks=slow)])
 def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(graph, inside, tmp_path, monkeypatch):
     stack, twin = two_of("gcn")
     torn = tmp_path / ("cache" if inside else "elsewhere") / "ab" / "code.main.so"
@@ -305,7 +310,7 @@ def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again
     assert floats_and_bytes(kept) == [1, 0]
 
 
-@pytest.mark.parametrize(("layer", "maps"), [(GAT, 1), (GATv2, 2)])
+@pytest.mark.parametrize(("layer", "maps"), [(GAT, 1), pytest.param(GATv2, 2, marks=slow)])
 def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(graph, layer, maps, monkeypatch):
     # One takes 9 x 4 x 4 multiplications, and of its 4 channels 22 edges read 88 numbers.
     assert floats_and_bytes(kept_by_a_round(graph, layer=layer)) == [1, 0]

@@ -28,6 +28,8 @@ from tests.nn.functional.graphs import GRAPHS
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
+slow = pytest.mark.slow
+
 
 def compiled(function):
     return torch.compile(function, dynamic=False, fullgraph=True, options={"fallback_random": True})
@@ -57,7 +59,7 @@ def assert_same(function, inputs):
     assert distance(fast[1], eager[1]) <= 1e-12
 
 
-@pytest.mark.parametrize("kind", ["repeated", "block"])
+@pytest.mark.parametrize("kind", ["block", pytest.param("repeated", marks=slow)])
 def test_attention_by_dot_products(kind):
     graph = structure(kind, 3)
 
@@ -68,7 +70,7 @@ def test_attention_by_dot_products(kind):
     assert_same(attend, (on_nodes(graph, 3), on_sources(graph, 3), on_sources(graph, 3)))
 
 
-@pytest.fixture(params=[1, 3])
+@pytest.fixture(params=[3, pytest.param(1, marks=slow)])
 def parts(request, monkeypatch):
     """How many parts the neighbour lists of a graph come in, at most."""
     monkeypatch.setattr(csr, "MOST_PARTS", request.param)
@@ -76,7 +78,7 @@ def parts(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("kind", ["directed", "block", "repeated"])
+@pytest.mark.parametrize("kind", ["directed", *(pytest.param(kind, marks=slow) for kind in ("block", "repeated"))])
 def test_attention_by_additive_scores_of_two_tensors(kind, parts):
     graph = structure(kind, 3)
     assert (len(graph.padded().borders) > 2) == (parts > 1)
@@ -108,7 +110,7 @@ def test_one_tensor_at_both_ends_of_a_directed_graph():
     assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
 
 
-@pytest.mark.parametrize("many", [0, 2**15])
+@pytest.mark.parametrize("many", [0, pytest.param(2**15, marks=slow)])
 def test_maxima_tied_ones_too(monkeypatch, many):
     """Over slices of neighbours first where there are many edges."""
     monkeypatch.setattr(segments, "MANY_EDGES", many)
@@ -123,7 +125,7 @@ def test_maxima_tied_ones_too(monkeypatch, many):
     assert_same(spread, (values, randn(graph.num_nodes, 2)))
 
 
-@pytest.mark.parametrize("kind", ["isolated", "block", "repeated"])
+@pytest.mark.parametrize("kind", ["block", *(pytest.param(kind, marks=slow) for kind in ("isolated", "repeated"))])
 def test_maxima_over_slices(monkeypatch, kind):
     monkeypatch.setattr(segments, "MANY_EDGES", 0)
     graph = structure(kind, 1)
