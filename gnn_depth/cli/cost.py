@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import itertools
 import statistics
 import tempfile
@@ -120,7 +121,10 @@ def measure(config: dict[str, Any]) -> Cost:
         config["trainer"]["default_root_dir"] = folder  # for callbacks that write
         cli = cli_of(config)
         cli.trainer.callbacks.append(timer)  # type: ignore[attr-defined]
-        with contextlib.suppress(Diverged):  # it takes less than what follows from the epochs until then
+        with (
+            contextlib.redirect_stderr(io.StringIO()),
+            contextlib.suppress(Diverged),
+        ):  # it takes less than what follows from the epochs until then
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         epochs = cli.trainer.max_epochs
         epoch = timer.epoch(cli.trainer.num_training_batches)  # type: ignore[arg-type]

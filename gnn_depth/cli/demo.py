@@ -1,11 +1,13 @@
 """``gnn-depth demo``: a deep network that fails, the measures that say why, and what helps, in about a minute."""
 
+import io
 import math
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,7 +171,8 @@ def _train(network: Network, folder: Path, options: Sequence[str]) -> Trained:
     print(f"  {_heading(network.label, layers):<28}", end="", flush=True)
     began = time.monotonic()
     try:
-        start(cli)
+        with redirect_stderr(io.StringIO()):  # the table says it all
+            start(cli)
     except RunError:
         if cli.recorder.result.get("status") != "diverged":
             raise

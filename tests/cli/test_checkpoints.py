@@ -289,7 +289,10 @@ def test_a_metric_that_nobody_logs_is_named_without_a_traceback(gnn_depth: Calla
     ("words", "message"),
     [
         (["--model.scheduler", "ReduceLROnPlateau", "--model.scheduler.monitor", "val/los"], "Did you mean 'val/loss'"),
-        (["--model.optimizer.lr", "-1"], "the optimizer refuses"),
+        (
+            ["--model.optimizer.lr", "-1"],
+            "model.optimizer fails with these options (ValueError: Invalid learning rate: -1.0)",
+        ),
     ],
 )
 def test_an_optimizer_that_cannot_work_leaves_no_folder(gnn_depth: Callable, words: list[str], message: str):
