@@ -1,7 +1,8 @@
 """Every use of Lightning's private API, with its reason; tests/training/test_lightning_internals.py tests each.
 
 Lightning has no public way to skip its evaluation loop for one batch, to handle signals otherwise, to see exactly how
-far its loops are, or to keep objects out of a checkpoint's hyperparameters.
+far its loops are, or to keep objects out of a checkpoint's hyperparameters; PyTorch has none to keep the order in which
+gradients are summed over processes.
 """
 
 import inspect
@@ -18,6 +19,7 @@ from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.data.base import FullBatch, NodeBatch
 
@@ -180,6 +182,17 @@ def resume_epoch(trainer: L.Trainer) -> None:
         progress: Any = loop.epoch_loop.batch_progress.current
         if progress.completed == progress.ready and loop.epoch_loop._should_check_val_fx(loop._data_fetcher):
             loop.epoch_loop._batches_that_stepped -= 1
+
+
+def keep_order_of_gradients(model: Any) -> None:
+    """Sum gradients over processes in the same order in every step, as a resumed training must.
+
+    ``DistributedDataParallel`` packs the gradients in another order after its first step, and where a gradient lies
+    decides in which order three or more processes add their shares. This packs them in one order from the start.
+    """
+    if isinstance(model, DistributedDataParallel) and model.process_group.size() > 2:
+        model.reducer._push_all_rebuilt_params()
+        model.reducer._rebuild_buckets()
 
 
 def take_time_limits(trainer: L.Trainer) -> list[tuple[Timer, float]]:

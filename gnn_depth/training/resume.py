@@ -12,7 +12,12 @@ from lightning.pytorch.callbacks import StochasticWeightAveraging, Timer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.signals import LATE, Kept
-from gnn_depth.training.lightning_internals import replace_signal_handling, take_time_limits
+from gnn_depth.training.lightning_internals import (
+    keep_order_of_gradients,
+    replace_signal_handling,
+    take_time_limits,
+    trains_on_full_batch,
+)
 
 TIME_IS_UP = 1000  # stands for the time limit; larger than any signal's number
 
@@ -46,6 +51,8 @@ def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
 class SeededSteps(L.Callback):
     """Call :func:`reseed` at the start of every training batch.
 
+    Processes that share one full batch draw the same numbers, and so compute what a single process would.
+
     The seed is torch's when the training begins, which ``seed_everything`` sets. Checkpoints hold it, so that a resumed
     training continues with the original one.
     """
@@ -57,12 +64,16 @@ class SeededSteps(L.Callback):
         if stage == "fit":  # a checkpoint is restored after this
             self.seed = torch.initial_seed()
 
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        keep_order_of_gradients(trainer.strategy.model)
+
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         assert self.seed is not None
         # Batches, not optimizer steps: batches that are accumulated into one step must differ.
-        reseed(self.seed, trainer.fit_loop.total_batch_idx, trainer.global_rank, pl_module.device)
+        rank = 0 if trains_on_full_batch(trainer) else trainer.global_rank  # all compute the same step
+        reseed(self.seed, trainer.fit_loop.total_batch_idx, rank, pl_module.device)
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed}

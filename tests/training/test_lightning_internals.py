@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LambdaCallback, ModelCheckpoint
 from lightning.pytorch.cli import ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import SIGTERMException
-from torch import nn
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from gnn_depth.nn.norms import BatchNorm
 from gnn_depth.training import NodeClassifier
@@ -19,6 +21,7 @@ from gnn_depth.training.lightning_internals import (
     evaluation_mode,
     is_between_epochs,
     is_within_step,
+    keep_order_of_gradients,
     replace_signal_handling,
     resume_epoch,
     save_whole_epoch,
@@ -370,3 +373,26 @@ def test_hyperparameters_of_checkpoints_and_of_loggers_are_plain_data():
         assert kept["encoder"] == "embedding"
     assert "norm" not in model.hparams
     assert model._given_as_objects == ["norm"]
+
+
+def test_three_processes_pack_their_gradients_in_the_order_of_the_first_step():
+    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=3)
+    try:
+        model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(4)))
+        packed = DistributedDataParallel(model)
+        keep_order_of_gradients(packed)
+        seen = []
+
+        def hook(_, bucket: distributed.GradBucket) -> torch.futures.Future[torch.Tensor]:
+            seen.append([id(parameter) for parameter in bucket.parameters()])
+            done = torch.futures.Future()
+            done.set_result(bucket.buffer())
+            return done
+
+        packed.register_comm_hook(None, hook)
+        for _ in range(3):
+            packed(torch.ones(1, 2)).sum().backward()
+        assert len(seen) == 3
+        assert seen[0] == seen[1] == seen[2]
+    finally:
+        distributed.destroy_process_group()
