@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gnn_depth.graph import Graph
     from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
     from gnn_depth.nn.stack import DeepGNN
+    from gnn_depth.notebook import fit
     from gnn_depth.training.module import NodeClassifier
     from gnn_depth.training.tasks import Task
 
@@ -29,6 +30,7 @@ _HOMES = {
     "DeepGNN": "gnn_depth.nn.stack",
     "NodeClassifier": "gnn_depth.training.module",
     "Task": "gnn_depth.training.tasks",
+    "fit": "gnn_depth.notebook",
     "probe": "gnn_depth.diagnostics.probe",
     "watch": "gnn_depth.diagnostics.watch",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "Task",
     "WeightNorm",
     "__version__",
+    "fit",
     "probe",
     "register",
     "watch",

@@ -93,7 +93,7 @@ def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str)
     """
     path, values = Path(output), torch.cat(batches).float().cpu()
     ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
-    predictions = Predictions("node", ids, data.class_names, task.targets, values)
+    predictions = Predictions("graph" if data.per_graph else "node", ids, data.class_names, task.targets, values)
     write_whole(path, lambda part: WRITERS[path.suffix](predictions, part))
     what = {"classes": "class probabilities", "labels": "label probabilities", "numbers": "numbers"}[task.targets]
     return f"{what} of {len(values)} {predictions.rows}s"

@@ -105,7 +105,15 @@ def check_sizes(value: Any) -> None:
 
 
 def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
-    """Refuse text that could be an import path, because the parser would try to import the part before a dot."""
+    """Refuse text that could be an import path, because the parser would try to import the part before a dot.
+
+    Also a registered data set that says that loading its files may run code.
+    """
+    if text not in also and where[-1:] in (("class_path",), ("data",), ("source",)) and _runs_foreign_code(text):
+        raise UsageError(
+            f"{_place(source, where)}: loading {text} may run code in its files, and {FLAG} refuses that in a config."
+            f"\nIf you trust its source, use {FLAG} false."
+        )
     if "." not in text or text in also or _is_known(text):
         return
     if where[-1:] != ("class_path",) and not _is_importable(text.partition(".")[0]):
@@ -126,6 +134,14 @@ def _is_registered(path: str) -> bool:
     module, _, name = path.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
     return any(found is cls for kind in registry.KINDS for cls in registry.registered(kind).values())
+
+
+def _runs_foreign_code(text: str) -> bool:
+    import gnn_depth.data  # noqa: F401  (fills the registry)
+
+    known = registry.registered("data")
+    cls = known.get(text.rpartition(".")[2], load_class(text) if _is_of_known(text) else None)
+    return bool(getattr(cls, "runs_foreign_code", False))
 
 
 def _is_known(path: str) -> bool:

@@ -3,10 +3,13 @@
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.generated import ContextualSBM, Minesweeper
+from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.data.heterophilous import HeterophilousGraphs
+from gnn_depth.data.long_range import Distances, GraphTransfer
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.planetoid import Planetoid
+from gnn_depth.data.pyg import PyG, PyGData
 from gnn_depth.data.synthetic import SyntheticCitation
 from gnn_depth.data.trees import TreeNeighborsMatch
 from gnn_depth.data.user import UserGraph
@@ -14,8 +17,11 @@ from gnn_depth.data.user import UserGraph
 __all__ = [
     "ContextualSBM",
     "DataError",
+    "Distances",
     "FullBatch",
     "GraphDataModule",
+    "GraphSet",
+    "GraphTransfer",
     "HeterophilousGraphs",
     "Minesweeper",
     "MiniBatches",
@@ -23,6 +29,8 @@ __all__ = [
     "NodeBatch",
     "NodeDataModule",
     "Planetoid",
+    "PyG",
+    "PyGData",
     "SyntheticCitation",
     "TreeNeighborsMatch",
     "UserGraph",

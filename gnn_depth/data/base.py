@@ -28,6 +28,7 @@ class NodeBatch:
         y: Classes, 0 to num_classes - 1; or labels of 0 and 1, shape (read, labels); or numbers, of floats.
         graph: The edges.
         train_mask, val_mask, test_mask: Disjoint sets of nodes.
+        per_graph: True if targets and masks have a row for each graph of ``graph``, not for each node.
     """
 
     x: Float[Tensor, "nodes features"] | Int[Tensor, "nodes features"]
@@ -36,12 +37,18 @@ class NodeBatch:
     train_mask: Bool[Tensor, "read"]
     val_mask: Bool[Tensor, "read"]
     test_mask: Bool[Tensor, "read"]
+    per_graph: bool = field(default=False, kw_only=True)
     _moved: "dict[torch.device, NodeBatch]" = field(default_factory=dict, init=False, repr=False)
 
     @property
     def masks(self) -> tuple[Tensor, Tensor, Tensor]:
         """The nodes to train, validate and test on."""
         return self.train_mask, self.val_mask, self.test_mask
+
+    @property
+    def read(self) -> int:
+        """How many of the first nodes have an output that is used."""
+        return self.graph.num_nodes if self.per_graph else len(self.y)
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -54,7 +61,7 @@ class NodeBatch:
         if self.x.device == device:
             return self
         if device not in self._moved:
-            parts = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+            parts = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "per_graph"}
             with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
                 moved = {name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()}
             self._moved[device] = replace(self, **moved)
@@ -91,7 +98,7 @@ class FullBatch:
     @property
     def repeated(self) -> Repeated:
         """Its graph."""
-        return Repeated(self.batch.graph, len(self.batch.y))
+        return Repeated(self.batch.graph, self.batch.read)
 
     def __iter__(self) -> Iterator[NodeBatch]:
         yield self.batch
@@ -141,6 +148,11 @@ class GraphDataModule(L.LightningDataModule, ABC):
         return f"{self.num_classes} {outputs}"
 
     @property
+    def per_graph(self) -> bool:
+        """True if each graph has a target, not each node."""
+        return False
+
+    @property
     @abstractmethod
     def checksum(self) -> str:
         """SHA-256, in hex, of the data that training sees: equal for equal data under any name."""
@@ -163,7 +175,7 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
 
 class NodeDataModule(GraphDataModule):
-    """A data set of one graph whose nodes have targets, trained on in full batches.
+    """A data set that is one graph, or several side by side, trained on in full batches.
 
     A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is checked here.
     """
@@ -185,7 +197,8 @@ class NodeDataModule(GraphDataModule):
         """The whole graph as it was read, for sets that wrap this one."""
         with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
             batch = self.load()
-        check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks)
+        rows = batch.graph.num_graphs if batch.per_graph else None
+        check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows)
         return batch
 
     @property
@@ -209,6 +222,10 @@ class NodeDataModule(GraphDataModule):
         return task_of(self.loaded.y)
 
     @property
+    def per_graph(self) -> bool:
+        return self.loaded.per_graph
+
+    @property
     def num_features(self) -> int:
         """Width of the node features."""
         return self.batch.x.shape[1]
@@ -217,14 +234,16 @@ class NodeDataModule(GraphDataModule):
     def about(self) -> str:
         batch = self.batch
         sets = "{:,}, {:,} and {:,}".format(*(int(mask.sum()) for mask in batch.masks))
+        graphs, rows = (f"{batch.graph.num_graphs:,} graphs, ", "graphs") if batch.per_graph else ("", "nodes")
         return (
-            f"{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, {self.num_features:,} features, "
-            f"{super().about}; {sets} nodes to train, validate and test on"
+            f"{graphs}{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, {self.num_features:,} "
+            f"features, {super().about}; {sets} {rows} to train, validate and test on"
         )
 
     @property
     def checksum(self) -> str:
-        return fingerprint(*self.batch.tensors)
+        of_nodes = self.batch.graph.node_to_graph
+        return fingerprint(*self.batch.tensors, *([] if of_nodes is None else [of_nodes]))
 
     def train_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)
@@ -246,6 +265,15 @@ class WrapsSource:
     """
 
     source: NodeDataModule
+
+    def refuse_graphs(self) -> None:
+        """Refuse a source whose targets are of whole graphs.
+
+        Raises:
+            DataError: They are.
+        """
+        if self.source.per_graph:
+            raise DataError(f"{type(self).__name__} is for targets of nodes, and those of its source are of graphs.")
 
     @property
     def num_classes(self) -> int:

@@ -33,7 +33,9 @@ def check_range(option: str, value: int | float, low: int | float, high: int | f
         raise ValueError(f"{option} must be {accepted}, not {value}.")
 
 
-def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+def check_nodes(
+    x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor], num_targets: int | None = None
+) -> None:
     """Check for faults that would not stop training but give wrong numbers.
 
     One class, one node, isolated nodes and no edges at all are legal. :class:`~gnn_depth.graph.Graph` checks the edges.
@@ -43,17 +45,19 @@ def check_nodes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tenso
         y: Their classes, labels or numbers.
         num_nodes: Number of nodes of the graph.
         masks: Nodes to train, validate and test on.
+        num_targets: Number of targets, where these are of graphs.
 
     Raises:
         DataError: There is a fault; the message names the first faulty index.
     """
-    _check_shapes(x, y, num_nodes, masks)
+    _check_features_shape(x, num_nodes)
+    _check_shapes(y, num_nodes if num_targets is None else num_targets, masks)
     _check_features(x)
     check_targets(y, masks)
     _check_masks(masks)
 
 
-def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+def _check_features_shape(x: Tensor, num_nodes: int) -> None:
     if num_nodes == 0:
         raise DataError("the graph has no nodes.")
     if x.dim() != 2 or not x.is_floating_point():
@@ -62,16 +66,17 @@ def _check_shapes(x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Ten
         raise DataError("x has no columns: give every node at least one feature, for example a constant 1.")
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
-    if len(y) != num_nodes or y.dim() > 2 or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point()):
+
+
+def _check_shapes(y: Tensor, rows: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+    if len(y) != rows or y.dim() > 2 or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point()):
         raise DataError(
-            f"y must be classes (torch.int64, shape ({num_nodes},)), labels of 0 and 1 (shape ({num_nodes}, labels)), "
+            f"y must be classes (torch.int64, shape ({rows},)), labels of 0 and 1 (shape ({rows}, labels)), "
             f"or numbers (floats), not {y.dtype} {tuple(y.shape)}."
         )
     for name, value in zip(MASKS, masks, strict=True):
-        if value.shape != (num_nodes,) or value.dtype != torch.bool:
-            raise DataError(
-                f"{name} must be {torch.bool} of shape ({num_nodes},), not {value.dtype} {tuple(value.shape)}."
-            )
+        if value.shape != (rows,) or value.dtype != torch.bool:
+            raise DataError(f"{name} must be {torch.bool} of shape ({rows},), not {value.dtype} {tuple(value.shape)}.")
 
 
 def _check_features(x: Tensor) -> None:

@@ -110,6 +110,7 @@ class MiniBatches(WrapsSource, GraphDataModule):
             DataError: There are too few training nodes, or too few nodes, for so many parts.
         """
         with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
+            self.refuse_graphs()
             batch = self.source.batch
             if self.method == "neighbor":
                 return NeighborSampler(batch, self.parts, self.seed, self.neighbors)

@@ -43,6 +43,7 @@ class MissingFeatures(WrapsSource, NodeDataModule):
     @cached_property
     def missing_mask(self) -> Bool[Tensor, "nodes"]:
         """The nodes whose features are erased."""
+        self.refuse_graphs()
         train_mask = self.source.loaded.train_mask
         order = Draws(self.seed, "missing").permutation(len(train_mask))
         candidates = order[~train_mask[order]]

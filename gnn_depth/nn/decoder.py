@@ -7,8 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gnn_depth.graph import Graph
+
 Decoder: TypeAlias = Literal["linear", "none"]
 Jump: TypeAlias = Literal["last", "max", "cat"]
+Pool: TypeAlias = Literal["mean", "sum", "max"]
 
 
 def make_decoder(decoder: Decoder, jump: Jump, widths: Sequence[int], out_channels: int) -> nn.Module:
@@ -65,3 +68,12 @@ def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, 
         return states[-1]
     rows = [state[: len(states[-1])] for state in states]
     return torch.cat(rows, 1) if jump == "cat" else torch.stack(rows).amax(0)
+
+
+def pooled(pool: Pool, x: Float[Tensor, "nodes width"], graph: Graph) -> Float[Tensor, "graphs width"]:
+    """The mean, sum or maximum over the nodes of each graph."""
+    if graph.node_to_graph is None:
+        return x.amax(0, keepdim=True) if pool == "max" else getattr(x, pool)(0, keepdim=True)
+    place = graph.node_to_graph[:, None].expand_as(x)
+    out = x.new_zeros(graph.num_graphs, x.shape[1])
+    return out.scatter_reduce(0, place, x, {"max": "amax"}.get(pool, pool), include_self=False)

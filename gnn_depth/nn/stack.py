@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Block, Flow, Join
 from gnn_depth.nn.compile.compiled import CompiledBlocks
-from gnn_depth.nn.decoder import Decoder, Jump, jumped, make_decoder
+from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
 from gnn_depth.nn.functional import SparseFeatures, dropout, sparse_features
 from gnn_depth.nn.graph_dropouts import NoGraphDropout
@@ -196,14 +196,16 @@ class DeepGNN(nn.Module):
         x: Float[Tensor, "nodes _"] | Int[Tensor, "nodes _"],
         graph: Graph | Int[Tensor, "2 edges"],
         num_outputs: int | None = None,
+        pool: Pool | None = None,
     ) -> Float[Tensor, "read outputs"]:
-        """Class scores (logits) of the nodes.
+        """Class scores (logits), or other outputs, of the nodes, or of the graphs.
 
         Args:
             x: Features of the nodes.
             graph: A graph or an ``edge_index``. The sorted form of an ``edge_index`` is cached while it is unchanged.
             num_outputs: Number of first nodes to compute outputs for; all nodes by default. If every part allows it,
                 the stack leaves out nodes outside their receptive fields.
+            pool: One output for each graph, from the ``mean``, ``sum`` or ``max`` of its nodes' states.
 
         Raises:
             ValueError: x has another width than ``in_channels``, or another number of nodes than the graph.
@@ -234,6 +236,8 @@ class DeepGNN(nn.Module):
             out = jumped(self.jump, [*flow.outputs, out])
         if num_outputs is not None and num_outputs < len(out):
             out = out[:num_outputs]
+        if pool is not None:
+            out = pooled(pool, out, graph)
         return self.decoder(self._drop_outer(out, self.decoder))
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:

@@ -135,7 +135,7 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
     ]
     try:
         with torch.no_grad():
-            stack(batch.x, batch.graph, len(batch.y))
+            stack(batch.x, batch.graph, batch.read)
     finally:
         for handle in handles:
             handle.remove()

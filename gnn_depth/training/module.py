@@ -12,6 +12,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch
+from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.named import Named
 from gnn_depth.nn.parts import Init
@@ -42,6 +43,7 @@ class NodeClassifier(PlainModule):
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics: ``multiclass``, ``binary``, ``multilabel`` or ``regression``; by default the data's.
         default_task: The data's task, taken from the data.
+        pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last states is decoded.
         compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.
         **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm`` to ``reversible``.
 
@@ -60,6 +62,7 @@ class NodeClassifier(PlainModule):
         scheduler: LRSchedulerCallable | None = None,
         task: Named[TaskFactory] | None = None,
         default_task: str = "multiclass",
+        pool: Pool = "mean",
         compile: Compile = "auto",
         **stack_options: Any,
     ) -> None:
@@ -72,6 +75,7 @@ class NodeClassifier(PlainModule):
         self.optimizer = optimizer
         self.layer_weight_decay = layer_weight_decay
         self.scheduler = scheduler
+        self.pool = pool
         self.compiling = compile
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
@@ -82,8 +86,8 @@ class NodeClassifier(PlainModule):
         self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
 
     def forward(self, batch: NodeBatch) -> Tensor:
-        """Class scores (logits) of the first ``len(batch.y)`` nodes, shape (nodes, classes)."""
-        return self.stack(batch.x, batch.graph, len(batch.y))
+        """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows, outputs)."""
+        return self.stack(batch.x, batch.graph, batch.read, self.pool if batch.per_graph else None)
 
     @property
     def chance(self) -> float | None:
@@ -158,7 +162,7 @@ class NodeClassifier(PlainModule):
         self._log({name: value for name, value in values.items() if name.startswith("test/")})
 
     def predict_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
-        """Probabilities or numbers of the first ``len(batch.y)`` nodes, shape (nodes, outputs)."""
+        """Probabilities or numbers for each row of ``batch.y``, shape (rows, outputs)."""
         return self.task.prediction(self(batch))
 
     def configure_callbacks(self) -> list[L.Callback]:

@@ -105,6 +105,14 @@ def test_every_shipped_config_is_accepted():
     trust.refuse_unknown(configs)
 
 
+def test_a_data_set_whose_files_may_run_code_is_refused_in_a_config(refused: Callable, tmp_path: Path):
+    for text in ("data: PyG\n", "data: {class_path: gnn_depth.data.PyG, init_args: {dataset: KarateClub}}\n"):
+        (tmp_path / "run.yaml").write_text(text)
+        answer = refused("fit", "--trusted-only", "--config", str(tmp_path / "run.yaml"))
+        assert "run.yaml:1: data" in answer
+        assert "may run code" in answer
+
+
 @pytest.mark.parametrize("value", ["yes", "=maybe"])
 def test_another_value_than_true_or_false_is_refused(refused: Callable, value: str):
     words = [f"--trusted-only{value}"] if value.startswith("=") else ["--trusted-only", value]

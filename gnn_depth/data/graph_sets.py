@@ -1,0 +1,157 @@
+"""Data sets of many graphs, with a target for every graph or for every node."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int
+from torch import Tensor
+
+from gnn_depth.csr import pointers
+from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
+from gnn_depth.data.checks import MASKS, DataError, check_range, num_outputs_of
+from gnn_depth.data.draws import Draws, fraction_split
+from gnn_depth.data.loaders import EpochLoader, check_divisible, rank_and_processes
+from gnn_depth.data.mini_batches import row_entries
+from gnn_depth.graph import Graph
+
+
+class GraphSet(NodeDataModule):
+    """A data set of many graphs, which lie side by side as one graph.
+
+    A subclass reads them in :meth:`load`. If each graph has a target (``NodeBatch.per_graph``), training can take
+    ``batch_size`` graphs at a time, shuffled in every epoch; validation and test take all at once.
+
+    Args:
+        batch_size: Graphs in a training batch, over all processes; None for all.
+        seed: Determines the batches.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    def __init__(self, batch_size: int | None = None, seed: int = 0) -> None:
+        super().__init__()
+        if batch_size is not None:
+            check_range("batch_size", batch_size, 1)
+        check_range("seed", seed, 0)
+        self.batch_size = batch_size
+        self.seed = seed
+
+    @property
+    def num_classes(self) -> int:
+        return num_outputs_of(self.loaded.y)
+
+    def train_dataloader(self) -> Any:
+        if self.batch_size is None:
+            return FullBatch(self.batch)
+        if not self.batch.per_graph:
+            raise DataError(
+                "batch_size is for targets of whole graphs, and these are of nodes: wrap the set in MiniBatches, or "
+                "leave batch_size out."
+            )
+        rank, processes = rank_and_processes(self.trainer)
+        check_divisible("batch_size", self.batch_size, processes)
+        batch, size = self.batch, self.batch_size
+        train = batch.train_mask.nonzero().flatten()
+        count = max(1, len(train) // size)
+
+        def chosen(epoch: int) -> list[Tensor]:
+            order = train[Draws(self.seed, f"graphs {epoch}").permutation(len(train))]
+            return [part[rank::processes] for part in order.tensor_split(count)]
+
+        return EpochLoader(chosen, lambda graphs: subset(batch, graphs), count, self.trainer)
+
+
+def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
+    """A training batch of some graphs of a batch of many, in the given order."""
+    graph, graph_of_node = batch.graph, batch.graph.node_to_graph
+    assert graph_of_node is not None
+    nodes, new_graph = row_entries(pointers(graph_of_node, graph.num_graphs), graphs)
+    position = torch.full((graph.num_nodes,), -1)
+    position[nodes] = torch.arange(len(nodes))
+    edges, target = row_entries(graph.ptr, nodes)
+    part = Graph(torch.stack([position[graph.source[edges]], target]), len(nodes), new_graph)
+    yes = torch.ones(len(graphs), dtype=torch.bool)
+    return NodeBatch(batch.x[nodes], batch.y[graphs], part, yes, ~yes, ~yes, per_graph=True)
+
+
+def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, bool]:
+    """Features, targets and edges of ``Data`` objects of PyTorch Geometric as one graph.
+
+    Args:
+        graphs: Each has ``edge_index`` and ``y``, and ``x`` or ``num_nodes``. ``y`` has one row for the graph or one
+            for each node. Without ``x`` all nodes get the feature 1; a single column of integers becomes one-hot.
+
+    Returns:
+        x, y, edge_index, the graph of each node, and whether each graph has a target.
+
+    Raises:
+        DataError: There are none, or one lacks something; the message has its number.
+    """
+    if not graphs:
+        raise DataError("there are no graphs.")
+    for number, data in enumerate(graphs):
+        for name in ("edge_index", "y"):
+            if getattr(data, name, None) is None:
+                raise DataError(f"graph {number} has no {name}: {data!r}.")
+    sizes = [int(data.num_nodes) for data in graphs]
+    rows = [_rows(data.y) for data in graphs]
+    per_graph = all(len(y) == 1 for y in rows) and (len(graphs) > 1 or sizes != [1])
+    for number, (y, size) in enumerate(zip(rows, sizes, strict=True)):
+        if len(y) != (1 if per_graph else size):
+            raise DataError(f"graph {number} has {len(y)} targets: give one, or one for each of its {size} nodes.")
+    offsets = torch.tensor([0, *sizes]).cumsum(0)
+    edges = torch.cat([data.edge_index + offset for data, offset in zip(graphs, offsets, strict=False)], 1)
+    given: list[Any] = [getattr(data, "x", None) for data in graphs]
+    if any(x is None for x in given):
+        x = torch.ones(int(offsets[-1]), 1)
+    else:
+        x = torch.cat([x.view(len(x), -1) for x in given])
+    if not x.is_floating_point():
+        x = F.one_hot(x[:, 0].long() - x.min()) if x.shape[1] == 1 else x
+    y = torch.cat(rows)
+    if y.dim() == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    y = y.float() if y.is_floating_point() else y.long()
+    owner = torch.repeat_interleave(torch.arange(len(graphs)), torch.tensor(sizes))
+    return x.float(), y, edges.long(), owner, per_graph
+
+
+def _rows(y: Any) -> Tensor:
+    y = torch.as_tensor(y)
+    return y.view(1) if y.dim() == 0 else y
+
+
+def split_masks(
+    count: int, split: Mapping[str, Any] | None, seed: int, train: float, val: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of the rows to train, validate and test on, from lists of their numbers or at random.
+
+    Args:
+        count: Number of nodes or graphs.
+        split: Numbers of rows under ``train``, ``val`` and ``test``; None for a random split.
+        seed: Determines a random split.
+        train: Fraction to train on, in a random split.
+        val: Fraction to validate on.
+
+    Raises:
+        DataError: A list is missing, or a number is out of range.
+    """
+    if split is None:
+        return fraction_split(torch.ones(count, dtype=torch.bool), seed, train, val)
+    names = [mask.removesuffix("_mask") for mask in MASKS]
+    if set(split) != set(names):
+        raise DataError(f"a split has lists called {', '.join(names)}, not {', '.join(map(str, split)) or 'none'}.")
+    masks = torch.zeros(3, count, dtype=torch.bool)
+    for name, mask in zip(names, masks, strict=True):
+        rows = torch.as_tensor(split[name])
+        if rows.dtype == torch.bool and rows.shape == mask.shape:
+            mask |= rows
+            continue
+        rows = rows.long()
+        if len(bad := rows[(rows < 0) | (rows >= count)]):
+            raise DataError(f"{name} has row {int(bad[0])}, and rows are 0 to {count - 1}.")
+        mask[rows] = True
+    return masks[0], masks[1], masks[2]

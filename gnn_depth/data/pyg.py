@@ -1,0 +1,197 @@
+"""Any data set of PyTorch Geometric, and ``Data`` objects from Python."""
+
+import importlib
+import inspect
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gnn_depth.data.base import NodeBatch
+from gnn_depth.data.checks import MASKS, DataError, check_range
+from gnn_depth.data.downloads import resolve_root
+from gnn_depth.data.graph_sets import GraphSet, side_by_side, split_masks
+from gnn_depth.graph import Graph
+from gnn_depth.registry import register, unknown
+
+
+class PyGData(GraphSet):
+    """Graphs given in Python: one ``Data`` of PyTorch Geometric, or several.
+
+    Targets are one for each node or one for each graph; the task follows from their type and shape. Masks of a single
+    graph (``train_mask``, ``val_mask``, ``test_mask``) are used unless a split is given.
+
+    Args:
+        data: A ``Data`` object, or a list or data set of them.
+        split: Numbers of the nodes or graphs under ``train``, ``val`` and ``test``, or masks of them.
+        mask_column: Which split to use, where the masks of the data have several columns.
+        train_fraction: Fraction to train on, where neither masks nor a split are given.
+        val_fraction: Fraction to validate on; the rest is the test set.
+        batch_size: Graphs in a training batch; None for all.
+        seed: Determines a random split, and the batches.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        split: Mapping[str, Any] | None = None,
+        mask_column: int = 0,
+        train_fraction: float = 0.6,
+        val_fraction: float = 0.2,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(batch_size, seed)
+        check_range("train_fraction", train_fraction, 0, 1)
+        check_range("train_fraction + val_fraction", round(train_fraction + val_fraction, 12), 0, 1)
+        check_range("mask_column", mask_column, 0)
+        self._data = data
+        self._class_names: list[str] | None = None
+        self.split = split
+        self.mask_column = mask_column
+        self.train_fraction = train_fraction
+        self.val_fraction = val_fraction
+
+    @property
+    def class_names(self) -> list[str]:
+        _ = self.loaded
+        return self._class_names or super().class_names
+
+    def graphs(self) -> tuple[list[Any], Mapping[str, Any] | None]:
+        """The graphs, and their own split if they have one."""
+        return [self._data] if isinstance(self._data, Data) else list(self._data), None
+
+    def load(self) -> NodeBatch:
+        graphs, own = self.graphs()
+        x, y, edges, owner, per_graph = side_by_side(graphs)
+        if y.dim() == 1 and not y.is_floating_point():  # the values may be -1 and 1, or leave out some
+            values, y = torch.unique(y, return_inverse=True)
+            self._class_names = list(map(str, values.tolist()))
+        split = self.split if self.split is not None else own
+        if split is not None or per_graph or not all(hasattr(graphs[0], name) for name in MASKS):
+            masks = split_masks(len(y), split, self.seed, self.train_fraction, self.val_fraction)
+        else:
+            each = [torch.cat([self._column(getattr(data, name)) for data in graphs]) for name in MASKS]
+            masks = each[0], each[1], each[2]
+        graph = Graph(edges, len(x), owner if len(graphs) > 1 else None)
+        return NodeBatch(x, y, graph, *masks, per_graph=per_graph)
+
+    def _column(self, mask: Tensor) -> Tensor:
+        if mask.dim() == 1:
+            return mask.bool()
+        if self.mask_column >= mask.shape[1]:
+            raise DataError(f"mask_column must be from 0 to {mask.shape[1] - 1}, not {self.mask_column}.")
+        return mask[:, self.mask_column].bool()
+
+
+@register("data", "PyG")
+class PyG(PyGData):
+    """Any data set of PyTorch Geometric, loaded and cached by itself: ``--data PyG --data.dataset TUDataset``.
+
+    Targets are one for each node or one for each graph; the task follows from their type and shape. The split is that
+    of the data set (its masks, or its parts ``train``, ``val`` and ``test``), that of a file, or a random one. PyTorch
+    Geometric unpickles files, which can run code in them: ``--trusted-only`` refuses configs with this class.
+
+    Fey & Lenssen, *Fast Graph Representation Learning with PyTorch Geometric*, ICLR workshop 2019.
+
+    Args:
+        dataset: Name of a class of ``torch_geometric.datasets``, or the import path of another one.
+        name: Its argument ``name``, if it has one: MUTAG for TUDataset.
+        options: Its other arguments.
+        root: Folder for its files, in a folder of its name. By default $GNN_DEPTH_DATA, else ``~/.cache/gnn_depth``.
+        split: JSON file with the numbers of the nodes or graphs under ``train``, ``val`` and ``test``.
+        mask_column: Which split to use, where the masks of the data have several columns.
+        train_fraction: Fraction to train on, where there is no other split.
+        val_fraction: Fraction to validate on; the rest is the test set.
+        batch_size: Graphs in a training batch, over all processes; None for all.
+        seed: Determines a random split, the batches, and a data set that is generated.
+
+    Raises:
+        ValueError: There is no such data set or option, or a number is out of its range.
+    """
+
+    runs_foreign_code: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        dataset: str,
+        name: str | None = None,
+        options: dict[str, Any] | None = None,
+        root: str | None = None,
+        split: str | None = None,
+        mask_column: int = 0,
+        train_fraction: float = 0.6,
+        val_fraction: float = 0.2,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(None, _read_split(split), mask_column, train_fraction, val_fraction, batch_size, seed)
+        self.dataset = dataset
+        self.name = name
+        self._cls = _class(dataset)
+        self._takes = inspect.signature(self._cls).parameters
+        self._options = dict(options or {}) | ({} if name is None else {"name": name})
+        for option in self._options:
+            if option not in self._takes and not any(one.kind is one.VAR_KEYWORD for one in self._takes.values()):
+                raise DataError(unknown(f"option of {dataset}", option, self._takes))
+        if "root" in self._takes:
+            self._options.setdefault("root", str(resolve_root(root) / "pyg" / dataset.rpartition(".")[2]))
+
+    def graphs(self) -> tuple[list[Any], Mapping[str, Any] | None]:
+        split = self._takes.get("split")
+        if split is None or split.default != "train" or "split" in self._options:
+            return self._made(), None
+        parts = {name: self._made(split=name) for name in ("train", "val", "test")}
+        sizes = [len(part) for part in parts.values()]
+        if not all(getattr(graph.y, "shape", (1,))[:1] == (1,) for part in parts.values() for graph in part):
+            sizes = [sum(int(graph.num_nodes) for graph in part) for part in parts.values()]
+        rows = torch.arange(sum(sizes)).split_with_sizes(sizes)
+        return [graph for part in parts.values() for graph in part], dict(zip(parts, rows, strict=True))
+
+    def _made(self, **more: Any) -> list[Any]:
+        """Load or generate; a generated set draws from generators of its own."""
+        state = random.getstate()
+        try:
+            with torch.random.fork_rng([]):
+                torch.manual_seed(self.seed)
+                random.seed(self.seed)
+                return list(self._cls(**self._options, **more))
+        except TypeError as error:
+            raise DataError(f"{self.dataset} refuses its options: {error}.") from error
+        finally:
+            random.setstate(state)
+
+
+def _class(dataset: str) -> Any:
+    import torch_geometric.datasets
+
+    if "." not in dataset:
+        names = torch_geometric.datasets.__all__
+        if dataset not in names:
+            raise DataError(unknown("dataset", dataset, names))
+        return getattr(torch_geometric.datasets, dataset)
+    module, _, name = dataset.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise DataError(f"dataset {dataset!r} cannot be imported: {error}.") from error
+
+
+def _read_split(path: str | None) -> Mapping[str, Sequence[int]] | None:
+    if path is None:
+        return None
+    try:
+        content = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"split {path!r} cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise DataError(f"split {path!r} must be a JSON object with lists called train, val and test.")
+    return content

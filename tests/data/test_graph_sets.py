@@ -1,0 +1,184 @@
+"""Sets of many graphs: pooled targets, batches of graphs, generated distances, and PyTorch Geometric's data sets."""
+
+import json
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
+
+from gnn_depth import DeepGNN
+from gnn_depth.data import DataError, Distances, GraphTransfer, MiniBatches, PyG, PyGData
+from gnn_depth.data.graph_sets import subset
+from gnn_depth.data.long_range import distances, transfer_edges
+from gnn_depth.graph import Graph
+
+
+def drawn(number, y, nodes=None):
+    """A small random graph."""
+    draws = torch.Generator().manual_seed(number)
+    size = nodes or int(torch.randint(2, 6, (), generator=draws))
+    edges = torch.randint(size, (2, 2 * size), generator=draws)
+    return Data(x=torch.randn(size, 3, generator=draws), edge_index=edges, y=y)
+
+
+@pytest.fixture
+def graphs():
+    return [drawn(number, torch.tensor([number % 3])) for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("pool", "of_pyg"), [("mean", global_mean_pool), ("sum", global_add_pool), ("max", global_max_pool)]
+)
+def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, of_pyg):
+    torch.manual_seed(0)
+    stack = DeepGNN(3, 4, layer="sage", norm="pair", num_layers=3, hidden_channels=8).double()
+    batch = next(iter(DataLoader(graphs, batch_size=12)))
+    together = stack(batch.x.double(), Graph.from_data(batch), pool=pool)
+    alone = [stack(one.x.double(), Graph.from_data(one), pool=pool) for one in graphs]
+    torch.testing.assert_close(together, torch.cat(alone))
+    states = {}
+    handle = stack.decoder.register_forward_pre_hook(lambda module, inputs: states.update(pooled=inputs[0]))
+    stack(batch.x.double(), Graph.from_data(batch), pool=pool)
+    pooled = states["pooled"]
+    stack(batch.x.double(), Graph.from_data(batch))
+    handle.remove()
+    torch.testing.assert_close(pooled, of_pyg(states["pooled"], batch.batch))
+
+
+def test_a_batch_of_some_graphs_is_the_same_as_these_graphs_alone(graphs):
+    data = PyGData(graphs)
+    part, order = subset(data.batch, torch.tensor([7, 2, 0])), [graphs[7], graphs[2], graphs[0]]
+    expected = PyGData(order, train_fraction=1.0, val_fraction=0.0).batch
+    assert torch.equal(part.x, expected.x)
+    assert torch.equal(part.graph.edge_index, expected.graph.edge_index)
+    assert torch.equal(part.graph.node_to_graph, expected.graph.node_to_graph)
+    assert part.y.tolist() == [1, 2, 0]
+
+
+def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(graphs):
+    data = PyGData(graphs, batch_size=3, train_fraction=0.8)
+    loader = data.train_dataloader()
+    seen = []
+    for epoch in (0, 1):
+        loader.set_epoch(epoch)
+        batches = list(loader)
+        assert len(batches) == len(loader) == 3
+        seen.append(sorted(row for batch in batches for row in batch.x.tolist()))
+        order = [batch.y.tolist() for batch in batches]
+    assert seen[0] == seen[1]
+    loader.set_epoch(0)
+    assert [batch.y.tolist() for batch in loader] != order
+    trained = data.batch.graph.node_to_graph
+    assert len(seen[0]) == int(data.batch.train_mask[trained].sum())
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "outputs", "per_graph"),
+    [
+        (lambda k: torch.tensor([k % 3]), "multiclass", 3, True),
+        (lambda k: torch.tensor([[0.5 * k]]), "regression", 1, True),
+        (lambda k: torch.tensor([[k % 2, 1]]), "multilabel", 2, True),
+        (lambda k: torch.arange(4) % 3, "multiclass", 3, False),
+        (lambda k: torch.rand(4, 2), "regression", 2, False),
+    ],
+)
+def test_the_task_and_whether_graphs_have_targets_follow_from_y(y, task, outputs, per_graph):
+    data = PyGData([drawn(number, y(number), nodes=4) for number in range(6)])
+    assert (data.task, data.num_classes, data.per_graph) == (task, outputs, per_graph)
+
+
+def test_classes_are_numbered_anew_and_keep_their_values_as_names():
+    data = PyGData([drawn(number, torch.tensor([value])) for number, value in enumerate([5, -1, 5, -1, 7])])
+    assert data.class_names == ["-1", "5", "7"]
+    assert data.batch.y.tolist() == [1, 0, 1, 0, 2]
+
+
+def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_path):
+    nodes = drawn(0, torch.arange(5) % 2, nodes=5)
+    masks = torch.eye(5, dtype=torch.bool)
+    nodes.train_mask, nodes.val_mask, nodes.test_mask = masks[:2].T, masks[2:4].T, masks[[4, 0]].T
+    first, second = PyGData(nodes), PyGData(nodes, mask_column=1)
+    assert (first.batch.train_mask.nonzero().item(), second.batch.train_mask.nonzero().item()) == (0, 1)
+    rows = {"train": [3, 4], "val": [5], "test": [0, 1]}
+    batch = PyGData(graphs, split=rows).batch
+    assert [mask.nonzero().flatten().tolist() for mask in batch.masks] == list(rows.values())
+    drawn_masks = PyGData(graphs, seed=1).batch.masks
+    assert [int(mask.sum()) for mask in drawn_masks] == [7, 3, 2]
+    assert not torch.equal(drawn_masks[0], PyGData(graphs, seed=2).batch.train_mask)
+    (tmp_path / "split.json").write_text(json.dumps(rows))
+    options = {"num_graphs": 12, "avg_num_nodes": 5, "task": "graph"}
+    of_file = PyG("FakeDataset", options=options, split=str(tmp_path / "split.json")).batch
+    assert [mask.nonzero().flatten().tolist() for mask in of_file.masks] == list(rows.values())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda graphs: PyGData([]), "no graphs"),
+        (
+            lambda graphs: PyGData([*graphs, Data(x=torch.ones(2, 3), y=torch.tensor([0]))]),
+            "graph 12 has no edge_index",
+        ),
+        (lambda graphs: PyGData([*graphs, drawn(1, torch.arange(3), nodes=4)]), "graph 0 has 1 targets"),
+        (lambda graphs: PyGData(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
+        (lambda graphs: PyGData(graphs, split={"train": [12], "val": [1], "test": [2]}), "row 12.*0 to 11"),
+        (lambda graphs: MiniBatches(PyGData(graphs), parts=2).sampler, "MiniBatches.*graphs"),
+        (lambda graphs: GraphTransfer(distance=1), "distance .*2"),
+    ],
+)
+def test_graphs_that_do_not_fit_are_refused(graphs, make, words):
+    with pytest.raises((DataError, ValueError), match=words):
+        _ = getattr(make(graphs), "batch", None)
+
+
+def test_data_sets_of_pyg_are_found_by_name_and_generated_from_the_seed():
+    options = {"num_graphs": 8, "avg_num_nodes": 5, "task": "graph", "num_classes": 3}
+    data = PyG("FakeDataset", options=options)
+    assert (data.task, data.per_graph, data.batch.graph.num_graphs) == ("multiclass", True, 8)
+    assert data.checksum == PyG("FakeDataset", options=options).checksum
+    assert data.checksum != PyG("FakeDataset", options=options, seed=1).checksum
+    for make, words in (
+        (lambda: PyG("FakeDatasett"), "'FakeDataset'"),
+        (lambda: PyG("KarateClub", options={"transfrom": None}), "'transfrom'.*'transform'"),
+        (lambda: PyG("no.such.Set"), "cannot be imported"),
+    ):
+        with pytest.raises(DataError, match=words):
+            make()
+
+
+@pytest.mark.parametrize("shape", ["line", "ring", "crossed_ring"])
+def test_the_target_is_at_the_asked_distance_and_knows_nothing_itself(shape):
+    edges, size = transfer_edges(shape, 5)
+    near = torch.zeros(1, size, size, dtype=torch.bool)
+    near[0, edges[0], edges[1]] = True
+    assert distances(near | near.transpose(1, 2))[0, 0, 5] == 5
+    batch = GraphTransfer(shape, 5, num_classes=3, num_graphs=10).batch
+    x, y = batch.x.view(10, size, 3), batch.y.view(10, size)
+    assert torch.equal(x[:, 0].argmax(1), y[:, 5])
+    assert not x[:, 5].any()
+    assert [int(mask.sum()) for mask in batch.masks] == [6, 2, 2]
+    assert sum(batch.masks).view(10, size)[:, 5].all()
+
+
+def test_a_crossed_ring_has_more_edges_than_a_ring_and_none_twice():
+    edges, _ = transfer_edges("crossed_ring", 4)
+    pairs = {tuple(sorted(pair)) for pair in edges.T.tolist()}
+    assert len(pairs) == edges.shape[1] == 8 + 4
+
+
+def test_distances_follow_from_one_another():
+    size = 12
+    each = {
+        target: Distances(target, num_graphs=8, num_nodes=size).batch
+        for target in ("eccentricity", "shortest_path", "diameter")
+    }
+    ecc, path = (each[name].y.view(8, size) for name in ("eccentricity", "shortest_path"))
+    source = each["shortest_path"].x[:, 1].view(8, size).argmax(1)
+    assert torch.equal(path.amax(1), ecc[torch.arange(8), source])
+    assert torch.equal(each["diameter"].y, ecc.amax(1))
+    assert each["diameter"].per_graph
+    assert (ecc.amin(1) >= ecc.amax(1) / 2).all(), "radius"
+    line = Distances("diameter", num_graphs=5, num_nodes=9, window=1).batch
+    assert line.y.tolist() == [8.0] * 5

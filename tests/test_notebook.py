@@ -1,0 +1,66 @@
+"""``gnn_depth.fit``: three lines in a notebook give a run with its metrics, curves and checkpoint."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gnn_depth
+from gnn_depth.training.checkpoints import read_checkpoint
+
+QUIET = {"enable_progress_bar": False, "accelerator": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """Paths of one length or the other: the class."""
+    draws = torch.Generator().manual_seed(0)
+    found = []
+    for number in range(20):
+        size = 3 + 3 * (number % 2)
+        path = torch.arange(size - 1)
+        edges = torch.stack([torch.cat([path, path + 1]), torch.cat([path + 1, path])])
+        found.append(Data(x=torch.randn(size, 2, generator=draws), edge_index=edges, y=torch.tensor([number % 2])))
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(graphs, tmp_path_factory):
+    model = {"layer": {"name": "gin"}, "num_layers": 2, "hidden_channels": 8, "pool": "sum"}
+    model["optimizer"] = {"name": "Adam", "lr": 0.01}
+    root = str(tmp_path_factory.mktemp("runs"))
+    return gnn_depth.fit(model, graphs, epochs=12, batch_size=4, root=root, **QUIET)
+
+
+def test_a_run_has_curves_metrics_a_report_and_the_weights_of_its_best_epoch(run):
+    curves = run.curves
+    assert curves["epoch"].tolist() == list(range(12))
+    assert curves["val/acc"].max() == run.metrics["val_acc_at_best_val"]
+    assert str(run).startswith("test accuracy ")
+    saved = read_checkpoint(run.checkpoint)
+    assert saved["epoch"] == int(curves["val/acc"].idxmax())
+    assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in saved["state_dict"].items())
+
+
+def test_the_number_of_nodes_is_learned_by_summing_over_them(run):
+    assert run.metrics["train/loss"] < 0.5
+
+
+def test_a_config_file_gives_model_and_epochs(graphs, tmp_path):
+    config = tmp_path / "small.yaml"
+    config.write_text("model: {layer: gcn, num_layers: 3, hidden_channels: 4}\ntrainer: {max_epochs: 2}\n")
+    run = gnn_depth.fit(config, graphs, root=str(tmp_path), **QUIET)
+    assert (len(run.model.stack.layers), len(run.curves)) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ({"layer": "gta"}, {}, "'gta'.*'gat'"),
+        ({"task": "regression"}, {}, "numbers.*classes"),
+        ({"layr": "gat"}, {}, "layr"),
+        ({}, {"split": {"train": [0], "val": [99], "test": [1]}}, "99.*0 to 19"),
+    ],
+)
+def test_what_does_not_fit_is_refused(graphs, tmp_path, model, options, words):
+    with pytest.raises(ValueError, match=words):
+        gnn_depth.fit(model, graphs, epochs=1, root=str(tmp_path), **options, **QUIET)
