@@ -1,4 +1,8 @@
-"""The command ``gnn-depth``. Heavy imports wait until the requested command is known."""
+"""The command ``gnn-depth``. Heavy imports wait until the requested command is known.
+
+In all files here ``UsageError`` is raised for what was asked for wrongly, ``RunError`` where a run cannot go on.
+Each command's ``main`` takes the arguments after its name and returns the exit code.
+"""
 
 import os
 import sys

@@ -77,9 +77,6 @@ class CommandLineInterface(LightningCLI):
         command: ``fit``, ``validate``, ``test`` or ``predict``: it decides which options there are.
         arguments: The command-line arguments after it.
         build: Whether anything is built, or only parsed.
-
-    Raises:
-        UsageError: Something that was asked for does not exist or does not fit.
     """
 
     def __init__(self, command: str, arguments: Arguments, build: bool = True) -> None:
@@ -173,11 +170,7 @@ class CommandLineInterface(LightningCLI):
         trust.check_checkpoint(checkpoint.path, content, own, self.arguments.trusted)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
-        """The resolved config of other arguments, by the same parser: building a parser takes longer than using it.
-
-        Raises:
-            UsageError: Something that they ask for does not exist or does not fit.
-        """
+        """The resolved config of other arguments, by the same parser: building a parser takes longer than using it."""
         return resolved(self._parse(arguments, {}, self.parser), self.parser)
 
     def _asked(self) -> checkpoints.Asked:
@@ -226,9 +219,6 @@ class CommandLineInterface(LightningCLI):
 
         Args:
             origin: What the run is part of; by default it stands alone.
-
-        Raises:
-            UsageError: The folder cannot be made or written.
         """
         config = self.config_init["trainer"]
         if config["fast_dev_run"]:

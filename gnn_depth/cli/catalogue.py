@@ -29,11 +29,7 @@ _FROM_DISK: dict[tuple[str, ...], Any] = {}  # by plugins, so that one process r
 
 
 def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
-    """The parts, with those of these plugins beside those of installed packages, and the options of a run command.
-
-    Raises:
-        UsageError: A plugin does not load.
-    """
+    """The parts, with those of these plugins beside those of installed packages, and the options of a run command."""
     plugins = tuple(plugins)
 
     def build() -> tuple[Any, Any]:

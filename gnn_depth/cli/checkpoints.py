@@ -64,22 +64,14 @@ class Checkpoint:
         return self.resumable and any(end not in (None, -1) and done >= end for done, end in ends)
 
     def check_resumable(self) -> None:
-        """Refuse to resume from weights alone.
-
-        Raises:
-            UsageError: The optimizer's state is missing.
-        """
+        """Refuse to resume from weights alone."""
         if not self.resumable:
             raise UsageError(
                 f"{self.path} holds weights alone, for validate, test and predict; resume from the run's last.ckpt."
             )
 
     def check_trained(self) -> None:
-        """Refuse a model that has diverged: it gives every node the same class.
-
-        Raises:
-            UsageError: A weight is NaN or infinite, or the run diverged.
-        """
+        """Refuse a model that has diverged: it gives every node the same class."""
         said = f"{self.path} is of a model that diverged"
         if self.not_finite:
             raise UsageError(f"{said}: its weight {self.not_finite} has NaN or infinity. --force uses it all the same.")
@@ -88,11 +80,7 @@ class Checkpoint:
             raise UsageError(f"{said} later: {result.get('reason')} --force uses it all the same.")
 
     def check_data(self, hparams: Any) -> None:
-        """Refuse data of another shape than the model was trained on.
-
-        Raises:
-            UsageError: Number of features or classes, or the task, differ.
-        """
+        """Refuse data of another shape than the model was trained on."""
         for name in GIVEN_BY_DATA:
             here, there = hparams.get(name), self.hparams.get(name)
             if there is not None and here != there:
@@ -104,9 +92,6 @@ class Checkpoint:
         Args:
             data: The data set, as a config names it.
             data_sha256: Its checksum.
-
-        Raises:
-            UsageError: It was named otherwise, and its checksum is another.
         """
         if self.data_sha256 in (None, data_sha256):
             return
@@ -128,9 +113,6 @@ class Checkpoint:
             before: The resolved config of the checkpoint.
             after: The resolved config that was asked for.
             goes_on: Whether a training goes on from it.
-
-        Raises:
-            UsageError: They differ; both values are named.
         """
         changed = _differences(before["model"], after["model"], "model")
         if goes_on and self._has_seed:
@@ -154,11 +136,7 @@ class Checkpoint:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read a checkpoint's facts about its run.
-
-    Raises:
-        UsageError: There is no such file, it is damaged, or it is no checkpoint of this package.
-    """
+    """Read a checkpoint's facts about its run."""
     if not path.is_file():
         raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
     try:
@@ -221,9 +199,6 @@ def find(word: str, trains: bool, asked: Callable[[], Asked]) -> Checkpoint | No
             code as well, if there is one.
         trains: Whether a training is to go on from it.
         asked: The rest of the command line; called for ``last`` and ``auto`` only.
-
-    Raises:
-        UsageError: There is none, or it is damaged; what could be taken instead is named.
     """
     if word == AUTO and not trains:
         raise UsageError(f"--ckpt_path {AUTO} is for fit; name a file, a run's folder or {LAST!r}.")

@@ -25,16 +25,9 @@ from gnn_depth.cli.options import Options
 from gnn_depth.short_names import SECTIONS, Option
 
 
-def main(words: list[str]) -> int:
-    """Print the script for a shell.
-
-    Args:
-        words: Command-line arguments after ``gnn-depth completion``.
-
-    Raises:
-        UsageError: There is no such shell.
-    """
-    shell = parser().parse_args(words).shell
+def main(argv: list[str]) -> int:
+    """Print the script for a shell."""
+    shell = parser().parse_args(argv).shell
     print(shellcode(["gnn-depth"], shell=shell))
     return 0
 

@@ -93,11 +93,7 @@ class Arguments:
 
 
 def read_arguments(argv: list[str]) -> Arguments:
-    """Separate configs and plugins from the other command-line arguments, and read the configs.
-
-    Raises:
-        UsageError: A config is missing, malformed or not trusted; nothing that it names has been imported then.
-    """
+    """Separate configs and plugins from the other command-line arguments, and read the configs."""
     trusted, rest = trust.take(argv)
     configs, rest = _take(("-c", "--config"), rest)
     named, rest = _take(("--plugins",), rest)
@@ -189,11 +185,7 @@ def options_of(parser: ArgumentParser) -> dict[str, Option]:
 
 
 def load_plugins(plugins: Iterable[str]) -> None:
-    """Import the plugins of installed packages, with a warning for those that fail, and then the named plugins.
-
-    Raises:
-        UsageError: A plugin that was named does not load.
-    """
+    """Import the plugins of installed packages, with a warning for those that fail, and then the named plugins."""
     import gnn_depth.data
     import gnn_depth.nn  # noqa: F401  (registers every built-in part, so that a plugin cannot take its name)
 
@@ -218,9 +210,6 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
         arguments: Files and flags.
         known: All parts and options.
         base: A checkpoint's model and data, which stand in for the defaults.
-
-    Raises:
-        UsageError: An option or a part does not exist, or is missing; a config's file and line are named.
     """
     config = _Merged(known)
     for source in [Source("", base or {}), *arguments.sources]:
@@ -255,12 +244,7 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
 
 
 def check_early(command: str, arguments: Arguments, known: Known) -> None:
-    """Refuse what can be seen to be wrong before torch is imported.
-
-    Raises:
-        UsageError: An option or a part does not exist, is missing or out of its range; or a checkpoint or a file to
-            write to is missing.
-    """
+    """Refuse what can be seen to be wrong before torch is imported."""
     if value_of("ckpt_path", arguments, known) is None:  # otherwise a checkpoint's options are the defaults
         config = merge(arguments, known)
         trust.check_sizes(config)
@@ -374,11 +358,7 @@ def _changed(value: Any, current: Any) -> Any:
 
 
 def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
-    """The flags of a command line: as written, the option's key, and the value.
-
-    Raises:
-        UsageError: A flag does not exist or lacks its value.
-    """
+    """The flags of a command line: as written, the option's key, and the value."""
     remaining = list(argv)
     while remaining:
         argument = remaining.pop(0)

@@ -74,9 +74,6 @@ def read_config(source: str, labels: bool = False) -> Source:
     Args:
         source: The file, or a config itself: ``{seed_everything: 3}``, or several lines.
         labels: Whether keys may be numbers, as the labels of a grid.
-
-    Raises:
-        UsageError: The file does not exist or is not a YAML mapping; the line is named.
     """
     if IN_PLACE.search(source):
         return parse_config(source, INLINE, labels)
@@ -120,11 +117,7 @@ def folders() -> list[Path]:
 
 
 def _shipped(name: str) -> Path:
-    """The shipped config of a name: its path or, where only one has it, the last word of that.
-
-    Raises:
-        UsageError: There is none, or several.
-    """
+    """The shipped config of a name: its path or, where only one has it, the last word of that."""
     known = {name: path for name, path in shipped().items() if not name.startswith("reproduce/")}
     same = [name] if name in known else [other for other in known if other.rpartition("/")[2] == name]
     if len(same) == 1:
@@ -139,11 +132,7 @@ def _shipped(name: str) -> Path:
 
 
 def parse_config(text: str, name: str, labels: bool = False) -> Source:
-    """Read a config from text; see :func:`read_config`.
-
-    Raises:
-        UsageError: The text is not a YAML mapping, or has a key twice; the line is named.
-    """
+    """Read a config from text; see :func:`read_config`."""
     try:
         check_size(text)
         node = yaml.compose(text, Loader=LOADER)

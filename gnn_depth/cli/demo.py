@@ -76,14 +76,7 @@ class Trained:
 
 
 def main(argv: list[str]) -> int:
-    """Run the demo.
-
-    Args:
-        argv: Command-line arguments after ``gnn-depth demo``.
-
-    Raises:
-        UsageError: An option does not exist, or the folder cannot be written.
-    """
+    """Run the demo."""
     show(parser().parse_args(argv).output)
     return 0
 
@@ -104,10 +97,6 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     Args:
         output: A new folder below it gets the runs and the picture.
         options: Options of ``fit`` for all networks.
-
-    Raises:
-        UsageError: The folder cannot be made.
-        RunError: The runs cannot be written.
     """
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
     from gnn_depth.cli.process import quiet
@@ -202,11 +191,7 @@ def _assemble(command: str, network: Network, options: Sequence[str]) -> "Comman
 
 
 def shipped(name: str) -> Path:
-    """The file of a shipped config.
-
-    Raises:
-        UsageError: It is not installed.
-    """
+    """The file of a shipped config."""
     places = [folder / "configs" / name for folder in folders()[1:]]
     found = next((path for path in places if path.is_file()), None)
     if found is None:

@@ -82,10 +82,6 @@ def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
 
     Args:
         where: Returns the folder that a run writes to; None if nothing is running yet.
-
-    Raises:
-        UsageError: Something that was asked for does not exist or does not fit.
-        RunError: A run cannot continue.
     """
     try:
         yield

@@ -55,11 +55,7 @@ class Resolver:
         self._models.add_class_arguments(NodeClassifier, "model", sub_configs=True, fail_untyped=False)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
-        """The resolved config of a command line, as it would be saved in the run's folder.
-
-        Raises:
-            UsageError: An option does not exist or does not fit.
-        """
+        """The resolved config of a command line, as it would be saved in the run's folder."""
         with quiet():
             if self._cli is None:
                 self._cli = CommandLineInterface("fit", Arguments([], self.plugins, []), build=False)
@@ -87,11 +83,7 @@ class Resolver:
         return self._data[key]
 
     def check(self, config: dict[str, Any]) -> None:
-        """Refuse a resolved config whose model cannot be built or trained, without memory for its parameters.
-
-        Raises:
-            UsageError: A number is out of its range, or parts do not fit together.
-        """
+        """Refuse a resolved config whose model cannot be built or trained, without memory for its parameters."""
         with explained():
             RunRecorder(**config["run"])
         model = expand_config({"model": config["model"]})["model"] | self.data_of(config)[1]
@@ -113,9 +105,6 @@ class GridResolver:
         grid: The grid.
         folder: The folder that its config files are relative to.
         arguments: Options and configs for all runs, which override the grid.
-
-    Raises:
-        UsageError: A config file is missing, cannot be read or is not to be trusted.
     """
 
     def __init__(self, grid: Grid, folder: Path, arguments: Arguments) -> None:
@@ -169,9 +158,6 @@ def plan_of(
         root: Folder of all runs.
         force: Archive the results that are there.
         absent: If given, groups whose data is not here are left out, and noted in it with the reason.
-
-    Raises:
-        UsageError: An option does not exist or does not fit, or the folder of the results cannot be used.
     """
     try:
         with quiet():
@@ -188,9 +174,6 @@ def line_of(combination: Combination, base: Sequence[str], folder: Path, argumen
         base: Config files that it starts from.
         folder: The folder that config files are relative to.
         arguments: Options and configs that override it.
-
-    Raises:
-        UsageError: A config file is missing or cannot be read.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
@@ -252,11 +235,7 @@ def train(task: Task, origin: Origin) -> None:
 
 
 def cli_of(config: dict[str, Any]) -> CommandLineInterface:
-    """Data, model and trainer of a resolved config.
-
-    Raises:
-        UsageError: They do not fit together, or a plugin cannot be loaded.
-    """
+    """Data, model and trainer of a resolved config."""
     plugins = config.get("plugins") or []
     load_plugins(plugins)
     return CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))

@@ -50,16 +50,9 @@ FIRST = (
 )
 
 
-def main(words: list[str]) -> int:
-    """Print the parts of some kinds, or of all.
-
-    Args:
-        words: Command-line arguments after ``gnn-depth list``.
-
-    Raises:
-        UsageError: There is no such kind, or a plugin does not load.
-    """
-    arguments = read_arguments(words)
+def main(argv: list[str]) -> int:
+    """Print the parts of some kinds, or of all."""
+    arguments = read_arguments(argv)
     kinds = [_kind(word) for word in parser().parse_args(arguments.argv).kinds]
     print(listing(kinds or registry.KINDS, catalogue(arguments.plugins)))
     return 0
@@ -103,11 +96,7 @@ def _row(part: Part) -> str:
 
 
 def help_of(command: str, key: str, word: str | None, known: Known) -> str:
-    """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help pair`` does.
-
-    Raises:
-        UsageError: There is no such part.
-    """
+    """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help pair`` does."""
     if key == "help":
         return help_of_run(command, known, everything=word == "all")
     if word is None:

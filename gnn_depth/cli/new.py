@@ -16,16 +16,9 @@ KINDS = ("norm", "layer", "init", "skip")
 ACTS_ON = ("feature", "score", "weight")
 
 
-def main(words: list[str]) -> int:
-    """Write a small part that works, and its tests.
-
-    Args:
-        words: Command-line arguments after ``gnn-depth new``.
-
-    Raises:
-        UsageError: The name is not valid or taken, or a file exists already.
-    """
-    options = parser().parse_args(words)
+def main(argv: list[str]) -> int:
+    """Write a small part that works, and its tests."""
+    options = parser().parse_args(argv)
     if options.kind_of is not None and options.kind != "norm":
         raise UsageError(f"--kind-of {options.kind_of} is an option of norms, not of a {options.kind}.")
     template = f"{options.kind_of or 'feature'}_norm" if options.kind == "norm" else options.kind
@@ -66,11 +59,7 @@ def parser() -> Options:
 
 
 def names_of(word: str) -> tuple[str, str]:
-    """The names of the class and of the part, from either: ``MyNorm`` and ``my_norm``.
-
-    Raises:
-        UsageError: It cannot be the name of a class.
-    """
+    """The names of the class and of the part, from either: ``MyNorm`` and ``my_norm``."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", word).lower()
     class_name = word if word[:1].isupper() else "".join(piece.capitalize() for piece in word.split("_"))
     if not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or keyword.iskeyword(name):

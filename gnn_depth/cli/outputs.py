@@ -22,9 +22,6 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
         output: The file.
         suffixes: The accepted suffixes.
         option: The option that names it.
-
-    Raises:
-        UsageError: Its suffix is unknown, its folder does not exist or it exists already.
     """
     path = Path(output)
     if path.is_dir():
@@ -39,12 +36,7 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
 
 
 def check_predictions(output: str | None) -> None:
-    """Refuse a file of predictions that could not be written, before any work is done.
-
-    Raises:
-        UsageError: No file is named, its suffix is unknown, its folder does not exist, it exists already, or the
-            package that writes it is not installed.
-    """
+    """Refuse a file of predictions that could not be written, before any work is done."""
     if output is None:
         raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {PREDICTIONS_TEXT}.")
     path = check_output(output, PREDICTIONS)
@@ -59,9 +51,6 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
         path: The file, as `check_output` gives it.
         write: Writes to the path that it is called with, which has the same suffix.
         option: The option that names the file.
-
-    Raises:
-        UsageError: The file was created meanwhile.
     """
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:

@@ -54,14 +54,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def main(argv: list[str]) -> int:
-    """Draw a figure into a file.
-
-    Args:
-        argv: Command-line arguments after ``gnn-depth plot``.
-
-    Raises:
-        UsageError: An option names something that does not exist or does not fit.
-    """
+    """Draw a figure into a file."""
     options = parser().parse_args(argv)
     output = check_output(options.output, figures.FORMATS)
     chosen = {name: getattr(options, name) for name in CHOICES if name in options}

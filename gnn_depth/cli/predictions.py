@@ -87,9 +87,6 @@ def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str)
         data: Has the names of nodes and classes.
         task: The task of the model.
         output: The file.
-
-    Raises:
-        UsageError: The file was created meanwhile.
     """
     path, values = Path(output), torch.cat(batches).float().cpu()
     ids = np.arange(len(values)) if data.node_ids is None else data.node_ids

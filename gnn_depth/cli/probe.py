@@ -34,9 +34,6 @@ def probe(cli: Any) -> str:
 
     Args:
         cli: The assembled command line, with data, model and options.
-
-    Raises:
-        UsageError: The data is missing, an option does not fit, or the page cannot be written.
     """
     report = measure(cli)
     text = report.text(every=cli.config.layers == "all")
@@ -52,9 +49,6 @@ def measure(cli: Any) -> Report:
 
     Args:
         cli: The assembled command line, with data, model and options.
-
-    Raises:
-        UsageError: The data is missing, or an option does not fit.
     """
     for scale in cli.config.scales:
         if not scale > 0:

@@ -54,20 +54,17 @@ class Item:
     published: list[Any]
 
 
-def main(words: list[str]) -> int:
+def main(argv: list[str]) -> int:
     """Run the missing runs of an item, and show the results beside the published numbers.
 
     Returns:
         The exit code, as of a sweep.
-
-    Raises:
-        UsageError: A file or an option is wrong.
     """
-    overrides, words = split_overrides(words)
+    overrides, argv = split_overrides(argv)
     trusted, _ = trust.take(overrides)
     if trusted is None:  # a paper's configs need no class from outside
         trusted, overrides = True, [*overrides, f"{trust.FLAG}=true"]
-    options = parser().parse_args(words)
+    options = parser().parse_args(argv)
     if options.list:
         return _list(overrides, options, trusted)
     if not options.item:
@@ -153,11 +150,7 @@ def names() -> dict[str, Path]:
 
 
 def load(name: str) -> Item:
-    """Load an item by its name, or from a file.
-
-    Raises:
-        UsageError: There is no such item, or its file is wrong.
-    """
+    """Load an item by its name, or from a file."""
     if name.endswith((".yaml", ".yml")):
         return _item(Path(name).stem, read_config(name, labels=True))
     known = names()

@@ -38,12 +38,7 @@ UNUSABLE = {
 
 
 def run(command: str, arguments: Arguments) -> int:
-    """Run a command and return its exit code.
-
-    Raises:
-        UsageError: Something that was asked for does not exist or does not fit.
-        RunError: The training diverged, its files cannot be written, or another process of it is gone.
-    """
+    """Run a command and return its exit code."""
     with quiet():
         cli = CommandLineInterface(command, arguments)
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):

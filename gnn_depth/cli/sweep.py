@@ -23,17 +23,14 @@ OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
 PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 
 
-def main(words: list[str]) -> int:
+def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid.
 
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
-
-    Raises:
-        UsageError: A file or an option is wrong.
     """
-    overrides, words = split_overrides(words)
-    options = parser().parse_args(words)
+    overrides, argv = split_overrides(argv)
+    options = parser().parse_args(argv)
     grid, folder = part(load_grid(options.file, trust.take(overrides)[0]), options), Path(options.file).parent
     if options.dry_run:
         from gnn_depth.cli.grid_runs import plan_of
@@ -79,9 +76,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="archive existing results, and run all again")
 
 
-def split_overrides(words: list[str]) -> tuple[list[str], list[str]]:
+def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
     """The options of ``fit`` among the arguments, with their values, and the other arguments."""
-    overrides, rest, remaining = [], [], list(words)
+    overrides, rest, remaining = [], [], list(argv)
     while remaining:
         word = remaining.pop(0)
         if not OVERRIDE.match(word):
@@ -99,9 +96,6 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
     Args:
         name: The file.
         trusted: The value of ``--trusted-only``, or None.
-
-    Raises:
-        UsageError: The file is missing, wrong or not to be trusted; file and line are named.
     """
     config = read_config(name, labels=True)
     if not config.data:
@@ -117,11 +111,7 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
 
 
 def part(grid: Grid, options: argparse.Namespace) -> Grid:
-    """The part of a grid that ``--subset`` and ``--seeds`` choose.
-
-    Raises:
-        UsageError: The grid does not have such an axis or value.
-    """
+    """The part of a grid that ``--subset`` and ``--seeds`` choose."""
     chosen: dict[str, list[str]] = {}
     try:
         for pair in options.subset:
@@ -136,11 +126,7 @@ def part(grid: Grid, options: argparse.Namespace) -> Grid:
 
 
 def open_pool(options: argparse.Namespace) -> Pool:
-    """The requested workers; local ones start importing immediately.
-
-    Raises:
-        UsageError: There are none.
-    """
+    """The requested workers; local ones start importing immediately."""
     if (options.engine == "dask") != bool(options.address):
         raise UsageError("--engine dask and --address tcp://HOST:PORT (of its scheduler) must be given together.")
     try:
@@ -162,10 +148,6 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
 
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
-
-    Raises:
-        UsageError: The folder of the results cannot be written.
-        RunError: The pool is lost.
     """
     from gnn_depth.cli.grid_runs import train
 

@@ -28,14 +28,7 @@ RUNS = ("csv", "parquet")  # formats that list the runs behind the table
 
 
 def main(argv: list[str]) -> int:
-    """Print a table, or write it to a file.
-
-    Args:
-        argv: Command-line arguments after ``gnn-depth table``.
-
-    Raises:
-        UsageError: An option names something that does not exist or does not fit.
-    """
+    """Print a table, or write it to a file."""
     options = parser().parse_args(argv)
     output = None if options.output is None else check_output(options.output, list(FORMATS.values()))
     name = _format(options, output)

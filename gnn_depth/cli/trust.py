@@ -37,11 +37,7 @@ PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 
 
 def take(argv: list[str]) -> tuple[bool | None, list[str]]:
-    """The last value of ``--trusted-only``, and the other arguments.
-
-    Raises:
-        UsageError: The value is neither true nor false.
-    """
+    """The last value of ``--trusted-only``, and the other arguments."""
     said, rest, remaining = None, [], list(argv)
     while remaining:
         argument = remaining.pop(0)
@@ -58,11 +54,7 @@ def take(argv: list[str]) -> tuple[bool | None, list[str]]:
 
 
 def refuse_unknown(sources: Sequence[Source]) -> None:
-    """Refuse configs that would import or run something unknown, before any of them takes effect.
-
-    Raises:
-        UsageError: One names a plugin or an unknown class.
-    """
+    """Refuse configs that would import or run something unknown, before any of them takes effect."""
     for source in sources:
         for where, names in _plugins(source.data):
             raise UsageError(
@@ -81,9 +73,6 @@ def check_checkpoint(path: Path, content: Any, own: Any, trusted: bool | None) -
         content: Its options.
         own: The user's own configs and arguments: a class that they name is the user's choice.
         trusted: The value of ``--trusted-only``; None if it is not given.
-
-    Raises:
-        UsageError: It names such a class.
     """
     if trusted is False:
         return
