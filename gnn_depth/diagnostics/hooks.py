@@ -144,9 +144,6 @@ class InputHooks:
 
     Attributes:
         states: The results at each place that had a floating-point tensor.
-        gradients: The results at each place that had a tensor with a gradient, of every call that the loss depends on.
-        without: At each place, the shapes of the inputs that have no gradient yet; after the backward pass, of those
-            that the loss does not depend on.
         called: The places that were called.
         unreadable: The called places whose input was not a floating-point tensor.
         half: True if a gradient was float16.
@@ -180,11 +177,20 @@ class InputHooks:
         """Forget all results."""
         # New lists: an autograd graph that is kept beyond its step still appends to the lists of that step.
         self.states: dict[int, list[Any]] = {}
-        self.gradients: dict[int, list[Any]] = {}
-        self.without: dict[int, list[torch.Size]] = {}
+        self._slots: dict[int, list[list[Any]]] = {}  # for each call: the shape of its input, then the results
         self.called: set[int] = set()
         self.unreadable: set[int] = set()
         self.half = False
+
+    @property
+    def gradients(self) -> dict[int, list[Any]]:
+        """The results at each place whose input takes part in autograd, one for each gradient that has arrived."""
+        return {place: [one for slot in slots for one in slot[1:]] for place, slots in self._slots.items()}
+
+    @property
+    def without(self) -> dict[int, list[torch.Size]]:
+        """The shapes, at each place, of inputs without a gradient so far, or that the loss does not depend on."""
+        return {place: [slot[0] for slot in slots if len(slot) == 1] for place, slots in self._slots.items()}
 
     def attach(self) -> None:
         """Put hooks on the modules before a forward pass."""
@@ -223,26 +229,25 @@ class InputHooks:
         self._calls[module] += 1
         place = places[number] + (again * self._count if self._repeats else 0)
         self.called.add(place)
-        x = first_tensor((*args, *named.values()))
+        x = first_tensor(args or named.values())
         if x is None:
             self.unreadable.add(place)
         elif self._of_state is not None:
             state = x.detach() if isinstance(x, Tensor) else x.dense()
             self.states.setdefault(place, []).append(self._of_state(state, args, named))
         if isinstance(x, Tensor) and x.requires_grad and self._of_gradient is not None:
-            without, gradients = self.without.setdefault(place, []), self.gradients.setdefault(place, [])
-            without.append(x.shape)
-            handle = x.register_hook(partial(self._leave, without, gradients))  # type: ignore[no-untyped-call]
+            slot: list[Any] = [x.shape]
+            self._slots.setdefault(place, []).append(slot)
+            handle = x.register_hook(partial(self._leave, slot))  # type: ignore[no-untyped-call]
             if x.is_leaf:  # other tensors are freed with their hooks
                 self._on_leaves.append(handle)
 
-    def _leave(self, without: list[torch.Size], gradients: list[Any], gradient: Tensor) -> None:
+    def _leave(self, slot: list[Any], gradient: Tensor) -> None:
         assert self._of_gradient is not None
         self._over = True
-        if gradient.shape in without:
-            without.remove(gradient.shape)
-        self.half |= gradient.dtype == torch.float16
-        gradients.append(self._of_gradient(gradient.detach() if gradient.requires_grad else gradient))
+        if gradient.dtype is torch.float16:
+            self.half = True
+        slot.append(self._of_gradient(gradient.detach() if gradient.requires_grad else gradient))
 
 
 def in_backward() -> bool:
@@ -280,7 +285,9 @@ def first_tensor(arguments: Iterable[Any]) -> Any:
     first = next(iter(arguments), None)
     if isinstance(first, tuple | list):
         first = next((x for x in first if isinstance(x, Tensor)), None)
-    return first if hasattr(first, "dense") or (isinstance(first, Tensor) and first.is_floating_point()) else None
+    if isinstance(first, Tensor):
+        return first if first.is_floating_point() else None
+    return first if hasattr(first, "dense") else None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -63,28 +64,8 @@ class RowMoments:
             raise ValueError(
                 f"row moments need a matrix, not shape {tuple(rows.shape)}: join heads and channels with flatten(1)."
             )
-        rows = rows.detach()
-        found = cls._in_float32(rows)
-        return cls._in_float64(rows) if found is None else found
-
-    @classmethod
-    def _in_float32(cls, rows: Tensor) -> "RowMoments | None":
-        """The moments summed in float32; None if that gains nothing or loses digits."""
-        if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
-            return None
-        count, channels = rows.shape
-        if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
-            return None
-        parts = (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS))
-        found = []
-        for part in parts:
-            mean, variances = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by column
-            mean, variance = mean.double(), sum(variances.tolist())
-            if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
-                return None
-            size = _number(float(len(part)), rows.device)
-            found.append(cls(size, mean, size * variance, _number(1.0, rows.device)))
-        return found[0] if len(found) == 1 else cls.stack(found).merged()
+        found = Sums.of(rows.detach())
+        return cls._in_float64(rows.detach()) if found is None else found.moments()
 
     @classmethod
     def _in_float64(cls, rows: Tensor) -> "RowMoments":
@@ -176,12 +157,58 @@ class RowMoments:
         return cls(count, mean, centred, scale)
 
 
-def row_moments(x: Tensor) -> RowMoments:
-    """The row moments of a tensor of any shape: all dimensions but the last count rows, and a vector has one column."""
+class Sums(NamedTuple):
+    """Row moments of a float32 matrix on a CPU, unfinished: as little as a hook has to compute in the middle of a pass.
+
+    Small operations take ten times longer there than at the end of a step, when the caches hold them.
+
+    Attributes:
+        parts: The count, mean and centred sum of squares of some rows each.
+    """
+
+    parts: list[tuple[int, Float[Tensor, "channels"], float]]
+
+    @classmethod
+    def of(cls, rows: Tensor) -> "Sums | None":
+        """Sum the rows in float32; None if that gains nothing or loses digits."""
+        if rows.dtype != torch.float32 or not rows.is_cpu or not rows.is_contiguous():
+            return None
+        count, channels = rows.shape
+        if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
+            return None
+        found = []
+        for part in (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS)):
+            mean, variances = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by column
+            variance = sum(variances.tolist())
+            if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
+                return None
+            found.append((len(part), mean, len(part) * variance))
+        return cls(found)
+
+    def moments(self) -> RowMoments:
+        """The row moments in float64."""
+        found = self.stacked()
+        return found.merged() if len(self.parts) > 1 else RowMoments(*(getattr(found, field.name)[0] for field in fields(found)))
+
+    def stacked(self) -> RowMoments:
+        """The row moments of each part, stacked; the parts have equal width."""
+        counts, means, centred = zip(*self.parts, strict=True)
+        numbers = torch.tensor([counts, centred, [1.0] * len(counts)], dtype=torch.float64)
+        return RowMoments(numbers[0], torch.stack(means).double(), numbers[1], numbers[2])
+
+
+def unfinished_moments(x: Tensor) -> RowMoments | Sums:
+    """The row moments of a tensor of any shape, some of them unfinished: see :func:`row_moments`."""
     x = x if x.layout is torch.strided else x.to_dense()
     if x.ndim != 2:
         x = x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)
-    return RowMoments.of(x)
+    return Sums.of(x) or RowMoments._in_float64(x)
+
+
+def row_moments(x: Tensor) -> RowMoments:
+    """The row moments of a tensor of any shape: all dimensions but the last count rows, and a vector has one column."""
+    found = unfinished_moments(x.detach())
+    return found.moments() if isinstance(found, Sums) else found
 
 
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
