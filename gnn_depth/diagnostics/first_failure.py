@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gnn_depth.diagnostics.callbacks import LayerCallback, loss_scale
+from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments
 
@@ -124,8 +125,9 @@ class FailureLog:
             self.look()
 
     def close(self, trainer: L.Trainer) -> None:
-        """Examine the remaining steps."""
+        """Examine the remaining steps, and give the loggers what was found."""
         self.look()
+        log_findings(trainer.loggers if trainer.is_global_zero else (), "FirstFailure", self.found)
 
     def look(self) -> None:
         """Examine the steps added since the last call, and report new failures."""

@@ -10,10 +10,9 @@ import lightning as L
 import numpy as np
 import torch
 from jaxtyping import Float
-from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
 
-from gnn_depth.diagnostics import tensorboard
+from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout
 from gnn_depth.measurements import Measurement, save
 
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block goes to the loggers
@@ -44,13 +43,28 @@ class Quantity:
         assert self.log10 or not self.product, "the sum of a curve's values is the product of logarithms only"
 
 
+def curves(quantity: Quantity, layers: Sequence[int], values: Float[np.ndarray, "layers"]) -> dict[str, float]:
+    """The points of a quantity's curves in one step: those of the layers, and of a summary over them."""
+    count = len(values)
+    shown = range(count) if count <= MAX_CURVES else np.linspace(0, count - 1, THINNED).round().astype(int)
+    finite = values[np.isfinite(values)]
+    some = {f"layer_{layers[place]:03d}": values[place] for place in shown}
+    some |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
+    some |= {"min": finite.min(), "max": finite.max()} if len(finite) else {}
+    if quantity.product:
+        with np.errstate(invalid="ignore"):  # the product of zero and infinity
+            some["product"] = values.sum()
+    return {f"{quantity.tag}/{name}": float(value) for name, value in some.items() if np.isfinite(value)}
+
+
 class MeasureLog:
     """Keeps measured values on their device and passes them on in blocks, so that the host waits once per block.
 
     Loggers get the values or their logarithms as ``TAG/layer_007``; if there are more than 32 layers, 16 are shown.
     As a summary over the layers they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max``. A :class:`CSVLogger`
     gets nothing, because each curve would be a column of its table. Values that are not finite are left out of the
-    curves. TensorBoard also gets a heat map of each measure, and a page with the five summary curves of every measure.
+    curves. TensorBoard, W&B and MLflow also get a heat map of each measure, and TensorBoard a page with the five
+    summary curves of every measure.
     The full arrays are saved as files in the folder of the run or, without one, of a logger; if neither has a folder,
     no files are written. Files and heat maps are written at most twice a minute, and at the end.
 
@@ -131,11 +145,7 @@ class MeasureLog:
         self._new = self._new[len(new) :]
         self._steps = self._steps + steps
         self._rows = [*self._rows, *rows]
-        for logger in trainer.loggers:
-            if not isinstance(logger, CSVLogger):
-                for step, row in zip(steps, rows, strict=True):
-                    logger.log_metrics(self._curves(row), step)
-                logger.save()
+        log_curves(trainer.loggers, zip(steps, map(self._curves, rows), strict=True))
 
     def _shown(self, values: list[Tensor]) -> np.ndarray:
         """Move the values of several steps to the host, and take logarithms where they are shown."""
@@ -146,28 +156,18 @@ class MeasureLog:
         return rows
 
     def _curves(self, row: np.ndarray) -> dict[str, float]:
-        count = len(self.layers)
-        shown = range(count) if count <= MAX_CURVES else np.linspace(0, count - 1, THINNED).round().astype(int)
-        curves: dict[str, float] = {}
+        found: dict[str, float] = {}
         for quantity, values in zip(self.quantities, row, strict=True):
-            finite = values[np.isfinite(values)]
-            some = {f"layer_{self.layers[place]:03d}": values[place] for place in shown}
-            some |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
-            some |= {"min": finite.min(), "max": finite.max()} if len(finite) else {}
-            if quantity.product:
-                with np.errstate(invalid="ignore"):  # the product of zero and infinity
-                    some["product"] = values.sum()
-            curves |= {f"{quantity.tag}/{name}": float(value) for name, value in some.items() if np.isfinite(value)}
-        return curves
+            found |= curves(quantity, self.layers, values)
+        return found
 
     def _lay_out(self, trainer: L.Trainer) -> None:
         """Order the curves of all callbacks on one page; done by the first log of a training, once all are set up."""
         parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
         logs = [part for part in parts if isinstance(part, MeasureLog)]
         if not self._laid_out and logs[:1] == [self]:
-            tensorboard.add_layout(
-                trainer, [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities]
-            )
+            every = [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities]
+            log_layout(trainer.loggers if trainer.is_global_zero else (), every)
         self._laid_out = True
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
@@ -177,9 +177,8 @@ class MeasureLog:
             measured = self.measurements()
             save_measurements(trainer, measured)
             if len(self._rows) >= growth * self._drawn and len(self._rows) > self._drawn:
-                tensorboard.add_heat_maps(
-                    trainer, zip([quantity.tag for quantity in self.quantities], measured, strict=True)
-                )
+                tags = [quantity.tag for quantity in self.quantities]
+                log_heat_maps(trainer.loggers, zip(tags, measured, strict=True))
                 self._drawn = len(self._rows)
         self._saved = time.monotonic()
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)

@@ -188,7 +188,11 @@ class Sums(NamedTuple):
     def moments(self) -> RowMoments:
         """The row moments in float64."""
         found = self.stacked()
-        return found.merged() if len(self.parts) > 1 else RowMoments(*(getattr(found, field.name)[0] for field in fields(found)))
+        return (
+            found.merged()
+            if len(self.parts) > 1
+            else RowMoments(*(getattr(found, field.name)[0] for field in fields(found)))
+        )
 
     def stacked(self) -> RowMoments:
         """The row moments of each part, stacked; the parts have equal width."""

@@ -21,13 +21,23 @@ from gnn_depth.diagnostics.hooks import (
     uncompiled,
     unwrapped,
 )
-from gnn_depth.diagnostics.statistics import LayerStatistics, Measure, Processes, measures_called, update_ratio
+from gnn_depth.diagnostics.log import curves
+from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
+from gnn_depth.diagnostics.statistics import (
+    MEASURES,
+    LayerStatistics,
+    Measure,
+    Processes,
+    measures_called,
+    update_ratio,
+)
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import Measurement, frame, save
 from gnn_depth.registry import unknown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from lightning.pytorch.loggers import Logger
     from matplotlib.figure import Figure
 
 DEFAULT = (
@@ -289,13 +299,15 @@ class Watched:
         """A heat map of a measure over steps and layers, as a Matplotlib figure.
 
         Raises:
-            ValueError: It was not measured, or no step was.
+            ValueError: It was not measured, or no step was, or it has no value in any of them.
         """
         found = {one.name: one for one in self.measurements()}
         if measure not in found:
             raise ValueError(unknown("measure", measure, found))
         if not self._steps:
             raise ValueError("no step has been measured: call watched.step() once after each step of the optimizer.")
+        if np.isnan(found[measure].values).all():
+            raise ValueError(f"{measure} has no value in any step: {' '.join(self.notes) or 'its layers had none.'}")
         return draw(found[measure], fitted=True)
 
     def save(self, folder: str | Path) -> None:
@@ -303,6 +315,24 @@ class Watched:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for measurement in self.measurements():
             save(Path(folder), measurement)
+
+    def log(self, *loggers: "Logger") -> None:
+        """Send the curves and heat maps of all measures, and the findings, to loggers of Lightning.
+
+        .. code-block:: python
+
+            watched.log(WandbLogger(project="depth", offline=True))
+        """
+        measured = [(MEASURES[one.name], one) for one in self.measurements()]
+        rows: list[dict[str, float]] = [{} for _ in self._steps]
+        for measure, one in measured:
+            for row, values in zip(rows, one.values, strict=True):
+                row |= curves(measure.quantity, one.layers, values)
+        log_curves(loggers, zip(self._steps, rows, strict=True))
+        if self._steps:
+            log_heat_maps(loggers, [(measure.tag, one) for measure, one in measured])
+        if "gradients" in self._reads:
+            log_findings(loggers, "FirstFailure", self.findings())
 
 
 def _some(names: Sequence[str]) -> str:

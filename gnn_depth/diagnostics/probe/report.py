@@ -6,12 +6,14 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from lightning.pytorch.loggers import Logger
 
+from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.probe.charts import charts
 from gnn_depth.diagnostics.probe.findings import CRITERIA, Finding, digits
 from gnn_depth.diagnostics.probe.readings import Reading
@@ -109,6 +111,10 @@ class Report:
     def html(self, path: str | Path) -> None:
         """Write a self-contained web page: the problems, charts with the best remedies, and the table of all layers."""
         Path(path).write_text(web_page(self.title, self._body()), encoding="utf-8")
+
+    def log(self, *loggers: Logger) -> None:
+        """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they have."""
+        log_findings(loggers, "probe", {f"{n}_{one.mode}": asdict(one) for n, one in enumerate(self.findings, start=1)})
 
     def _repr_html_(self) -> str:
         """The contents of the page as HTML, which notebooks show."""

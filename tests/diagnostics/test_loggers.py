@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar import metadata
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
-from gnn_depth.diagnostics import GradientNorms, log, tensorboard
+from gnn_depth.diagnostics import GradientNorms, log, loggers
 from gnn_depth.diagnostics.log import Quantity
 from tests.diagnostics.made import MIXED, SIGNED, Made, scalars
 
@@ -51,21 +51,19 @@ def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, 
     monkeypatch.setattr(log, "SAVE_SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
     monkeypatch.setattr(log, "save", lambda folder, measurement: None)
-    monkeypatch.setattr(
-        tensorboard, "heat_map", lambda one: drawn.append(len(one.steps)) or np.zeros((1, 1, 3), np.uint8)
-    )
+    monkeypatch.setattr(loggers, "heat_map", lambda one: drawn.append(len(one.steps)) or np.zeros((1, 1, 3), np.uint8))
     measure(logger=board, max_epochs=18)
     assert drawn[::2] == drawn[1::2] == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
 
 
 def test_the_time_for_drawing_counts_when_it_is_drawn_next(measure, board, monkeypatch):
-    monkeypatch.setattr(tensorboard, "heat_map", lambda one: time.sleep(0.35) or np.zeros((1, 1, 3), np.uint8))
+    monkeypatch.setattr(loggers, "heat_map", lambda one: time.sleep(0.35) or np.zeros((1, 1, 3), np.uint8))
     callback = measure(logger=board)
     assert callback.measure_log._wait >= 0.7 / log.SAVE_SHARE
 
 
 def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard, "heat_map", lambda one: pytest.fail("a picture that nobody sees"))
+    monkeypatch.setattr(loggers, "heat_map", lambda one: pytest.fail("a picture that nobody sees"))
     measure(logger=CSVLogger(tmp_path / "table", name="", version=""))
 
 
@@ -117,5 +115,5 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
     ],
 )
 def test_accuracy_and_loss_are_found_under_the_names_that_they_have(tag, chart):
-    found = [title for title, (_, (expression,)) in tensorboard.TRAINING.items() if re.match(expression, tag)]
+    found = [title for title, (_, (expression,)) in loggers.TRAINING.items() if re.match(expression, tag)]
     assert found == ([chart] if chart else [])
