@@ -43,7 +43,7 @@ class Quantity:
         assert self.log10 or not self.product, "the sum of a curve's values is the product of logarithms only"
 
 
-def curves(quantity: Quantity, layers: Sequence[int], values: Float[np.ndarray, "layers"]) -> dict[str, float]:
+def curves(quantity: Quantity, layers: np.ndarray, values: Float[np.ndarray, "layers"]) -> dict[str, float]:
     """The points of a quantity's curves in one step: those of the layers, and of a summary over them."""
     count = len(values)
     shown = range(count) if count <= MAX_CURVES else np.linspace(0, count - 1, THINNED).round().astype(int)
