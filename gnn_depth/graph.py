@@ -30,9 +30,12 @@ class Graph:
         node_to_graph: For several graphs laid side by side, which one a node belongs to,
             shape (nodes,), numbered from 0 without gaps. All nodes are one graph where it is not given.
         num_sources: Number of nodes that messages may come from; by default the nodes themselves.
+        edge_weight: A weight for each edge of ``edge_index``, shape (edges,), not below zero; None for equal ones. Only
+            layers that say so (``takes_edge_weights``) read them, and stacks refuse others.
 
     Raises:
-        ValueError: An edge that names a node out of range (the first one is named), or graphs numbered with gaps.
+        ValueError: An edge that names a node out of range (the first one is named), graphs numbered with gaps, or a
+            weight that is negative or not finite.
     """
 
     def __init__(
@@ -41,16 +44,19 @@ class Graph:
         num_nodes: int,
         node_to_graph: Tensor | None = None,
         num_sources: int | None = None,
+        edge_weight: Tensor | None = None,
     ) -> None:
         num_sources = num_nodes if num_sources is None else num_sources
         _check_edges(edge_index, num_nodes, num_sources)
         _check_graphs(node_to_graph, num_nodes)
+        _check_weights(edge_weight, edge_index.shape[1])
         order = torch.argsort(edge_index[1] * num_sources + edge_index[0], stable=True)
         self.num_nodes = num_nodes
         self.num_sources = num_sources
         self.source = edge_index[0][order].contiguous()
         self.target = edge_index[1][order].contiguous()
         self.ptr = pointers(self.target, num_nodes)
+        self.edge_weight = None if edge_weight is None else edge_weight.detach()[order].contiguous()
         self.node_to_graph = node_to_graph
         self.num_graphs = 1 if node_to_graph is None else int(node_to_graph.max()) + 1
         self._whole: Graph | None = None
@@ -82,14 +88,16 @@ class Graph:
         """The graph of a ``Data`` or ``Batch`` of PyTorch Geometric; the graphs of a batch lie side by side.
 
         Args:
-            data: Has ``edge_index`` and ``num_nodes``, and ``batch`` if it holds several graphs.
+            data: Has ``edge_index`` and ``num_nodes``, ``edge_weight`` if its edges have weights, and ``batch`` if it
+                holds several graphs.
 
         Raises:
             ValueError: It has no ``edge_index``, or an edge names a node out of range.
         """
         if getattr(data, "edge_index", None) is None:
             raise ValueError(f"{data!r} has no edge_index: a graph needs one, of shape (2, edges).")
-        return cls(data.edge_index, data.num_nodes, getattr(data, "batch", None))
+        weight = getattr(data, "edge_weight", None)
+        return cls(data.edge_index, data.num_nodes, getattr(data, "batch", None), edge_weight=weight)
 
     @property
     def num_edges(self) -> int:
@@ -110,6 +118,16 @@ class Graph:
         return self.ptr.diff()
 
     @property
+    def weighted_in_degree(self) -> Tensor:
+        """Sum of the weights of the edges into each node, in float64; their number without weights."""
+        if self.edge_weight is None:
+            return self.in_degree.double()
+        weight = self.edge_weight.double()
+        return self.once(
+            "weighted_in_degree", lambda: weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight)
+        )
+
+    @property
     def graph_sizes(self) -> Tensor:
         """Number of nodes of each of several graphs, shape (graphs,)."""
         assert self.node_to_graph is not None
@@ -117,18 +135,26 @@ class Graph:
         return self.once("graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs))
 
     def with_self_loops(self) -> "Graph":
-        """The same graph with exactly one self-loop at every node."""
+        """The same graph with exactly one self-loop at every node; one that is added has weight 1."""
         return self.once("self_loops", self._add_self_loops)
 
     def _add_self_loops(self) -> "Graph":
         if self._whole is not None:
             return self._whole.with_self_loops().prefix(self.num_nodes)
         loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
-        proper = self.edge_index[:, self.source != self.target]
-        return Graph(torch.cat([proper, loops], 1), self.num_nodes, self.node_to_graph, self.num_sources)
+        is_proper = self.source != self.target
+        weight = None
+        if self.edge_weight is not None:
+            own = self.edge_weight.new_ones(self.num_nodes)
+            own[self.target[~is_proper]] = self.edge_weight[~is_proper]
+            weight = torch.cat([self.edge_weight[is_proper], own])
+        edges = torch.cat([self.edge_index[:, is_proper], loops], 1)
+        return Graph(edges, self.num_nodes, self.node_to_graph, self.num_sources, weight)
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
-        r"""Weight :math:`1 / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
+        r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
+
+        Without edge weights w is 1 and d the in-degree, otherwise the sum of the weights into a node.
 
         Raises:
             ValueError: The graph is a block without the whole, and its sources may have neighbours outside it.
@@ -140,8 +166,21 @@ class Graph:
         return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
+        if self.edge_weight is not None:
+            degree = self.weighted_in_degree
+            scale = torch.where(degree > 0, degree.rsqrt(), 0)
+            return scale[self.source] * self.edge_weight.double() * scale[self.target]
         scale = self.in_degree.double().clamp_min(1).rsqrt()
         return scale[self.source] * scale[self.target]
+
+    def mean_weights(self, dtype: torch.dtype) -> Tensor:
+        r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge, shape (edges,)."""
+        if self.edge_weight is None:
+            share = self.in_degree.clamp_min(1).to(dtype).reciprocal()
+            return share.index_select(0, self.target)
+        degree, weight = self.weighted_in_degree, self.edge_weight.double()
+        share = torch.where(degree > 0, degree.reciprocal(), 0)
+        return (weight * share[self.target]).to(dtype)
 
     def prefix(self, num_nodes: int) -> "Graph":
         """The block of all edges into the first ``num_nodes`` nodes; the graph itself if it has no other nodes.
@@ -162,6 +201,7 @@ class Graph:
         block.num_nodes = num_nodes
         block.source, block.target = self.source[:num_edges], self.target[:num_edges]
         block.ptr = self.ptr[: num_nodes + 1]
+        block.edge_weight = None if self.edge_weight is None else self.edge_weight[:num_edges]
         block.num_sources = max(num_nodes, int(block.source.max()) + 1 if num_edges else 0)
         block.node_to_graph = None if self.node_to_graph is None else self.node_to_graph[:num_nodes]
         block.num_graphs = self.num_graphs
@@ -180,6 +220,7 @@ class Graph:
         graph.__dict__.update(self.__dict__)
         graph.source, graph.target = self.source[kept], self.target[kept]
         graph.ptr = pointers(graph.target, self.num_nodes)
+        graph.edge_weight = None if self.edge_weight is None else self.edge_weight[kept]
         graph._derived = {}
         return graph
 
@@ -245,7 +286,7 @@ class Graph:
     def _copy_to(self, device: torch.device, non_blocking: bool) -> "Graph":
         copy = Graph.__new__(Graph)
         copy.__dict__.update(self.__dict__)
-        for name in ("source", "target", "ptr", "node_to_graph"):
+        for name in ("source", "target", "ptr", "edge_weight", "node_to_graph"):
             tensor = getattr(self, name)
             setattr(copy, name, None if tensor is None else tensor.to(device, non_blocking=non_blocking))
         copy._whole = None if self._whole is None else self._whole.to(device, non_blocking)
@@ -281,6 +322,19 @@ def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
         ends = tuple(edge_index[:, edge].tolist())
         block = "" if num_sources == num_nodes else f", sources to {num_sources - 1}"
         raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}{block}.")
+
+
+def _check_weights(edge_weight: Tensor | None, num_edges: int) -> None:
+    if edge_weight is None:
+        return
+    if edge_weight.shape != (num_edges,) or not edge_weight.is_floating_point():
+        raise ValueError(
+            f"edge_weight must be floats of shape ({num_edges},), not {edge_weight.dtype} {tuple(edge_weight.shape)}."
+        )
+    bad = (~(edge_weight.isfinite() & (edge_weight >= 0))).nonzero()
+    if len(bad):
+        edge = int(bad[0])
+        raise ValueError(f"edge_weight[{edge}] is {edge_weight[edge].item()}: weights are finite and not below zero.")
 
 
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:

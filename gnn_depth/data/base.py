@@ -242,8 +242,9 @@ class NodeDataModule(GraphDataModule):
 
     @property
     def checksum(self) -> str:
-        of_nodes = self.batch.graph.node_to_graph
-        return fingerprint(*self.batch.tensors, *([] if of_nodes is None else [of_nodes]))
+        graph = self.batch.graph
+        more = [tensor for tensor in (graph.node_to_graph, graph.edge_weight) if tensor is not None]
+        return fingerprint(*self.batch.tensors, *more)
 
     def train_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)

@@ -72,13 +72,14 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     position = torch.full((graph.num_nodes,), -1)
     position[nodes] = torch.arange(len(nodes))
     edges, target = row_entries(graph.ptr, nodes)
-    part = Graph(torch.stack([position[graph.source[edges]], target]), len(nodes), new_graph)
+    weight = None if graph.edge_weight is None else graph.edge_weight[edges]
+    part = Graph(torch.stack([position[graph.source[edges]], target]), len(nodes), new_graph, edge_weight=weight)
     yes = torch.ones(len(graphs), dtype=torch.bool)
     return NodeBatch(batch.x[nodes], batch.y[graphs], part, yes, ~yes, ~yes, per_graph=True)
 
 
-def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor, bool]:
-    """Features, targets and edges of ``Data`` objects of PyTorch Geometric as one graph.
+def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Graph, bool]:
+    """Features and targets of ``Data`` objects of PyTorch Geometric, and their edges as one graph.
 
     Args:
         graphs: Each has ``edge_index`` and ``y``, and ``x`` or ``num_nodes``. ``y`` has one row for the graph or one
@@ -115,8 +116,10 @@ def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor,
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
     y = y.float() if y.is_floating_point() else y.long()
-    owner = torch.repeat_interleave(torch.arange(len(graphs)), torch.tensor(sizes))
-    return x.float(), y, edges.long(), owner, per_graph
+    owner = torch.repeat_interleave(torch.arange(len(graphs)), torch.tensor(sizes)) if len(graphs) > 1 else None
+    weights: list[Any] = [getattr(data, "edge_weight", None) for data in graphs]
+    weight = None if any(one is None for one in weights) else torch.cat([one.flatten().float() for one in weights])
+    return x.float(), y, Graph(edges.long(), len(x), owner, edge_weight=weight), per_graph
 
 
 def _rows(y: Any) -> Tensor:

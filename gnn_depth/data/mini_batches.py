@@ -261,7 +261,8 @@ def induced_subgraph(graph: Graph, nodes: Int[Tensor, "part"]) -> Graph:
     edge, target = row_entries(graph.ptr, nodes)
     source = position[graph.source[edge]]
     inside = source >= 0
-    return Graph(torch.stack([source[inside], target[inside]]), len(nodes))
+    weight = None if graph.edge_weight is None else graph.edge_weight[edge[inside]]
+    return Graph(torch.stack([source[inside], target[inside]]), len(nodes), edge_weight=weight)
 
 
 def sample_neighbors(
@@ -282,18 +283,20 @@ def sample_neighbors(
         The nodes in the order in which they are reached, seeds first, and the sampled edges between them.
     """
     position, reached = _positions(graph, seeds), [seeds]
-    sources, targets, first = [], [], 0
+    sources, targets, edges, first = [], [], [], 0
     for size in sizes:
         edge, target = row_entries(graph.ptr, reached[-1])
         kept = _sample_each_group(target, size, draws)
         source = graph.source[edge[kept]]
+        edges.append(edge[kept])
         targets.append(target[kept] + first)
         first += len(reached[-1])
         reached.append(torch.unique(source[position[source] < 0]))
         position[reached[-1]] = first + torch.arange(len(reached[-1]))
         sources.append(position[source])
     nodes = torch.cat(reached)
-    return nodes, Graph(torch.stack([torch.cat(sources), torch.cat(targets)]), len(nodes))
+    weight = None if graph.edge_weight is None else graph.edge_weight[torch.cat(edges)]
+    return nodes, Graph(torch.stack([torch.cat(sources), torch.cat(targets)]), len(nodes), edge_weight=weight)
 
 
 def row_entries(

@@ -16,7 +16,6 @@ from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.checks import MASKS, DataError, check_range
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.graph_sets import GraphSet, side_by_side, split_masks
-from gnn_depth.graph import Graph
 from gnn_depth.registry import register, unknown
 
 
@@ -71,7 +70,7 @@ class PyGData(GraphSet):
 
     def load(self) -> NodeBatch:
         graphs, own = self.graphs()
-        x, y, edges, owner, per_graph = side_by_side(graphs)
+        x, y, graph, per_graph = side_by_side(graphs)
         if y.dim() == 1 and not y.is_floating_point():  # the values may be -1 and 1, or leave out some
             values, y = torch.unique(y, return_inverse=True)
             self._class_names = list(map(str, values.tolist()))
@@ -81,7 +80,6 @@ class PyGData(GraphSet):
         else:
             each = [torch.cat([self._column(getattr(data, name)) for data in graphs]) for name in MASKS]
             masks = each[0], each[1], each[2]
-        graph = Graph(edges, len(x), owner if len(graphs) > 1 else None)
         return NodeBatch(x, y, graph, *masks, per_graph=per_graph)
 
     def _column(self, mask: Tensor) -> Tensor:

@@ -107,7 +107,9 @@ def of_quadratic_scores(
 def of_propagation(graph: Graph) -> float:
     """The bound of the norm of a graph convolution's propagation, with the self-loops that the layer adds."""
     weight = graph.gcn_weights(torch.float64)
-    share = weight.square() * graph.in_degree.double()[graph.target]  # 1 / d_j, of a block too
+    share = weight.square() * graph.weighted_in_degree[graph.target]  # 1 / d_j, of a block too
+    if graph.edge_weight is not None:  # w / d_j
+        share = torch.where(weight > 0, share / graph.edge_weight.double(), 0)
     total = share.new_zeros(graph.num_sources).index_add(0, graph.source, share)
     return math.sqrt(total.max().item()) if graph.num_sources else 0.0
 

@@ -154,9 +154,11 @@ class Layer(Part, nn.Module, ABC):
         reads_first: True if ``forward(x, graph, first)`` also reads the first state, which is the input of the first
             layer. Its rows begin with those of the targets. It has the width of the layer's input, and their neurons
             correspond.
+        takes_edge_weights: True if the layer reads ``graph.edge_weight`` where there is one.
     """
 
     takes_sparse: ClassVar[bool] = False
+    takes_edge_weights: bool = False
     takes_blocks: bool = False
     reads_first: ClassVar[bool] = False
 

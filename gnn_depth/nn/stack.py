@@ -32,6 +32,7 @@ from gnn_depth.nn.parts import (
 )
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips.none import NoSkip
+from gnn_depth.registry import described, registered
 
 Activation = Literal[
     "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
@@ -208,13 +209,16 @@ class DeepGNN(nn.Module):
             pool: One output for each graph, from the ``mean``, ``sum`` or ``max`` of its nodes' states.
 
         Raises:
-            ValueError: x has another width than ``in_channels``, or another number of nodes than the graph.
+            ValueError: x has another width than ``in_channels``, or another number of nodes than the graph, or the
+                edges have weights that a layer does not read.
         """
         if self._width is not None and x.shape[-1] != self._width:
             raise ValueError(f"x has {x.shape[-1]} features, and the stack was made for in_channels={self._width}.")
         graph = Graph.of(graph, len(x))
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
+        if graph.edge_weight is not None:
+            self._check_takes_weights()
         thinned = self.graph_dropout(graph) if self.training else graph
         self._weight_norms.follow(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
@@ -239,6 +243,16 @@ class DeepGNN(nn.Module):
         if pool is not None:
             out = pooled(pool, out, graph)
         return self.decoder(self._drop_outer(out, self.decoder))
+
+    def _check_takes_weights(self) -> None:
+        for layer in self.layers:
+            if not layer.takes_edge_weights:
+                layers: dict[str, Any] = registered("layer")
+                names = ", ".join(name for name, cls in layers.items() if cls.takes_edge_weights)
+                raise ValueError(
+                    f"the edges of this graph have weights, and {described(type(layer))} does not read them. Layers "
+                    f"that do: {names}, and pyg with a convolution that takes edge_weight."
+                )
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
         """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read out.

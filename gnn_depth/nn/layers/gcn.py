@@ -19,7 +19,8 @@ class GCN(Layer):
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} W x_j + b
 
-    with degrees d that count the self-loop. Kipf & Welling, *Semi-Supervised Classification with
+    with degrees d that count the self-loop. With edge weights w the factor is :math:`w_{ij} / \sqrt{d_i d_j}` and d the
+    sum of a node's weights; a self-loop that is added weighs 1. Kipf & Welling, *Semi-Supervised Classification with
     Graph Convolutional Networks*, ICLR 2017. With ``root_weight`` the node itself is added after a linear map of its
     own, :math:`W_{root} x_i`: the residual connection of Luo, Shi & Wu, *Classic GNNs are Strong Baselines*, NeurIPS
     2024.
@@ -32,6 +33,7 @@ class GCN(Layer):
     """
 
     takes_sparse = True
+    takes_edge_weights = True
     takes_blocks = True
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True, root_weight: bool = False) -> None:

@@ -39,6 +39,7 @@ class GCNII(Layer):
     treats = ("dying_signal", "equal_rows", "rank_collapse")
 
     takes_blocks = True
+    takes_edge_weights = True
     reads_first = True
 
     depth: Tensor

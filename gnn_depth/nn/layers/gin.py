@@ -19,6 +19,7 @@ class GIN(Layer):
 
     .. math:: x'_i = W_2 \, \mathrm{ReLU}(W_1 s_i + b_1) + b_2, \qquad s_i = (1 + \epsilon) x_i + \sum_{j \in N(i)} x_j
 
+    With edge weights w the sum is :math:`\sum_j w_{ij} x_j`.
     Xu, Hu, Leskovec & Jegelka, *How Powerful are Graph Neural Networks?*, ICLR 2019.
 
     Args:
@@ -31,6 +32,7 @@ class GIN(Layer):
     """
 
     takes_sparse = True
+    takes_edge_weights = True
 
     def __init__(
         self,
@@ -66,9 +68,11 @@ class GIN(Layer):
         return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,), bias=bias)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        weights = graph.edge_weight
         h = self.lin(x)  # before the sum, to sum features of the output's width
+        weights = h.new_ones(graph.num_edges) if weights is None else weights.to(h.dtype)
         out = (1 + self.eps) * targets(h, graph)
-        out = out + aggregate(h.new_ones(graph.num_edges), h, graph)
+        out = out + aggregate(weights, h, graph)
         out = out if self.bias is None else out + self.bias
         out = out if self.batch_norm is None else self.batch_norm(out, graph)
         return self.lin_out(out.relu())

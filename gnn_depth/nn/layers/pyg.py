@@ -60,6 +60,7 @@ class PyGConv(Layer):
         super().__init__(in_channels, out_channels, known.get("heads", 1) if known.get("concat", True) else 1)
         self.name = conv
         self.conv: nn.Module = cls(**given, **options)
+        self.takes_edge_weights = "edge_weight" in inspect.signature(cls.forward).parameters
 
     def reset_parameters(self) -> None:
         """Draw the parameters as the convolution does, or where it cannot, as each module inside does."""
@@ -68,7 +69,11 @@ class PyGConv(Layer):
                 draw()
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        out = self.conv(x, graph.edge_index)
+        if graph.edge_weight is None:
+            out = self.conv(x, graph.edge_index)
+        else:
+            assert isinstance(x, Tensor)
+            out = self.conv(x, graph.edge_index, edge_weight=graph.edge_weight.to(x.dtype))
         if not isinstance(out, Tensor) or out.shape != (graph.num_nodes, self.width):
             found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(

@@ -19,7 +19,8 @@ class SAGE(Layer):
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
 
-    The mean of a node without neighbours is zero. A node is its own neighbour only if the graph has a self-loop there.
+    The mean is weighted where edges have weights. That of a node without neighbours is zero. A node is its own
+    neighbour only if the graph has a self-loop there.
     Hamilton, Ying & Leskovec, *Inductive Representation Learning on Large Graphs*, NeurIPS 2017.
 
     Args:
@@ -31,6 +32,7 @@ class SAGE(Layer):
     """
 
     takes_sparse = True
+    takes_edge_weights = True
     takes_blocks = True
 
     def __init__(
@@ -67,8 +69,7 @@ class SAGE(Layer):
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)
-        share = graph.in_degree.clamp_min(1).to(h.dtype).reciprocal()
-        out = aggregate(share.index_select(0, graph.target), h, graph)
+        out = aggregate(graph.mean_weights(h.dtype), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
         out = out if self.bias is None else out + self.bias
