@@ -139,7 +139,7 @@ def estimate(plan: Plan, pool: Pool, most: int | None = None) -> Estimate:
         pool: Where those are measured that are not done.
         most: How many groups are measured at most, spread over the grid; the mean of them stands for the rest.
     """
-    records = plan.records()
+    records = plan.store.records()
     left: dict[str, list[PlannedRun]] = defaultdict(list)
     done: dict[str, list[float]] = defaultdict(list)
     for run in plan.runs:

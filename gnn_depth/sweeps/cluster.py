@@ -27,19 +27,11 @@ class DaskPool(Pool):
     A call submitted while there are no workers waits for one. If a whole worker dies, Dask itself repeats its calls
     elsewhere, so a function must cope with being called again (a run of a sweep is found as begun). Running calls can
     be stopped only where a nanny watches the worker, which is the default of ``dask worker``.
-
-    Args:
-        address: The scheduler's address, ``tcp://HOST:8786``.
-        preload: Modules that every worker imports once.
-
-    Raises:
-        PoolError: No scheduler answers there.
     """
 
     def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
         super().__init__()
-        # Dask logs lost connections as they happen; the futures report them anyway.
-        for name in ("distributed", "distributed.client"):
+        for name in ("distributed", "distributed.client"):  # they log lost connections, which the futures report
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address = address
         self._preload = tuple(preload)
@@ -96,17 +88,11 @@ class DaskPool(Pool):
         self._client.restart_workers(mine, timeout=PATIENCE, raise_for_error=False)
 
 
+_STARTING = threading.Lock()
+
+
 def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Make a call in a fresh process of this worker.
-
-    Args:
-        preload: Modules that this worker imports once for all its calls.
-        function: The function to call.
-        args: Its arguments.
-
-    Raises:
-        WorkerDied: The process died.
-    """
+    """Make a call in a fresh process of this worker, which imports the modules once for all its calls."""
     with _STARTING:
         multiprocessing.set_forkserver_preload(list(preload))
         # Dask's workers are daemons, which multiprocessing does not let start processes.
@@ -117,9 +103,6 @@ def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, 
         finally:
             config["daemon"] = daemon
     return process.result()
-
-
-_STARTING = threading.Lock()
 
 
 def _call_and_follow(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:

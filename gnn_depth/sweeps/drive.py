@@ -4,17 +4,15 @@ import sys
 import time
 import uuid
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gnn_depth.sweeps.plan import Plan, PlannedRun
+from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
 from gnn_depth.sweeps.progress import SweepProgress
 from gnn_depth.sweeps.store import CLAIMS, Place, Store
-from gnn_depth.sweeps.summary import write_summary
 from gnn_depth.sweeps.worker import ELSEWHERE, Outcome, Task, Train, work
 
 LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
@@ -23,77 +21,45 @@ GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 
 @dataclass
 class Tally:
-    """The outcomes of a sweep so far.
+    """The outcomes of a sweep so far."""
 
-    Attributes:
-        outcomes: By identity; runs that were not started have none.
-        interrupted: The interrupt that ended the sweep early, if one did.
-    """
-
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    interrupted: KeyboardInterrupt | None = None
+    outcomes: dict[str, Outcome] = field(default_factory=dict)  # by identity; runs that were not started have none
+    interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
 
 
 def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")) -> Tally:
-    """Run all unfinished runs of a plan, and show the progress.
+    """Run all unfinished runs of a plan, whose folder exists, and show the progress.
 
-    Args:
-        plan: All runs; the folder of its store exists.
-        pool: The workers.
-        train: Trains one run, in a worker.
-        retries: How often a run whose process died is started again.
-        deadline: No run starts after this reading of the monotonic clock.
-
-    Raises:
-        PoolError: The pool is lost.
+    No run starts after the deadline, a reading of the monotonic clock.
     """
-    done = {identity for identity, record in plan.records().items() if record.is_result}
-    waiting = [run for run in plan.runs if run.place.identity not in done]
-    metric = plan.grid.metric
-    with (
-        _stop_file(plan.store) as stop,
-        SweepProgress(len(plan.runs), len(plan.runs) - len(waiting), pool, metric) as progress,
-    ):
-        tasks = [_task(run, plan.store, train, retries, stop) for run in waiting]
-        return Sweep(pool, plan.store, progress, metric, deadline, [run.place for run in plan.runs]).run(tasks)
-
-
-def _task(run: PlannedRun, store: Store, train: Train, retries: int, stop: Path) -> Task:
-    return Task(
-        root=str(store.root.absolute()),
-        sweep=store.name,
-        place=run.place,
-        labels=run.labels,
-        config=run.config,
-        data_sha256=run.data_sha256,
-        command=(Path(sys.argv[0]).name, *sys.argv[1:]),
-        retries=retries,
-        stop=str(stop.absolute()),
-        train=train,
-    )
-
-
-@contextmanager
-def _stop_file(store: Store) -> Iterator[Path]:
-    """The file whose existence stops this sweep's runs, wherever they run; removed at the end."""
-    path = store.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"
+    store, metric = plan.store, plan.grid.metric
+    done = {identity for identity, record in store.records().items() if record.is_result}
+    stop = store.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"  # once it exists, this sweep's runs stop, on any machine
+    tasks = [
+        Task(
+            root=str(store.root.absolute()),
+            sweep=store.name,
+            place=run.place,
+            labels=run.labels,
+            config=run.config,
+            data_sha256=run.data_sha256,
+            command=(Path(sys.argv[0]).name, *sys.argv[1:]),
+            retries=retries,
+            stop=str(stop.absolute()),
+            train=train,
+        )
+        for run in plan.runs
+        if run.place.identity not in done
+    ]
     try:
-        yield path
+        with SweepProgress(len(plan.runs), len(plan.runs) - len(tasks), pool, metric) as progress:
+            return Sweep(pool, store, progress, metric, deadline, [run.place for run in plan.runs]).run(tasks)
     finally:
-        path.unlink(missing_ok=True)
+        stop.unlink(missing_ok=True)
 
 
 class Sweep:
-    """A running sweep.
-
-    Args:
-        pool: The workers.
-        store: The store of the results.
-        progress: Shows the progress.
-        metric: The metric that runs are compared by.
-        deadline: No run starts after this reading of the monotonic clock.
-        places: All places of the sweep; the mean curves of a group are written once all its runs are done.
-    """
+    """A running sweep; the mean curves of a group of its places are written once all its runs are done."""
 
     def __init__(
         self,
@@ -199,6 +165,8 @@ class Sweep:
         folders = [record.folder for record in records if record and record.is_result]
         if len(folders) < len(records) or len(records) < 2:
             return
+        from gnn_depth.sweeps.summary import write_summary  # pandas, which the start need not wait for
+
         try:
             write_summary(self.store.folder, self.store.place(ended).parent.name, folders)
         except Exception as error:  # the runs themselves are safe, and others are under way

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -23,11 +23,7 @@ MOST_SEEDS = 10_000  # a larger number is taken for a seed whose brackets were f
 
 
 class GridError(ValueError):
-    """A grid file is invalid.
-
-    Attributes:
-        where: The keys that lead to the mistake.
-    """
+    """A grid file is invalid; ``where`` are the keys that lead to the mistake."""
 
     def __init__(self, message: str, where: Where = ()) -> None:
         super().__init__(message)
@@ -71,23 +67,14 @@ class Combination:
 
 @dataclass(frozen=True)
 class Grid:
-    """All runs of a sweep.
+    """All runs of a sweep."""
 
-    Attributes:
-        name: Name of the sweep, and of its folder.
-        base: Config files that every run starts from.
-        axes: The axes; the first one varies slowest.
-        seeds: Every combination is run with each.
-        rules: Rules, applied in order.
-        metric: The metric that runs are compared by.
-    """
-
-    name: str
-    base: tuple[str, ...]
-    axes: tuple[Axis, ...]
-    seeds: tuple[int, ...]
-    rules: tuple[Rule, ...] = field(default=())
-    metric: str = METRIC
+    name: str  # of the sweep, and of its folder
+    base: tuple[str, ...]  # config files that every run starts from
+    axes: tuple[Axis, ...]  # the first one varies slowest
+    seeds: tuple[int, ...]  # every combination is run with each
+    rules: tuple[Rule, ...] = ()  # applied in order
+    metric: str = METRIC  # that runs are compared by
 
     def __post_init__(self) -> None:
         runs = math.prod([len(self.seeds), *(len(axis.values) for axis in self.axes)])
@@ -107,15 +94,7 @@ class Grid:
                 yield Combination(labels, (*(settings for _, settings in values), *(rule.settings for rule in rules)))
 
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
-        """The part of the grid with these labels.
-
-        Args:
-            chosen: Labels as text, by axis; other axes are kept whole.
-            seeds: Number of seeds, from 0 on; by default those of the grid.
-
-        Raises:
-            GridError: There is no such axis or label.
-        """
+        """The part of the grid with these labels of some axes, as text, and with the seeds from 0 on."""
         axes = {axis.name: axis for axis in self.axes}
         for name, labels in chosen.items():
             key = self.axis_called(name)
@@ -133,11 +112,7 @@ class Grid:
         return {label_text(label): label for axis in self.axes if axis.name == name for label in axis.values}
 
     def axis_called(self, name: str) -> str:
-        """The full name of an axis, given that or its last word.
-
-        Raises:
-            GridError: There is no such axis.
-        """
+        """The full name of an axis, given that or its last word."""
         names = [axis.name for axis in self.axes]
         last = [full for full in names if full.rpartition(".")[2] == name]
         if name not in names and len(last) != 1:
@@ -153,15 +128,7 @@ def label_text(label: Label) -> str:
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> Grid:
-    """Build a grid from the content of a grid file.
-
-    Args:
-        content: The file, parsed.
-        name: Name of the sweep if the file has none.
-
-    Raises:
-        GridError: Something in it is unknown, empty or of the wrong kind.
-    """
+    """Build a grid from the content of a grid file; the name is that of the sweep if the file has none."""
     for key in content:
         if key not in KEYS:
             raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))

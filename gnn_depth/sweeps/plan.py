@@ -21,30 +21,19 @@ class AbsentDataError(PlanError):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a grid, ready to start.
-
-    Attributes:
-        place: Its group, seed and identity.
-        labels: Its label on every axis.
-        config: Its resolved config.
-        data_sha256: Checksum of its data.
-    """
+    """A run of a grid, ready to start."""
 
     place: Place
-    labels: dict[str, Label]
-    config: dict[str, Any]
-    data_sha256: str
+    labels: dict[str, Label]  # on every axis
+    config: dict[str, Any]  # resolved
+    data_sha256: str  # checksum of its data
 
 
 class Resolver(Protocol):
     """Turns combinations of a grid into runs; the command line provides it."""
 
     def resolve(self, combination: Combination) -> tuple[dict[str, Any], str]:
-        """The resolved config of a combination, and the checksum of its data.
-
-        Raises:
-            AbsentDataError: The data is not here.
-        """
+        """The resolved config of a combination, and the checksum of its data; raises an AbsentDataError."""
 
     def identity(self, config: dict[str, Any], data_sha256: str) -> str:
         """A checksum that is equal for runs with equal results."""
@@ -58,18 +47,14 @@ class Plan:
     runs: list[PlannedRun]
     store: Store
 
-    def records(self) -> dict[str, Record]:
-        """The records of all runs in the store, by identity."""
-        return self.store.records()
-
     def found(self) -> list[Record]:
         """The records of this plan's runs."""
-        records = self.records()
+        records = self.store.records()
         return [records[run.place.identity] for run in self.runs if run.place.identity in records]
 
     def state(self, describe: Callable[[Record | None], str]) -> str:
         """The number of runs in each state: ``3 finished, 1 failed``."""
-        return _counted(self.runs, self.records(), describe)
+        return _counted(self.runs, self.store.records(), describe)
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
@@ -77,7 +62,8 @@ class Plan:
         groups: dict[str, list[PlannedRun]] = defaultdict(list)
         for run in self.runs:
             groups[run.place.group].append(run)
-        records, width = self.records(), max(map(len, groups))
+        records = self.store.records()
+        width = max(map(len, groups))
         rows = [f"  {name:<{width}}  {_counted(runs, records, _to_do)}" for name, runs in groups.items()]
         head = f"sweep {self.grid.name}: {len(self.runs)} runs of {' x '.join(shape)}, in {self.store.folder}"
         return "\n".join([head, *rows, f"in all: {_counted(self.runs, records, _to_do)}"])
@@ -86,18 +72,9 @@ class Plan:
 def make_plan(
     grid: Grid, resolver: Resolver, root: str, force: bool = False, absent: dict[str, str] | None = None
 ) -> Plan:
-    """Resolve all runs of a grid, and open the store of their results.
+    """Resolve all runs of a grid, and open the store of their results, which force archives.
 
-    Args:
-        grid: The grid.
-        resolver: Resolves its combinations.
-        root: Folder of all runs.
-        force: Archive the results that are there.
-        absent: If given, groups whose data is not here are left out, and noted in it with the reason.
-
-    Raises:
-        PlanError: Two runs are equal, or a run cannot be part of a sweep.
-        StoreError: The folder has results of another version, or a run that is to be archived is being worked on.
+    Given a dictionary of the absent, groups whose data is not here are left out, and noted there with the reason.
     """
     runs: list[PlannedRun] = []
     for combination in grid.combinations():

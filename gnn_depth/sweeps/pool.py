@@ -52,23 +52,14 @@ class Pool(ABC):
         """Number of calls that run at once, at least 1; it may change in a cluster."""
 
     def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
-        """Start a call.
-
-        Args:
-            function: A function of a module that the worker can import.
-            args: Its arguments; they and the result are pickled.
-        """
+        """Start a call of a function that the worker can import; its arguments and its result are pickled."""
         assert not self._stopped, "the pool has been stopped"
         future = self._submit(function, args)
         self._futures = {future, *(other for other in self._futures if not other.done())}
         return future
 
     def stop(self, grace: float) -> None:
-        """Wait for running calls, then kill those that still run.
-
-        Args:
-            grace: Seconds to wait.
-        """
+        """Wait some seconds for running calls, then kill those that still run."""
         self._stopped = True
         wait(self._futures, timeout=grace)
         self._end()
@@ -93,16 +84,9 @@ class Pool(ABC):
 class LocalPool(Pool):
     """Processes of this machine, forked from a server that imports `preload` in the background, once.
 
-    The cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides what becomes of
-    its calls. If the driver is killed, running calls come to their end and nothing is left behind.
-
-    Args:
-        workers: Number of calls that run at once; by default one per GPU, or one per physical core without GPUs.
-        preload: Modules that the server imports.
-        gpus: GPU names as in CUDA_VISIBLE_DEVICES; by default all that are visible.
-
-    Raises:
-        PoolError: Fewer than one worker.
+    By default there is a worker for each visible GPU, or for each physical core without GPUs. The cores are shared
+    equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides what becomes of its calls. If the
+    driver is killed, running calls come to their end and nothing is left behind.
     """
 
     def __init__(
@@ -162,16 +146,7 @@ class LocalPool(Pool):
 
 
 class FreshProcess:
-    """A process that makes one call and exits.
-
-    Args:
-        function: The function to call.
-        args: Its arguments.
-        environment: Variables that only this process gets.
-
-    Raises:
-        EOFError: The server that forks processes has died.
-    """
+    """A process that makes one call and exits; an EOFError if the server that forks processes has died."""
 
     # multiprocessing polls all its children whenever one is started, which two threads must not do at once.
     _table = threading.Lock()
@@ -192,12 +167,7 @@ class FreshProcess:
             self._process.kill()
 
     def result(self) -> Any:
-        """Wait for the call, and return what it returned.
-
-        Raises:
-            WorkerDied: The process died.
-            Exception: What the call raised.
-        """
+        """Wait for the call, and return what it returned or raise what it raised."""
         connection.wait([self._answer, self._process.sentinel])
         answer = None
         with self._answer, contextlib.suppress(EOFError, OSError):

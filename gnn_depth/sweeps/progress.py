@@ -43,12 +43,7 @@ class _Screen(Console):
 class SweepProgress:
     """Shows a sweep's progress on standard error; a context manager.
 
-    Args:
-        total: Number of runs of the sweep.
-        done: Number of runs that were done before it started.
-        pool: The workers.
-        metric: The metric by which the best run is chosen: lowest for a loss, highest for anything else.
-        console: Where to draw; standard error by default.
+    By the metric the best run is chosen: the lowest for a loss, the highest for anything else.
     """
 
     def __init__(self, total: int, done: int, pool: Pool, metric: str, console: Console | None = None) -> None:

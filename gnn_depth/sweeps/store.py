@@ -28,17 +28,11 @@ class ResultWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a run in a sweep.
+    """The place of a run in a sweep."""
 
-    Attributes:
-        group: The name that runs with different seeds share.
-        seed: Its seed.
-        identity: Checksum of its config and data, see ``cli.identity``.
-    """
-
-    group: str
+    group: str  # the name that runs with different seeds share
     seed: int
-    identity: str
+    identity: str  # checksum of its config and data, see cli.identity
 
     @property
     def label(self) -> str:
@@ -47,15 +41,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Record:
-    """A run that has been started.
-
-    Attributes:
-        folder: Its folder.
-        result: Its ``result.json``.
-    """
+    """A run that has been started."""
 
     folder: Path
-    result: dict[str, Any]
+    result: dict[str, Any]  # its result.json
 
     @property
     def identity(self) -> str:
@@ -88,10 +77,6 @@ class Store:
 
     A process that works on a run holds a lock, which the operating system releases when the process ends, however it
     ends: a run whose status is ``running`` and that is not locked has died.
-
-    Args:
-        root: Folder of all runs.
-        name: Name of the sweep.
     """
 
     def __init__(self, root: str | Path, name: str) -> None:
@@ -100,11 +85,7 @@ class Store:
         self.folder = self.root / name
 
     def make_folder(self) -> None:
-        """Make the folder of the sweep, and check that it can be written and that files in it can be locked.
-
-        Raises:
-            OSError: The folder cannot be made, written or locked.
-        """
+        """Make the folder of the sweep, and check that it can be written and that files in it can be locked."""
         folder = self.folder / CLAIMS
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -173,11 +154,7 @@ class Store:
         write_result(record.folder, {**record.result, "status": status, "reason": reason})
 
     def check_version(self, version: str) -> None:
-        """Refuse results of another version, in which the same config may give other numbers.
-
-        Raises:
-            StoreError: There are results of another version.
-        """
+        """Refuse results of another version, in which the same config may give other numbers."""
         others = {record.version for record in self.records().values() if record.is_result} - {version}
         if others:
             raise StoreError(

@@ -9,12 +9,10 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from gnn_depth.runs import RESULTS, read_result
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FOLDER = "summary"
 # Sort after every metric, so that TensorBoard shows these charts last, in sections that are closed at first.
@@ -35,15 +33,7 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
     ``~runs/still_training`` counts the seeds that had not stopped yet; a seed that has stopped counts with its last
     value (see `average`). One seed has a mean and no band.
 
-    An existing summary is replaced, whole or not at all.
-
-    Args:
-        folder: The sweep's folder.
-        group: Name of the group's folder.
-        runs: Folders of its runs; those that neither finished nor diverged do not count.
-
-    Returns:
-        TensorBoard's event file; None where no run has curves yet.
+    An existing summary is replaced, whole or not at all. The event file is returned, None where no run has curves yet.
     """
     tables = {run: table for run in runs if _counts(run) and (table := read_curves(run)) is not None}
     curves = summarise(list(tables.values())) if tables else None
@@ -62,10 +52,8 @@ def _counts(run: Path) -> bool:
         return False  # damaged results are reported where they are read
 
 
-def read_curves(run: Path) -> "pd.DataFrame | None":
+def read_curves(run: Path) -> pd.DataFrame | None:
     """The metrics of a run, one row per step; None if there are none yet or, with a warning, if they are damaged."""
-    import pandas as pd
-
     path = run / "metrics.csv"
     try:
         table = pd.read_csv(path).groupby("step").last().drop(columns="epoch", errors="ignore").astype(float)
@@ -77,19 +65,14 @@ def read_curves(run: Path) -> "pd.DataFrame | None":
     return None if table.empty else table
 
 
-def average(curves: "Sequence[pd.Series]") -> "pd.DataFrame":
+def average(curves: Sequence[pd.Series]) -> pd.DataFrame:
     """Mean and sample standard deviation of curves, at every step at which one of them has a value.
 
     A curve that ends early (early stopping, divergence) continues at its last finite value. A mean over only the runs
     still training would jump whenever one stops and describe only the survivors; a mean cut at the shortest curve would
     hide most of the training if one run diverged early. For the same reason the mean starts where all have begun.
     A curve without any finite value cannot be averaged and is left out.
-
-    Args:
-        curves: Values by step, one series for each run.
     """
-    import pandas as pd
-
     finite = [kept for curve in curves if len(kept := curve[curve.abs() < math.inf])]
     if not finite:
         return pd.DataFrame({"mean": [], "std": []}, dtype=float)
@@ -97,10 +80,8 @@ def average(curves: "Sequence[pd.Series]") -> "pd.DataFrame":
     return pd.DataFrame({"mean": values.mean(axis=1), "std": values.std(axis=1, ddof=1)})
 
 
-def summarise(tables: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
+def summarise(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """All curves of a summary, one column each, by step: means, bands and the number of runs still training."""
-    import pandas as pd
-
     columns: dict[str, pd.Series] = {}
     for tag in dict.fromkeys(tag for table in tables for tag in table):
         curve = average([table[tag] for table in tables if tag in table])
@@ -118,7 +99,7 @@ def band(tag: str) -> tuple[str, str]:
     return f"{BAND}/{tag}/lower", f"{BAND}/{tag}/upper"
 
 
-def _write_events(folder: Path, wide: "pd.DataFrame", when: float) -> Path:
+def _write_events(folder: Path, wide: pd.DataFrame, when: float) -> Path:
     """Write the curves as one event file, with a chart for each metric that has a band."""
     from torch.utils.tensorboard import SummaryWriter
 

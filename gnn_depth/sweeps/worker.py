@@ -5,7 +5,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from gnn_depth.sweeps.grid import Label
 from gnn_depth.sweeps.store import Place, Record, ResultWarning, Store
 
 OUTPUT = "output.txt"
-ELSEWHERE = "elsewhere"
+ELSEWHERE = "elsewhere"  # the status of a run that another process works on
 
 
 class RunFailed(Exception):
@@ -23,42 +23,18 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """A run that a worker is asked to do.
+    """A run that a worker is asked to do."""
 
-    Attributes:
-        root, sweep: The store, see :class:`~gnn_depth.sweeps.store.Store`.
-        place: Its place in the store.
-        labels: Its label on every axis.
-        config: Its resolved config.
-        data_sha256: Checksum of its data.
-        command: The command line of the sweep.
-        retries: How often the run is started again if its process dies.
-        stop: A file; the run stops once it exists.
-        train: Trains a task's config in its folder; a function that workers can import.
-    """
-
-    root: str
-    sweep: str
+    root: str  # of the store
+    sweep: str  # name of the store
     place: Place
-    labels: dict[str, Label]
-    config: dict[str, Any]
+    labels: dict[str, Label]  # on every axis
+    config: dict[str, Any]  # resolved
     data_sha256: str
-    command: tuple[str, ...]
-    retries: int
-    stop: str
-    train: "Train"
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The sweep and labels that the run comes from, for its ``result.json``."""
-        return {
-            "sweep": self.sweep,
-            "group": self.place.group,
-            "axes": self.labels,
-            "identity": self.place.identity,
-            "data_sha256": self.data_sha256,
-            "command": list(self.command),
-        }
+    command: tuple[str, ...]  # the command line of the sweep
+    retries: int  # how often the run is started again if its process dies
+    stop: str  # a file; the run stops once it exists
+    train: "Train"  # trains a task's config in its folder; a function that workers can import
 
 
 Train: TypeAlias = Callable[[Task, Origin], None]
@@ -66,34 +42,23 @@ Train: TypeAlias = Callable[[Task, Origin], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run.
+    """The outcome of a run."""
 
-    Attributes:
-        status: As in its ``result.json``, or ``elsewhere`` if another process works on it.
-        folder: Its folder.
-        metrics: Its metrics.
-        seconds: How long it took.
-        reason: Why it did not finish.
-        new: False if the run had been done before.
-    """
-
-    status: str
+    status: str  # as in its result.json, or ELSEWHERE
     folder: Path | None = None
-    metrics: dict[str, Any] | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    reason: str = ""
-    new: bool = True
+    reason: str = ""  # why it did not finish
 
     @classmethod
-    def of(cls, record: Record, new: bool = True) -> "Outcome":
+    def of(cls, record: Record) -> "Outcome":
         """The outcome that a record states."""
         result = record.result
-        reason = result.get("reason", "")
-        return cls(record.status, record.folder, result.get("metrics", {}), record.seconds, reason, new)
+        return cls(record.status, record.folder, result.get("metrics", {}), record.seconds, result.get("reason", ""))
 
     def value(self, metric: str) -> float | None:
         """A metric of the run, or None."""
-        found = (self.metrics or {}).get(metric)
+        found = self.metrics.get(metric)
         return None if found is None else float(found)
 
 
@@ -108,7 +73,7 @@ def work(task: Task) -> Outcome:
 def _run(task: Task, store: Store) -> Outcome:
     known, attempt = store.find(task.place), 1
     if known and known.is_result:
-        return Outcome.of(known, new=False)
+        return Outcome.of(known)
     if known:
         if known.status == "running" and known.attempt > task.retries:
             store.mark(known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why.")
@@ -121,7 +86,15 @@ def _run(task: Task, store: Store) -> Outcome:
         return Outcome("interrupted")
     if (stray := store.place(task.place)).exists():  # it holds the result of another run, moved or edited by hand
         store.archive(Record(stray, {}))
-    facts = {**task.facts, "attempt": attempt}
+    facts = {
+        "sweep": task.sweep,
+        "group": task.place.group,
+        "axes": task.labels,
+        "identity": task.place.identity,
+        "data_sha256": task.data_sha256,
+        "command": list(task.command),
+        "attempt": attempt,
+    }
     folder = store.begin(task.place, facts)
     with _output_to(folder / OUTPUT):
         status, reason = _train(task, Origin(facts, folder))

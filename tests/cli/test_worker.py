@@ -57,11 +57,11 @@ def result_of(outcome):
 
 def test_a_run_leaves_its_result_and_what_it_printed_and_is_not_run_again(task, pool):
     outcome = pool.submit(work, task()).result(120)
-    assert (outcome.status, outcome.new) == ("finished", True)
+    assert outcome.status == "finished"
     assert outcome.value("test_acc_at_best_val") == result_of(outcome)["metrics"]["test_acc_at_best_val"]
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
     again = work(task())
-    assert (again.status, again.new, again.folder) == ("finished", False, outcome.folder)
+    assert again == outcome
 
 
 def test_a_run_has_the_numbers_of_a_fit_of_its_config_whatever_ran_before(task, pool, tmp_path, monkeypatch):
@@ -105,7 +105,7 @@ def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number
     mine = task()
     store = Store(mine.root, mine.sweep)
     for attempt in (1, 2):
-        folder = store.begin(mine.place, {**mine.facts, "attempt": attempt})
+        folder = store.begin(mine.place, {"identity": mine.place.identity, "attempt": attempt})
         if attempt < 2:
             store.archive(store.find(mine.place))
     outcome = work(mine)
@@ -113,7 +113,7 @@ def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number
     assert len(list((tmp_path / "runs/archive").rglob("result.json"))) == 2
 
     other = task("--model.dropout=0.5", retries=0)
-    folder = store.begin(other.place, {**other.facts, "attempt": 1})
+    folder = store.begin(other.place, {"identity": other.place.identity, "attempt": 1})
     outcome = work(other)
     assert (outcome.status, outcome.folder) == ("failed", folder)
     assert "its process died 1 times" in outcome.reason
