@@ -119,7 +119,7 @@ class GridResolver:
         self._resolver = Resolver(list(dict.fromkeys(plugin for each in lines.values() for plugin in each.plugins)))
 
     def resolve(self, combination: Combination) -> tuple[dict[str, Any], str]:
-        """See :class:`gnn_depth.sweeps.plan.Resolver`.
+        """The resolved config of a combination, and the checksum of its data.
 
         Raises:
             UsageError: An option does not exist or does not fit.
@@ -135,10 +135,6 @@ class GridResolver:
             return config, self._resolver.data_of(config)[0]
         except (UsageError, AbsentDataError) as error:
             raise type(error)(f"{combination.group}: {error}") from error
-
-    def identity(self, config: dict[str, Any], data_sha256: str) -> str:
-        """See :func:`gnn_depth.cli.identity.identity`."""
-        return identity(config, data_sha256)
 
 
 def plan_of(
@@ -161,7 +157,8 @@ def plan_of(
     """
     try:
         with quiet():
-            return make_plan(grid, GridResolver(grid, folder, read_arguments(overrides)), root, force, absent)
+            resolver = GridResolver(grid, folder, read_arguments(overrides))
+            return make_plan(grid, resolver.resolve, identity, root, force, absent)
     except (PlanError, StoreError, OSError) as error:
         raise UsageError(str(error)) from error
 

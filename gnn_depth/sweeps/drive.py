@@ -12,8 +12,8 @@ from pathlib import Path
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
 from gnn_depth.sweeps.progress import SweepProgress
-from gnn_depth.sweeps.store import CLAIMS, Place, Store
-from gnn_depth.sweeps.worker import ELSEWHERE, Outcome, Task, Train, work
+from gnn_depth.sweeps.store import CLAIMS, Place, Record, Store
+from gnn_depth.sweeps.worker import ELSEWHERE, Task, Train, work
 
 LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
 GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
@@ -23,7 +23,7 @@ GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 class Tally:
     """The outcomes of a sweep so far."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)  # by identity; runs that were not started have none
+    outcomes: dict[str, Record] = field(default_factory=dict)  # by identity; runs that were not started have none
     interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
 
 
@@ -80,7 +80,7 @@ class Sweep:
         for place in places:
             self._groups[place.group].append(place)
         self._waiting: deque[Task] = deque()
-        self._running: dict[Future[Outcome], Task] = {}
+        self._running: dict[Future[Record], Task] = {}
         self._elsewhere: list[Task] = []
         self._said_elsewhere: set[str] = set()
         self._looked = 0.0
@@ -117,7 +117,7 @@ class Sweep:
             time.sleep(LOOK_SECONDS)
         return bool(self._running or (in_time and (self._waiting or self._elsewhere)))
 
-    def _take(self, task: Task, future: "Future[Outcome]") -> None:
+    def _take(self, task: Task, future: "Future[Record]") -> None:
         try:
             outcome = future.result()
         except WorkerDied as death:
@@ -126,7 +126,7 @@ class Sweep:
         except PoolError:
             raise
         except Exception as error:  # such as a full disk; other runs may have more luck
-            self._end(task, Outcome("failed", reason=f"{type(error).__name__}: {error}"))
+            self._fail(task, f"{type(error).__name__}: {error}")
             return
         if outcome.status == ELSEWHERE:
             self._leave(task)
@@ -139,7 +139,7 @@ class Sweep:
         """Restart a run whose worker died; attempts are counted on disk, so deaths in earlier sweeps count too."""
         self._deaths[task.place.identity] += 1
         if self._deaths[task.place.identity] > task.retries + 1:
-            self._end(task, Outcome("failed", reason=reason))
+            self._fail(task, reason)
             return
         self.progress.retry(task.place.label, reason)
         self._waiting.appendleft(task)
@@ -152,7 +152,10 @@ class Sweep:
             self.progress.print(f"{task.place.label} is being run by another process")
         self._elsewhere.append(task)
 
-    def _end(self, task: Task, outcome: Outcome) -> None:
+    def _fail(self, task: Task, reason: str) -> None:
+        self._end(task, Record(self.store.place(task.place), {"status": "failed", "reason": reason}))
+
+    def _end(self, task: Task, outcome: Record) -> None:
         self.tally.outcomes[task.place.identity] = outcome
         self.progress.end(task.place.label, outcome.status, outcome.value(self.metric), outcome.seconds)
         if outcome.status == "failed":
@@ -189,7 +192,7 @@ class Sweep:
             except OSError as error:  # such as a full disk; a run still marked as running counts as died
                 self.progress.print(f"{task.place.label} cannot be marked as interrupted: {error}")
 
-    def _settle(self, future: "Future[Outcome]", task: Task) -> None:
+    def _settle(self, future: "Future[Record]", task: Task) -> None:
         if future.done() and not future.cancelled() and future.exception() is None:
             outcome = future.result()
             if outcome.status != ELSEWHERE:

@@ -4,7 +4,7 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gnn_depth._version import __version__
 from gnn_depth.sweeps.grid import Combination, Grid, Label
@@ -27,16 +27,6 @@ class PlannedRun:
     labels: dict[str, Label]  # on every axis
     config: dict[str, Any]  # resolved
     data_sha256: str  # checksum of its data
-
-
-class Resolver(Protocol):
-    """Turns combinations of a grid into runs; the command line provides it."""
-
-    def resolve(self, combination: Combination) -> tuple[dict[str, Any], str]:
-        """The resolved config of a combination, and the checksum of its data; raises an AbsentDataError."""
-
-    def identity(self, config: dict[str, Any], data_sha256: str) -> str:
-        """A checksum that is equal for runs with equal results."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +60,24 @@ class Plan:
 
 
 def make_plan(
-    grid: Grid, resolver: Resolver, root: str, force: bool = False, absent: dict[str, str] | None = None
+    grid: Grid,
+    resolve: Callable[[Combination], tuple[dict[str, Any], str]],
+    identity: Callable[[dict[str, Any], str], str],
+    root: str,
+    force: bool = False,
+    absent: dict[str, str] | None = None,
 ) -> Plan:
     """Resolve all runs of a grid, and open the store of their results, which force archives.
 
-    Given a dictionary of the absent, groups whose data is not here are left out, and noted there with the reason.
+    The command line resolves a combination to its config and the checksum of its data, and gives runs with equal
+    results the same identity, a checksum of both.
+    Given a dictionary of the absent, groups whose data is not here (AbsentDataError) are left out, and noted there with
+    the reason.
     """
     runs: list[PlannedRun] = []
     for combination in grid.combinations():
         try:
-            config, data_sha256 = resolver.resolve(combination)
+            config, data_sha256 = resolve(combination)
         except AbsentDataError as error:
             if absent is None:
                 raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
@@ -88,7 +86,7 @@ def make_plan(
         _check_alone(combination, config)
         for seed in grid.seeds:
             mine = copy.deepcopy(config) | {"seed_everything": seed}
-            place = Place(combination.group, seed, resolver.identity(mine, data_sha256))
+            place = Place(combination.group, seed, identity(mine, data_sha256))
             runs.append(PlannedRun(place, combination.labels, mine, data_sha256))
     _check_distinct(runs)
     store = Store(root, grid.name)

@@ -71,6 +71,16 @@ class Record:
     def seconds(self) -> float:
         return self.result.get("seconds", 0.0)
 
+    @property
+    def reason(self) -> str:
+        """Why it did not finish."""
+        return self.result.get("reason", "")
+
+    def value(self, metric: str) -> float | None:
+        """A metric of the run, or None."""
+        found = self.result.get("metrics", {}).get(metric)
+        return None if found is None else float(found)
+
 
 class Store:
     """The runs of one sweep, in ``root/name/GROUP/seed_S-IDENTITY``.

@@ -5,7 +5,7 @@ import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -40,52 +40,31 @@ class Task:
 Train: TypeAlias = Callable[[Task, Origin], None]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run."""
-
-    status: str  # as in its result.json, or ELSEWHERE
-    folder: Path | None = None
-    metrics: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    reason: str = ""  # why it did not finish
-
-    @classmethod
-    def of(cls, record: Record) -> "Outcome":
-        """The outcome that a record states."""
-        result = record.result
-        return cls(record.status, record.folder, result.get("metrics", {}), record.seconds, result.get("reason", ""))
-
-    def value(self, metric: str) -> float | None:
-        """A metric of the run, or None."""
-        found = self.metrics.get(metric)
-        return None if found is None else float(found)
-
-
-def work(task: Task) -> Outcome:
-    """Do a task, unless it is already done or another process works on it."""
+def work(task: Task) -> Record:
+    """Do a task, unless it is already done or another process works on it, and return what became of the run."""
     store = Store(task.root, task.sweep)
     with warnings.catch_warnings(), store.claim(task.place.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
-        return _run(task, store) if mine else Outcome(ELSEWHERE)
+        return _run(task, store) if mine else Record(store.place(task.place), {"status": ELSEWHERE})
 
 
-def _run(task: Task, store: Store) -> Outcome:
+def _run(task: Task, store: Store) -> Record:
     known, attempt = store.find(task.place), 1
+    own = store.place(task.place)
     if known and known.is_result:
-        return Outcome.of(known)
+        return known
     if known:
         if known.status == "running" and known.attempt > task.retries:
             store.mark(known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why.")
-            return Outcome.of(_read(known.folder))
+            return _read(known.folder)
         attempt = known.attempt + 1 if known.status in ("running", "failed") else 1
         if known.status == "running":
             store.mark(known, "failed", "its process died.")
         store.archive(known)
     if Path(task.stop).exists():
-        return Outcome("interrupted")
-    if (stray := store.place(task.place)).exists():  # it holds the result of another run, moved or edited by hand
-        store.archive(Record(stray, {}))
+        return Record(own, {"status": "interrupted"})
+    if own.exists():  # it holds the result of another run, moved or edited by hand
+        store.archive(Record(own, {}))
     facts = {
         "sweep": task.sweep,
         "group": task.place.group,
@@ -103,7 +82,7 @@ def _run(task: Task, store: Store) -> Outcome:
     if record.status == "running" or record.status == status == "failed":
         store.mark(record, status, reason)
         record = _read(folder)
-    return Outcome.of(record)
+    return record
 
 
 def _train(task: Task, origin: Origin) -> tuple[str, str]:

@@ -128,15 +128,6 @@ def test_what_is_drawn_has_the_colours_markers_and_dashes_of_its_style(lines):
     assert (traces["gat"].line.dash, traces["lip"].line.dash) == ("solid", "10px,3.2px")
 
 
-def test_start_and_end_of_one_thing_share_its_colour(lines):
-    y = np.arange(4.0)
-    both = tuple(Line("64", DEPTHS, y + shift, style=1, part=part) for part, shift in (("end", 0), ("start", 1)))
-    end, start = draw(Chart(lines.x, lines.y, (Panel("", both),))).axes[0].lines
-    assert end.get_color() == start.get_color()
-    assert (end.get_linestyle(), start.get_linestyle()) == ("-", "--")
-    assert (to_hex(end.get_markerfacecolor()).upper(), start.get_markerfacecolor()) == (charts.COLOURS[1], "white")
-
-
 def test_an_accuracy_axis_does_not_follow_a_band_beyond_all_accuracies(lines):
     wide = line("gat", [80, 70, 60, 20], [200, 2, 3, 4])
     chart = Chart(lines.x, lines.y, (Panel("", (wide,)),))
@@ -294,13 +285,6 @@ def test_of_many_points_some_are_marked_and_a_lonely_one_always():
     assert marked(Line("", DEPTHS, np.array([1.0, NAN, 2.0, 3.0]))) == [0, 2, 3]
 
 
-def test_panels_stand_in_a_grid():
-    shapes = {1: (1, 1), 2: (2, 1), 3: (3, 1), 4: (2, 2), 5: (3, 2), 7: (3, 3)}
-    for count, shape in shapes.items():
-        chart = Chart(Axis("x"), Axis("y"), (Panel(""),) * count)
-        assert (chart.columns, chart.rows) == shape
-
-
 def test_ticks_stand_at_the_values_and_powers_of_ten_are_written_as_such(lines):
     axes = draw(lines).axes[0]
     assert axes.get_xticks().tolist() == DEPTHS.tolist()
@@ -309,7 +293,7 @@ def test_ticks_stand_at_the_values_and_powers_of_ten_are_written_as_such(lines):
     assert [power_of_ten(value) for value in (1e-3, 1.0, 1e12, 20.0)] == ["10⁻³", "10⁰", "10¹²", ""]
 
 
-def test_files_are_what_their_suffix_says_and_show_legend_and_caption_whole(any_chart, tmp_path):
+def test_files_are_what_their_suffix_says_need_no_other_and_show_legend_and_caption_whole(any_chart, tmp_path):
     any_chart = replace(any_chart, caption="A sentence of several words. " * 12)
     for suffix, start in ((".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".html", b"<!DOCTYPE html>")):
         with rc_context({"pdf.compression": 0}):
@@ -323,14 +307,10 @@ def test_files_are_what_their_suffix_says_and_show_legend_and_caption_whole(any_
     pdf = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in pdf, "TrueType"
     assert b"/Type3" not in pdf
-
-
-def test_a_page_needs_no_network(lines, tmp_path):
-    write_page(lines, tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text()
-    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", text)
-    assert '"showSendToCloud": false' in text
-    assert "cdn.plot.ly" not in text.split("<script")[1][:200]
+    page = (tmp_path / "figure.html").read_text()
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
+    assert '"showSendToCloud": false' in page
+    assert "cdn.plot.ly" not in page.split("<script")[1][:200]
 
 
 def test_an_existing_file_and_an_unknown_suffix_are_refused(lines, tmp_path):

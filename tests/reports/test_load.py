@@ -1,4 +1,3 @@
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -55,14 +54,6 @@ def test_archived_runs_are_skipped_unless_asked_for(run: Callable, runs: Path):
     archived.rename(runs / "archive" / "old")
     assert list(load(runs)["folder"]) == [str(kept)]
     assert list(load(runs / "archive")["folder"]) == [str(runs / "archive" / "old")]
-
-
-def test_results_of_the_first_version_are_read(tmp_path: Path):
-    old = {"status": "finished", "name": "gcn_2", "seed": 0, "metrics": {METRIC: 0.8}}
-    (tmp_path / "result.json").write_text(json.dumps(old))
-    frame = load(tmp_path)
-    assert frame[METRIC].tolist() == [0.8]
-    assert frame["sweep"].isna().all()
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,6 @@ def test_the_confidence_interval_is_that_of_students_t():
     assert cell(0.7).half_width("ci") is None
 
 
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
-def test_equal_shifts_of_all_values_move_the_mean_and_leave_the_spread(values: list[float]):
-    one, other = cell(*values), cell(*(value + 1 for value in values))
-    assert other.mean == pytest.approx(one.mean + 1)
-    for spread in ("std", "ci"):
-        assert other.half_width(spread) == pytest.approx(one.half_width(spread), abs=1e-9)
-
-
 def test_diverged_runs_count_with_what_they_reached_and_accidents_never(run: Callable, runs: Path):
     run(0.5, 0)
     run(0.25, 1, "diverged")

@@ -8,8 +8,12 @@ import pytest
 from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
-from gnn_depth.sweeps.store import Place, Store
-from gnn_depth.sweeps.worker import ELSEWHERE, Outcome, Task
+from gnn_depth.sweeps.store import Place, Record, Store
+from gnn_depth.sweeps.worker import ELSEWHERE, Task
+
+
+def ended(status):
+    return Record(Path(), {"status": status, "reason": status})
 
 
 class Scripted(Pool):
@@ -33,7 +37,7 @@ class Scripted(Pool):
         if isinstance(answer, Exception):
             future.set_exception(answer)
         elif answer:
-            future.set_result(Outcome(answer, reason=answer))
+            future.set_result(ended(answer))
         return future
 
     def _end(self):
@@ -124,7 +128,7 @@ def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
             if args[0].place.seed == 0:
                 self.first = future
             elif future.result().status == "finished":
-                self.first.set_result(Outcome("finished"))
+                self.first.set_result(ended("finished"))
             return future
 
     assert sweep(Ends({1: [ELSEWHERE, ELSEWHERE, "finished"]}), 2) == {0: "finished", 1: "finished"}

@@ -63,23 +63,27 @@ def test_a_group_names_the_last_word_of_each_axis_and_its_label():
 
 
 def test_a_part_with_options_is_labelled_by_its_name_and_them():
-    text = "axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null, true]}"
+    text = "axes: {model.norm: [none, {name: lipschitz, scale: 4, a: null, b: true}, [pair, layer], null, true]}"
     labels = [c.labels["model.norm"] for c in grid(text).combinations()]
-    assert list(map(label_text, labels)) == ["none", "lipschitz scale=4", "pair+layer", "null", "true"]
+    assert list(map(label_text, labels)) == [
+        "none",
+        "lipschitz scale=4 a=null b=true",
+        "pair+layer",
+        "null",
+        "true",
+    ]
 
 
-@pytest.mark.parametrize("value", ["{name: lipschitz, scale: 4}", "[[pair, layer]]", "null"])
-def test_a_rule_names_a_value_as_its_axis_does(value):
-    text = "{axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null]}, rules: [{when: "
-    found = [c.labels["model.norm"] for c in grid(text + f"{{model.norm: {value}}}, skip: true}}]}}").combinations()]
-    assert len(found) == 3
-    skipped = {"{name: lipschitz, scale: 4}": "lipschitz scale=4", "[[pair, layer]]": "pair+layer", "null": None}[value]
-    assert skipped not in found
-
-
-def test_options_of_a_part_are_written_in_its_label_as_in_yaml():
-    text = "axes: {model.layer: [{name: gat, concat: true, bias: null}]}"
-    assert [c.labels["model.layer"] for c in grid(text).combinations()] == ["gat concat=true bias=null"]
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [("{name: lipschitz, scale: 4}", "lipschitz scale=4"), ("[[pair, layer]]", "pair+layer"), ("null", None)],
+)
+def test_a_rule_names_a_value_as_its_axis_does(value, label):
+    axes = "axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null]}"
+    found = grid(f"{{{axes}, rules: [{{when: {{model.norm: {value}}}, skip: true}}]}}").combinations()
+    labels = [combination.labels["model.norm"] for combination in found]
+    assert len(labels) == 3
+    assert label not in labels
 
 
 def test_seeds_are_a_number_or_a_list():
@@ -106,30 +110,23 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
     [
         ("axis: {}", "Did you mean 'axes'", ("axis",)),
         ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values", ("axes", "depth")),
-        ("axes: {depth: {}}", "the grid is empty", ("axes", "depth")),
         ("axes: {depth: 3}", "is a list of values", ("axes", "depth")),
-        ("axes: {model.num_layers: [1, 1]}", "has a value twice", ("axes", "model.num_layers")),
         ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "a.b has 2, a.c has 1", ("axes", "d")),
         ("axes: {seed: [1]}", "cannot be called 'seed'", ("axes", "seed")),
         ("axes: {data: [{class_path: X}]}", "needs a label", ("axes", "data")),
-        ("seeds: 0", "not 0", ("seeds",)),
         ("seeds: [1, 1]", "different ones", ("seeds",)),
-        ("seeds: []", "not []", ("seeds",)),
         ("base: 3", "names config files", ("base",)),
         ("name: [a]", "name must be a word", ("name",)),
         ("seeds: 20261121", "a number up to 10000", ("seeds",)),
         ("seeds: [4294967296]", "from 0 to 4294967295", ("seeds",)),
         ("name: ../x", "it is '../x'", ("name",)),
-        ("name: /x", "it is '/x'", ("name",)),
         ("name: archive", "not 'archive'", ("name",)),
         ("1: 2", "unknown key of a grid file '1'", (1,)),
         ("axes: {2: [1]}", "an axis is called by a word", ("axes", 2)),
         ("axes: {'a=b': [1]}", "without '=' and ','", ("axes", "a=b")),
         ("axes: {d: [1, '1']}", "has a value twice", ("axes", "d")),
-        ("axes: {d: {' ': {}}}", "is a line of text", ("axes", "d")),
         ('axes: {d: {"a\\nb": {}}}', "is a line of text", ("axes", "d")),
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
-        ("axes: {seed_everything: [1]}", "its key `seeds`", ("axes", "seed_everything")),
         ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),
         ("rules: [3]", "each of rules must be a mapping", ("rules", 0)),
         ("rules: [{1: 2}]", "unknown key of a rule '1'", ("rules", 0, 1)),

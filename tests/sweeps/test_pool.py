@@ -151,7 +151,7 @@ def test_stopping_waits_for_a_call_that_ends_in_time_and_kills_the_other(two, tm
 
 
 def test_leaving_the_pool_leaves_no_process_behind_even_while_the_server_imports(tmp_path):
-    for preload in (["torch"], []):
+    for preload in (["torch"], []):  # calls stopped while the server imports, and while they run
         with LocalPool(2, preload, gpus=[]) as here:
             calls = [here.submit(jobs.mark_and_sleep, tmp_path, 600) for _ in range(2)]
             if not preload:
@@ -170,7 +170,7 @@ from gnn_depth.sweeps.pool import LocalPool
 from tests.sweeps import jobs
 
 began, ended = Path(sys.argv[1]), Path(sys.argv[2])
-with LocalPool(2, ["torch"], gpus=[]) as pool:
+with LocalPool(2, sys.argv[3:], gpus=[]) as pool:
     calls = []
     try:
         print("up", flush=True)
@@ -184,12 +184,17 @@ with LocalPool(2, ["torch"], gpus=[]) as pool:
 
 
 @pytest.fixture
-def driver(tmp_path):
+def preload():
+    return []
+
+
+@pytest.fixture
+def driver(tmp_path, preload):
     folders = [tmp_path / "began", tmp_path / "ended"]
     for folder in folders:
         folder.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *folders],
+        [sys.executable, "-c", DRIVER, *folders, *preload],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -210,11 +215,11 @@ def test_calls_of_a_killed_driver_come_to_their_end_and_leave_nothing(driver):
     assert eventually(lambda: not any(alive(child.pid) for child in children))
 
 
-@pytest.mark.parametrize("moment", ["while the server imports", "while calls run"])
-def test_an_interrupt_from_the_terminal_reaches_the_driver_alone(driver, moment):
+@pytest.mark.parametrize("preload", [["torch"], []], ids=["while the server imports", "while calls run"])
+def test_an_interrupt_from_the_terminal_reaches_the_driver_alone(driver, preload):
     process, began, _ = driver
     assert process.stdout.readline() == "up\n"
-    if moment == "while calls run":
+    if not preload:
         assert eventually(lambda: len(list(began.iterdir())) == 2)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)

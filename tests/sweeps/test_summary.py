@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
-from gnn_depth.sweeps.summary import PATIENCE, TRAINING, average, band, summarise, write_summary
+from gnn_depth.sweeps.summary import PATIENCE, TRAINING, average, band, write_summary
 
 GROUP = "data=Cora,depth=2"
 
@@ -106,12 +106,6 @@ def test_a_diverged_seed_counts_and_its_infinite_loss_does_not(tmp_path):
     assert points(events, TRAINING) == [(1, 3), (3, 2), (5, 1)]
 
 
-def test_a_metric_that_is_measured_now_and_then_has_a_point_only_there(tmp_path):
-    runs = [make_run(tmp_path, s, {"train/loss": [1.0] * 4, "val/acc": ["", 0.5, "", 0.7]}) for s in (0, 1)]
-    write_summary(tmp_path, GROUP, runs)
-    assert points(read(tmp_path), "val/acc") == [(3, 0.5), (7, 0.7)]
-
-
 @pytest.mark.parametrize("status", ["failed", "interrupted", "running"])
 def test_only_finished_and_diverged_runs_count(tmp_path, status):
     runs = [make_run(tmp_path, 0, {"val/acc": [0.5]}), make_run(tmp_path, 1, {"val/acc": [0.9]}, status)]
@@ -162,18 +156,3 @@ def test_a_summary_that_was_replaced_is_left_empty_and_is_gone_after_a_while(tmp
     runs.append(make_run(tmp_path, 3, {"val/acc": [0.1]}))
     files.append(write_summary(tmp_path, GROUP, runs))
     assert sorted(files[0].parent.iterdir()) == files[1:]
-
-
-def test_groups_do_not_touch_each_other(tmp_path):
-    run = make_run(tmp_path, 0, {"val/acc": [0.5]})
-    other = write_summary(tmp_path, "data=CiteSeer,depth=2", [run])
-    content = other.read_bytes()
-    write_summary(tmp_path, GROUP, [run, make_run(tmp_path, 1, {"val/acc": [0.7]})])
-    assert other.read_bytes() == content
-
-
-def test_columns_of_a_summary_are_the_metrics_of_any_seed():
-    tables = [pd.DataFrame({"val/acc": [0.5, 0.6]}), pd.DataFrame({"val/auroc": [0.9]})]
-    wide = summarise(tables)
-    assert list(wide.columns) == ["val/acc", "val/auroc", TRAINING]  # each of one seed: no band
-    assert wide["val/auroc"].dropna().to_dict() == {0: 0.9}
