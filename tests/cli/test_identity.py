@@ -91,9 +91,9 @@ def test_data_that_draws_from_the_common_random_numbers_is_the_same_in_every_ord
     Path("my_random_set.py").write_text(RANDOM_SET)
     resolver = Resolver([str(tmp_path / "my_random_set.py")])
     sets = [{"class_path": "my_random_set.RandomSet", "init_args": {"seed": seed}} for seed in (0, 1)]
-    first = [resolver.data_sha256({"data": data}) for data in sets]
+    first = [resolver.data_of({"data": data}) for data in sets]
     other = Resolver([])
-    assert [other.data_sha256({"data": data}) for data in reversed(sets)] == first[::-1]
+    assert [other.data_of({"data": data}) for data in reversed(sets)] == first[::-1]
 
 
 RANDOM_SET = """

@@ -6,7 +6,6 @@ import signal
 
 import pytest
 
-from gnn_depth.runs import write_result
 from gnn_depth.sweeps.store import LONGEST, Place, ResultWarning, Store, StoreError
 
 PLACE = Place("depth=2", 0, "a" * 64)
@@ -108,18 +107,6 @@ def test_a_file_system_without_locks_is_refused_since_claims_would_outlive_their
     monkeypatch.setattr("fcntl.flock", missing)
     with pytest.raises(OSError, match="Function not implemented"):
         store.make_folder()
-
-
-def test_what_could_not_be_written_leaves_the_file_that_was_there_and_no_other(tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    write_result(tmp_path, {"status": "interrupted"})
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_result(tmp_path, {"status": "finished"})
-    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
-    assert "interrupted" in (tmp_path / "result.json").read_text()
 
 
 def test_names_that_are_no_folder_names_become_some(store):
