@@ -93,7 +93,7 @@ class Resolver:
                 with quiet(), explained(), torch.device(device), torch.random.fork_rng([]):
                     check_training(config["trainer"], self._models.instantiate_classes(parsed).model)
                 break
-            except (UsageError, NotImplementedError):  # the second is PyTorch's
+            except (UsageError, RuntimeError):  # the second is PyTorch's
                 if device == "cpu":
                     raise
 

@@ -62,6 +62,10 @@ def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(dr
     assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
 
 
+def test_a_dry_run_accepts_initialisations_that_compute_with_drawn_numbers(dry):
+    assert "in all: 2 to run" in dry(axes={"model.init": ["xavier", "balanced_xavier"]}, seeds=1)
+
+
 def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
     for option, value, said in (
         ("model.num_layers", 0, "at least 1"),

@@ -102,7 +102,7 @@ def _activates(stack: DeepGNN, state: int) -> bool:
     """True if the state of this number, 0 before the first layer, has passed an activation that changes it."""
     if (state == 0 and not stack.first_activation) or (state == len(stack.layers) and not stack.last_activation):
         return False
-    below_zero = torch.tensor([-1.0])
+    below_zero = torch.tensor([-1.0], device="cpu")  # a number even where the stack is on "meta"
     return not torch.equal(stack.activation(below_zero), below_zero)
 
 
