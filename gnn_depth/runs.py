@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ class Origin:
 
     facts: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+
+
+def lower_is_better(metric: str) -> bool:
+    """True for losses and errors."""
+    return re.search(r"(^|[/_])(loss|mae|rmse)([/_]|$)", metric) is not None
 
 
 def new_run_folder(root: str | Path, name: str) -> Path:

@@ -116,11 +116,6 @@ def main_metric(frame: pd.DataFrame) -> str:
     return f"test_{monitor(frame).partition('/')[2]}_at_best_val"
 
 
-def lower_is_better(metric: str) -> bool:
-    """True for losses and errors."""
-    return re.search(r"(^|[/_])(loss|mae|rmse)([/_]|$)", metric) is not None
-
-
 def metric_words(metric: str) -> str:
     """``test accuracy at best validation (%)`` for ``test_acc_at_best_val``."""
     text = " ".join(WORDS.get(word, word) for word in re.split("[_/]", metric))

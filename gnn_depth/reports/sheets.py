@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias, get_args
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Agreement, Level, Published
-from gnn_depth.reports.settings import ABSENT, is_percent, last_part, lower_is_better, metric_words, number, short_words
+from gnn_depth.reports.settings import ABSENT, is_percent, last_part, metric_words, number, short_words
 from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Labels, Spread, Table
-from gnn_depth.runs import RESULTS
+from gnn_depth.runs import RESULTS, lower_is_better
 
 Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
 BEST: tuple[Best, ...] = get_args(Best)

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from gnn_depth.runs import lower_is_better
 from gnn_depth.sweeps.pool import Pool
 
 MEASURED = ("finished", "diverged")  # runs that tell how long a run takes; a failed one may have failed at once
@@ -43,7 +44,7 @@ class _Screen(Console):
 class SweepProgress:
     """Shows a sweep's progress on standard error; a context manager.
 
-    By the metric the best run is chosen: the lowest for a loss, the highest for anything else.
+    By the metric the best run is chosen: the lowest for a loss or an error, the highest for anything else.
     """
 
     def __init__(self, total: int, done: int, pool: Pool, metric: str, console: Console | None = None) -> None:
@@ -122,7 +123,7 @@ class SweepProgress:
     def _is_best(self, status: str, value: float) -> bool:
         if status not in MEASURED or not math.isfinite(value):
             return False
-        sign = -1 if "loss" in self.metric else 1
+        sign = -1 if lower_is_better(self.metric) else 1
         return self.best is None or sign * value > sign * self.best[1]
 
     def _counts(self) -> str:

@@ -59,7 +59,7 @@ def test_the_time_left_is_that_of_the_runs_left_over_the_workers():
 @given(st.lists(st.tuples(st.sampled_from(["finished", "diverged", "failed"]), st.none() | st.floats()), max_size=10))
 def test_the_best_is_the_highest_accuracy_and_the_lowest_loss_of_runs_that_have_one(ends):
     known = [v for status, v in ends if status != "failed" and v is not None and math.isfinite(v)]
-    for metric, best in ((ACC, max), ("val/loss", min), ("train_loss_at_best_val", min)):
+    for metric, best in ((ACC, max), ("val/loss", min), ("test_mae_at_best_val", min)):
         progress, _ = in_a_log()
         progress.metric = metric
         for count, (status, value) in enumerate(ends):
