@@ -1,7 +1,8 @@
 """A sample of the attacks; the whole is run by hand before a release."""
 
 from tools.attack import configs
-from tools.attack.__main__ import run
+from tools.attack.__main__ import call, run
+from tools.attack.stops import stops
 from tools.attack.table import GROUPS
 
 
@@ -14,3 +15,8 @@ def test_configs_drawn_at_random_are_trained_or_refused_in_one_screen():
     sample = configs.draw(25, seed=1)
     assert len({attack.name for attack in sample}) == len(sample)
     assert not [f"{attack.name}: {fault}" for attack, outcome in run(sample) if (fault := outcome.fault(attack))]
+
+
+def test_trainings_stopped_at_random_go_on_to_the_last_bit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert [(result, fault) for _, result, fault in stops(2, 1, call)] == 2 * [("0, 143, 0", "")]

@@ -18,9 +18,11 @@ from typing import Any
 
 from gnn_depth.cli import main as gnn_depth
 from tools.attack import configs
+from tools.attack.stops import stops
 from tools.attack.table import GROUPS, TRAINED, Attack, fit
 
 HUNG = 60  # seconds after which an attack is ended
+DRAWN = ("configs", "resume")  # groups that are drawn at random
 SHOWN = 110  # characters of a name
 
 
@@ -53,10 +55,12 @@ class Outcome:
 def main(argv: list[str] | None = None) -> int:
     """Run the attacks of a command line; 1 if one falls short."""
     parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
-    parser.add_argument("--group", choices=[*GROUPS, "configs"], help="by default all but configs")
-    parser.add_argument("--examples", type=int, default=50, help="how many configs are drawn")
+    parser.add_argument("--group", choices=[*GROUPS, *DRAWN], help="by default all but configs and resume")
+    parser.add_argument("--examples", type=int, default=40, help="how many configs or stops are drawn")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(argv)
+    if given.group == "resume":
+        return _stops(given.examples, given.seed)
     drawn = configs.draw(given.examples, given.seed) if given.group == "configs" else None
     chosen = drawn or [attack for name, group in GROUPS.items() if given.group in (None, name) for attack in group]
     counts, short = Counter[Any](), 0
@@ -72,13 +76,27 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if short else 0
 
 
+def _stops(count: int, seed: int) -> int:
+    here, short = Path.cwd(), 0
+    with tempfile.TemporaryDirectory() as top:
+        try:
+            os.chdir(top)
+            for name, result, fault in stops(count, seed, call):
+                short += bool(fault)
+                print(f"{name} -> {result} -> {fault or 'ok'}", flush=True)
+        finally:
+            os.chdir(here)
+    print(f"{count} stops, {short} fell short")
+    return 1 if short else 0
+
+
 def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
     """Run attacks one after the other, each in a folder of its own that holds a trained run."""
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as top:
         try:
             os.chdir(top)
-            assert _call(fit("--run.root=first", "--run.name=a")).code == 0, "the training that is attacked fails"
+            assert call(fit("--run.root=first", "--run.name=a")).code == 0, "the training that is attacked fails"
             (first,) = Path("first/a").iterdir()
             for attack in attacks:
                 place = Path(top, "place")
@@ -88,7 +106,7 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
                 for name, content in attack.files.items():
                     Path(name).parent.mkdir(exist_ok=True)
                     Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
-                outcome = _call(attack.argv)
+                outcome = call(attack.argv)
                 if attack.leaves and not (place / attack.leaves).exists():
                     outcome = Outcome(f"no {attack.leaves}", outcome.seconds, outcome.said)
                 yield attack, outcome
@@ -98,7 +116,9 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
             os.chdir(here)
 
 
-def _call(argv: list[str]) -> Outcome:
+def call(argv: list[str]) -> Outcome:
+    """Run a command line in this process."""
+
     def end(*_: Any) -> None:
         raise Hung
 
