@@ -212,7 +212,8 @@ def _owner_of_file(file: str, module: str) -> str:
     }
     if module.partition(".")[0] in plugins - {OURS.name}:
         return "user"
-    return "library" if file.startswith((*LIBRARIES, "<")) else "user"
+    compiled = file.endswith((".pyx", ".pxi"))  # by Cython, which names files by their place in its source
+    return "library" if compiled or file.startswith((*LIBRARIES, "<")) else "user"
 
 
 def _room(frame: FrameType) -> str | None:

@@ -57,9 +57,13 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
         write(part)
         check_output(str(path), [path.suffix], option)
         part.replace(path)
-    except OSError as error:  # a full disk does not know the file
-        error.filename = str(path)
-        raise
+    except Exception as error:  # a full disk does not know the file, and libraries raise other errors after its own
+        chain: BaseException | None = error
+        while chain is not None and not isinstance(chain, OSError):
+            chain = chain.__cause__ or chain.__context__
+        if chain is None:
+            raise
+        raise OSError(chain.errno, chain.strerror or str(chain), str(path)) from error
     finally:
         part.unlink(missing_ok=True)
 

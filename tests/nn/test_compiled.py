@@ -1,10 +1,14 @@
 """Runs the tests of compiled code in a process of their own: torch cannot trace the shape checks of this one."""
 
+import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gnn_depth.nn.compile.compiled import remove_torn
 
 HERE = Path(__file__).parent
 
@@ -17,3 +21,17 @@ def test_compiled_code_does_what_it_does_uncompiled(speed):
     child = subprocess.run(command, cwd=HERE.parent.parent, capture_output=True, text=True, check=False)
     print(child.stdout, child.stderr, sep="\n")
     assert child.returncode == 0, "\n".join(child.stdout.splitlines()[-40:])
+
+
+def test_a_library_that_ends_before_its_sections_is_removed_unless_it_is_being_written(tmp_path):
+    header = (
+        b"\x7fELF\x02\x01".ljust(40, b"\0") + struct.pack("<Q", 64).ljust(18, b"\0") + struct.pack("<HHH", 64, 1, 0)
+    )
+    whole, torn, written = ((tmp_path / "ab" / f"{name}.so") for name in ("whole", "torn", "written"))
+    whole.parent.mkdir()
+    for library, content in ((whole, header + bytes(64)), (torn, header), (written, header)):
+        library.write_bytes(content)
+        os.utime(library, (0, 0))
+    os.utime(written)
+    remove_torn(tmp_path)
+    assert set(tmp_path.glob("ab/*")) == {whole, written}

@@ -153,6 +153,8 @@ def differences(whole: Path, first: Path, rest: Path, epoch: int | None) -> list
 
 def _rows(run: Path) -> dict[tuple[int, str], tuple[str, str]]:
     """Step and value of every metric of every epoch."""
+    if not (run / "metrics.csv").exists():  # it was stopped in its first epoch
+        return {}
     with (run / "metrics.csv").open() as file:
         return {
             (int(row["epoch"]), name): (row["step"], value)

@@ -1,8 +1,11 @@
 """Compilation of the blocks of a stack."""
 
+import contextlib
 import logging
 import os
 import re
+import struct
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +21,7 @@ log = logging.getLogger("gnn_depth")
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 #: Shapes of blocks in one stack: first, middle and last, in training and evaluation, and some in reserve.
 MAX_VARIANTS = 32
+YOUNG_SECONDS = 60
 
 
 class CompiledBlocks:
@@ -36,6 +40,7 @@ class CompiledBlocks:
     def __init__(self, function: Callable[..., Any], only: Graph | None = None) -> None:
         self.function, self.only = function, only
         self.failed: str | None = None
+        self._removed: set[Path] = set()
         self._derived: weakref.WeakSet[Graph] = weakref.WeakSet()
         self._modules: list[nn.Module] | None = None
         compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
@@ -68,10 +73,14 @@ class CompiledBlocks:
             try:
                 return self._compiled(*args)
             except _compile_errors() as error:
-                if _remove_torn(error):
+                if _remove_damaged(error, self._removed):
                     return self(*args)
-                self.failed = str(error).strip().splitlines()[0]
-                log.warning("layers run uncompiled from here on: %s", self.failed)
+                self.failed = " ".join(str(error).strip().splitlines()[:2])
+                log.warning(
+                    "layers run uncompiled from here on: %s; if compiled code on the disk is damaged, remove %s",
+                    self.failed,
+                    os.environ.get(CACHE_VARIABLE, "torch's cache"),
+                )
         return self.function(*args)
 
     def again(self, *args: Any) -> Any:
@@ -143,23 +152,42 @@ def _compile_errors() -> tuple[type[Exception], ...]:
     return TorchDynamoException, CppCompileError, InvalidCxxCompiler
 
 
-def _remove_torn(error: Exception) -> bool:
-    """Remove the library named in an error, if a killed run has left it incomplete.
+def _remove_damaged(error: Exception, removed: set[Path]) -> bool:
+    """Remove the library of torch's cache that an error names, so that it is compiled anew; each only once.
 
     Torch writes libraries in place and uses any file it finds, so later runs could not compile this code.
     """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    found = re.search(r"(/[^\n:]+\.so): (file too short|invalid ELF header)", str(error))
-    torn = Path(found[1]) if found else None
-    if torn is None or not torn.is_file() or Path(cache_dir()) not in torn.parents:
+    found = re.search(r"(/[^\n:]+\.so): ", str(error))
+    library = Path(found[1]) if found else None
+    if library is None or library in removed or not library.is_file() or Path(cache_dir()) not in library.parents:
         return False
-    torn.unlink()
+    removed.add(library)
+    library.unlink()
     return True
+
+
+def remove_torn(cache: Path) -> None:
+    """Remove libraries of a cache that end before their table of sections: loading them would kill the process.
+
+    Young ones stay, because another process may be writing them.
+    """
+    for library in cache.glob("*/*.so"):
+        with contextlib.suppress(OSError, struct.error):
+            with library.open("rb") as file:
+                header = file.read(64)
+            if header[:6] == b"\x7fELF\x02\x01":  # 64 bits, little endian
+                (start,), (size, count) = struct.unpack_from("<Q", header, 40), struct.unpack_from("<HH", header, 58)
+                found = library.stat()
+                if found.st_size < start + size * count and time.time() - found.st_mtime > YOUNG_SECONDS:
+                    library.unlink()
 
 
 def keep_compiled_code() -> None:
     """Keep compiled code between runs, in the user's cache folder: torch's default folder is a temporary one.
+
+    What a killed run left incomplete there is removed.
 
     Changes ``os.environ`` and a setting of torch for the whole process, so only commands call it.
     """
@@ -169,6 +197,7 @@ def keep_compiled_code() -> None:
     if os.environ.get(CACHE_VARIABLE, default_cache_dir()) == default_cache_dir():
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         os.environ[CACHE_VARIABLE] = str(cache / "gnn_depth" / "compiled")
+    remove_torn(Path(os.environ[CACHE_VARIABLE]))
     # Cache traces of custom autograd functions too; ours are pure. Torch plans this as default
     # (pytorch/pytorch#149751).
     if hasattr(config, "autograd_cache_allow_custom_autograd_functions"):
