@@ -1,0 +1,296 @@
+"""LightningModules written without this package: its callbacks measure what autograd computes, and change nothing."""
+
+import copy
+
+import lightning as L
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+from gnn_depth.diagnostics import LayerMeasures
+from gnn_depth.diagnostics.hooks import select, uncompiled
+from tests.diagnostics.loops import graph
+
+MEASURES = (
+    "representation_norm",
+    "representation_similarity",
+    "gradient_norm_hidden",
+    "gradient_similarity",
+    "gradient_norm_parameters",
+)
+WIDTH = 4
+
+
+def data(seed):
+    draws = torch.Generator().manual_seed(seed)
+    x = torch.randn(12 + seed, WIDTH, dtype=torch.float64, generator=draws)
+    return Data(x, graph(len(x), 40, seed), y=torch.randint(2, (len(x),), generator=draws))
+
+
+class Automatic(L.LightningModule):
+    """Convolutions in a loop, and a loss that ``training_step`` returns."""
+
+    layers, batch_size, accumulated = "convs.*", 1, 1
+
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList(self.conv() for _ in range(3))
+        self.head = nn.Linear(WIDTH, 2)
+
+    def conv(self):
+        return pyg.GCNConv(WIDTH, WIDTH)
+
+    def forward(self, batch):
+        x = self.head.weight[0] + batch.x  # so that the first layer's input has a gradient
+        for conv in self.convs:
+            x = conv(x, batch.edge_index).relu()
+        return self.head(x)
+
+    def loss(self, batch):
+        return F.cross_entropy(self(batch), batch.y)
+
+    def training_step(self, batch, batch_idx):
+        return self.loss(batch)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+
+class Manual(Automatic):
+    """Its own backward pass and step."""
+
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+
+    def training_step(self, batch, batch_idx):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(self.loss(batch))
+        optimizer.step()
+
+
+class SeveralOptimizers(Manual):
+    """One optimizer for the convolutions, and one for the head."""
+
+    def training_step(self, batch, batch_idx):
+        self.manual_backward(self.loss(batch))
+        for optimizer in self.optimizers():
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def configure_optimizers(self):
+        return [torch.optim.SGD(part.parameters(), lr=0.1) for part in (self.convs, self.head)]
+
+
+class TupleOutputs(Automatic):
+    """Layers that take and return a pair."""
+
+    layers = "pairs.*"
+
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = pyg.GATConv(WIDTH, WIDTH)
+
+        def forward(self, pair, edge_index):
+            x, (_, attention) = self.conv(pair[0], edge_index, return_attention_weights=True)
+            return x.tanh(), attention
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = nn.ModuleList(self.Pair() for _ in range(3))
+
+    def forward(self, batch):
+        pair = (batch.x * self.head.weight[0], None)
+        for layer in self.pairs:
+            pair = layer(pair, batch.edge_index)
+        return self.head(pair[0])
+
+
+class StockModel(Automatic):
+    """A model of PyTorch Geometric inside."""
+
+    layers = "net.convs.*"
+
+    def __init__(self):
+        super().__init__()
+        self.net = pyg.GraphSAGE(WIDTH, WIDTH, 3, 2, norm="batch_norm")
+
+    def forward(self, batch):
+        return self.net(batch.x + self.head.weight[0], batch.edge_index)
+
+
+class MiniBatches(StockModel):
+    """Two graphs in a batch."""
+
+    batch_size = 2
+
+
+class Accumulated(Automatic):
+    """Two batches in a step."""
+
+    accumulated = 2
+
+
+class Adversarial(Manual):
+    """A generator, and a discriminator that is trained first."""
+
+    layers = "discriminator.*"
+
+    def __init__(self):
+        super().__init__()
+        self.generator = nn.Linear(WIDTH, WIDTH)
+        self.discriminator = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
+
+    def judged(self, x, real):
+        return F.softplus(self.discriminator(x) * (1 - 2 * real)).mean()
+
+    def loss(self, batch):
+        return self.judged(batch.x.clone().requires_grad_(), 1) + self.judged(self.generator(batch.x), 0)
+
+    def training_step(self, batch, batch_idx):
+        of_discriminator, of_generator = self.optimizers()
+        self.manual_backward(self.loss(batch))
+        of_discriminator.step()
+        of_discriminator.zero_grad()
+        of_generator.zero_grad()
+        self.manual_backward(self.judged(self.generator(batch.x), 1))
+        of_generator.step()
+
+    def configure_optimizers(self):
+        return [torch.optim.Adam(part.parameters()) for part in (self.discriminator, self.generator)]
+
+
+class Recurrent(Automatic):
+    """One cell that is called three times."""
+
+    layers = "cell"
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.conv_ = nn.GRUCell(WIDTH, WIDTH), pyg.GCNConv(WIDTH, WIDTH)
+
+    def forward(self, batch):
+        state = batch.x
+        for _ in range(3):
+            state = self.cell(self.conv_(state, batch.edge_index), state)
+        return self.head(state)
+
+
+class Frozen(Automatic):
+    """All but the last layer are frozen: the first inputs have no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs[:2].requires_grad_(False)
+
+    def forward(self, batch):
+        x = batch.x
+        for conv in self.convs:
+            x = conv(x, batch.edge_index).relu()
+        return self.head(x)
+
+
+class Shared(Automatic):
+    """One convolution under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs[2] = self.convs[0]
+
+
+class Compiled(Automatic):
+    """A network that is compiled."""
+
+    layers = "net.*"
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 2))
+        self.fast = torch.compile(self.net, backend="eager")
+
+    def forward(self, batch):
+        return self.fast(batch.x + self.head.weight[0])
+
+
+MODULES = [
+    Automatic,
+    Manual,
+    SeveralOptimizers,
+    TupleOutputs,
+    StockModel,
+    MiniBatches,
+    Accumulated,
+    Adversarial,
+    Recurrent,
+    Frozen,
+    Shared,
+    Compiled,
+]
+
+
+def by_autograd(module, layers, batches):
+    """The measures of one step, from a backward pass in which every layer's input keeps its gradient."""
+    inputs = [[] for _ in layers]
+    calls = dict.fromkeys(layers, 0)
+
+    def keep(layer, args):
+        places = [place for place, one in enumerate(layers) if one is layer]
+        x = args[0][0] if isinstance(args[0], tuple) else args[0]
+        if x.requires_grad:
+            x.retain_grad()
+        inputs[places[calls[layer] % len(places)]].append(x)
+        calls[layer] += 1
+
+    handles = [layer.register_forward_pre_hook(keep) for layer in calls]
+    module.zero_grad()
+    with torch.compiler.set_stance("force_eager"):
+        for batch in batches:
+            (module.loss(batch) / len(batches)).backward()
+    for handle in handles:
+        handle.remove()
+    found = {name: [] for name in MEASURES}
+    for layer, of_layer in zip(layers, inputs):
+        x = torch.cat(of_layer).detach()
+        g = torch.cat([one.grad if one.requires_grad else torch.full_like(one, torch.nan) for one in of_layer])
+        squares = [p.grad.square().sum() for p in layer.parameters() if p.requires_grad]
+        found["representation_norm"].append(x.norm())
+        found["representation_similarity"].append((x - x.mean(0)).norm())
+        found["gradient_norm_hidden"].append(g.norm())
+        found["gradient_similarity"].append((g - g.mean(0)).norm())
+        found["gradient_norm_parameters"].append(sum(squares).sqrt() if squares else torch.tensor(torch.nan))
+    return {name: [float(value) for value in values] for name, values in found.items()}
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo reads it
+@pytest.mark.parametrize("kind", MODULES, ids=lambda kind: kind.__name__)
+def test_a_module_written_without_this_package_is_measured_as_autograd_does(kind, make_trainer):
+    torch.manual_seed(0)
+    module = kind().double()
+    loader = DataLoader([data(seed) for seed in range(2)], batch_size=kind.batch_size)
+    batches = list(loader)[: kind.accumulated]
+    reference = copy.deepcopy(module).train()
+    layers = [dict(reference.named_modules(remove_duplicate=False))[name] for name in names(reference, kind.layers)]
+    expected = by_autograd(reference, layers, batches)
+    unwatched = copy.deepcopy(module)
+    watch = LayerMeasures(list(MEASURES), kind.layers)
+    for one, callbacks in ((module, [watch]), (unwatched, [])):
+        torch.manual_seed(1)
+        make_trainer(callbacks, max_epochs=2, accumulate_grad_batches=kind.accumulated).fit(one, loader)
+    frame = watch.frame()
+    first = frame[frame.step == 0]
+    for name in MEASURES:
+        assert first[first.measure == name].value.tolist() == pytest.approx(expected[name], rel=1e-6, nan_ok=True), name
+    for watched, plain in zip(module.parameters(), unwatched.parameters()):
+        assert torch.equal(watched, plain)
+    assert not any(part._forward_pre_hooks for part in module.modules())
+    assert uncompiled._count == 0
+
+
+def names(module, pattern):
+    return list(select(module, pattern))
