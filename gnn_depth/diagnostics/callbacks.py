@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +16,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.hooks import entrances, numbers, select
+from gnn_depth.diagnostics.hooks import entrances, numbers, select, uncompiled
 from gnn_depth.diagnostics.log import MeasureLog
 from gnn_depth.diagnostics.statistics import LayerStatistics, Processes, measures_called
 from gnn_depth.measurements import frame
@@ -180,6 +181,7 @@ class LayerCallback(L.Callback, ABC):
         self.measure_log = self._make_log()
         self._statistics = LayerStatistics((), (), measures_called(self.measures))
         self._step, self._due = -1, Due.NO
+        self._eager = ExitStack()  # holds compiled models uncompiled while hooks are attached
 
     @property
     @abstractmethod
@@ -217,12 +219,14 @@ class LayerCallback(L.Callback, ABC):
             self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
             self._statistics.hooks.clear()
         if self._due is not Due.NO:
+            self._detach()
             self._statistics.hooks.attach()
+            self._eager.enter_context(uncompiled())
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
         if self._due is Due.NO:
             return
-        self._statistics.hooks.remove()
+        self._detach()
         if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
             values = self._measure(trainer, optimizer)
             self.measure_log.add(trainer, self._step, values, keep=self._due is Due.YES)
@@ -242,14 +246,18 @@ class LayerCallback(L.Callback, ABC):
         ]
         return torch.stack(rows)
 
-    def on_train_batch_end(self, *args: Any) -> None:
+    def _detach(self) -> None:
         self._statistics.hooks.remove()
+        self._eager.close()
+
+    def on_train_batch_end(self, *args: Any) -> None:
+        self._detach()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.measure_log.close(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        self._statistics.hooks.remove()
+        self._detach()
         save_despite(self, lambda: self.measure_log.close(trainer))
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -113,17 +113,15 @@ class uncompiled:  # noqa: N801 - a context manager
     _stance: ClassVar[Any] = None
 
     def __enter__(self) -> None:
-        if not uncompiled._count:
-            uncompiled._stance = (
-                torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
-            )
-            uncompiled._stance.__enter__()
         uncompiled._count += 1
+        if uncompiled._stance is None and "torch._dynamo" in sys.modules:  # else nothing is compiled
+            uncompiled._stance = torch.compiler.set_stance("force_eager")
 
     def __exit__(self, *_: object) -> None:
         uncompiled._count -= 1
-        if not uncompiled._count:
+        if not uncompiled._count and uncompiled._stance is not None:
             uncompiled._stance.__exit__(None, None, None)
+            uncompiled._stance = None
 
 
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
@@ -185,7 +183,6 @@ class InputHooks:
         self._count = len(modules)
         self._handles: list[RemovableHandle] = []
         self._on_leaves: list[RemovableHandle] = []
-        self._eager: uncompiled | None = None
         self.clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -212,10 +209,8 @@ class InputHooks:
         return {place: [slot[0] for slot in slots if len(slot) == 1] for place, slots in self._slots.items()}
 
     def attach(self) -> None:
-        """Put hooks on the modules before a forward pass; compiled models run uncompiled until they are removed."""
+        """Put hooks on the modules before a forward pass."""
         self.remove()
-        self._eager = uncompiled()
-        self._eager.__enter__()
         self._handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
 
     def begin_pass(self, *_: object) -> None:
@@ -233,9 +228,6 @@ class InputHooks:
 
     def remove(self) -> None:
         """Remove all hooks."""
-        if self._eager is not None:
-            self._eager.__exit__()
-            self._eager = None
         for handle in self._handles:
             handle.remove()
         self._handles = []

@@ -18,6 +18,7 @@ from gnn_depth.diagnostics.hooks import (
     entrances,
     layers_of,
     numbers,
+    uncompiled,
     unwrapped,
 )
 from gnn_depth.diagnostics.log import curves
@@ -185,6 +186,7 @@ class Watched:
             handles += [p.register_post_accumulate_grad_hook(after) for p in trained]  # type: ignore[no-untyped-call]
         for handle in handles:
             self._open.callback(handle.remove)
+        self._open.enter_context(uncompiled())
 
     @torch.no_grad()
     def _after_backward(self) -> None:
