@@ -1,5 +1,6 @@
 """Write the predictions for all nodes or graphs to a file."""
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,9 @@ def _write_npz(predictions: Predictions, path: Path) -> None:
 
 
 def _write_pt(predictions: Predictions, path: Path) -> None:
-    torch.save(predictions.values, path)
+    buffer = io.BytesIO()  # torch's own errors in writing do not say why
+    torch.save(predictions.values, buffer)
+    path.write_bytes(buffer.getvalue())
 
 
 def _write_parquet(predictions: Predictions, path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Train for thousands of steps with every callback, and watch the memory: ``python -m tools.attack.soak [STEPS]``."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import lightning as L
+
+from gnn_depth import diagnostics
+from gnn_depth.cli import main as gnn_depth
+from tools.attack.table import SMALL
+
+LOOK = 1000  # steps between two looks
+GROWTH = 1.05  # of the memory after the first of them
+
+
+def resident() -> float:
+    """Megabytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class Look(L.Callback):
+    """Note the memory of the process from time to time."""
+
+    seen: list[float] = []  # noqa: RUF012
+
+    def on_train_batch_start(self, trainer: L.Trainer, *_: object) -> None:
+        if trainer.global_step % LOOK == 0:
+            Look.seen.append(resident())
+
+
+def main(argv: list[str]) -> int:
+    """Print the memory after every thousand steps; 1 if it grows."""
+    steps = int(argv[0]) if argv else 5000
+    found = {
+        name: getattr(diagnostics, name) for name in diagnostics.__all__ if name != "LayerMeasures"
+    }  # of any measure
+    kinds = [name for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, L.Callback)]
+    given = [f"--trainer.callbacks+={name}" for name in (*kinds, "tools.attack.soak.Look")]
+    words = [*SMALL, *given, f"--trainer.max_epochs={steps}", "--model.dropout=0.5", "--run.save_every_epochs=500"]
+    with tempfile.TemporaryDirectory() as top:
+        code = gnn_depth(["fit", *words, f"--run.root={top}"])
+    from tools.attack.soak import Look as Imported  # this file runs as __main__
+
+    seen = [*Imported.seen, resident()]
+    print(f"exit code {code}; MB every {LOOK} steps: {', '.join(f'{one:.0f}' for one in seen)}")
+    return 1 if code or seen[-1] > GROWTH * seen[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
