@@ -14,6 +14,7 @@ SYMBOLS = {
     "le": "≤", "ge": "≥", "ne": "≠", "equiv": "≡", "to": "→", "leftarrow": "←",
     "langle": "⟨", "rangle": "⟩", "lfloor": "⌊", "rfloor": "⌋",
     "max": "max", "min": "min", "log": "log", "exp": "exp", "bmod": "mod", "sqrt": "sqrt",
+    "sin": "sin", "cos": "cos", "sim": "∼", "pm": "±",
     "big": "", "Big": "", "left": "", "right": "", "quad": "\2", "qquad": "\2",
 }  # fmt: skip
 ABOVE = {"tilde": "\N{COMBINING TILDE}", "dot": "\N{COMBINING DOT ABOVE}", "bar": "\N{COMBINING MACRON}"}
@@ -22,7 +23,7 @@ SIGNS = {r"\,": " ", r"\;": " ", r"\|": "‖", "~": " ", r"\{": "\0", r"\}": "\1
 # Groups without braces inside, and what is left of them; the innermost go first.
 GROUPS = (
     (re.compile(r"\\(?:mathrm|mathop|text)\{([^{}]*)\}"), lambda found: found[1]),
-    (re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}"), lambda found: f"{_closed(found[1])} / {_closed(found[2])}"),
+    (re.compile(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}"), lambda found: f"{_closed(found[1])} / {_closed(found[2])}"),
     (re.compile(r"\\sqrt\{([^{}]*)\}"), lambda found: f"sqrt({found[1]})"),
     (re.compile(r"([_^])\{([^{}]*)\}"), lambda found: found[1] + _closed(found[2])),
 )

@@ -89,7 +89,7 @@ def test_built_in_parts_treat_known_failure_modes_and_every_failure_mode_is_trea
     assert unknown_failure_modes() == []
     parts = [cls for kind in KINDS for cls in registry.registered(kind).values()]
     assert {word for cls in parts for word in cls.treats} == set(FAILURE_MODES)
-    assert {*KINDS, "data"} == set(registry.KINDS)
+    assert {*KINDS, "data", "task"} == set(registry.KINDS)
     assert set(LISTS) == set(short_names.LISTS) & set(KINDS)
 
 

@@ -47,7 +47,7 @@ LEGEND = (
 )
 BALANCE_LEGEND = (
     "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, as a share of their "
-    "sum (median). delta: 0 if the gradient keeps c as it is, which theory says it does."
+    "sum (median). delta: 0 if the gradient leaves c unchanged, which theory says it does."
 )
 NO_PROBLEM = "No problem found in a single forward and backward pass."
 NO_REMEDY = "no registered part that fits this model is declared as a remedy for this."
