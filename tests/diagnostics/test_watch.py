@@ -537,6 +537,14 @@ def test_mistakes_are_answered_with_the_fix():
         watched.__enter__()
 
 
+def test_a_measure_without_any_value_is_an_error_with_the_reason_not_an_empty_picture():
+    model = loop()
+    with gnn_depth.watch(model) as watched, pytest.warns(UserWarning, match="training mode"):
+        no_pass(model, watched)
+    with pytest.raises(ValueError, match=r"gradient_similarity has no value.*training mode"):
+        watched.plot("gradient_similarity")
+
+
 def test_values_become_a_frame_a_figure_and_files(tmp_path):
     model = loop()
     with gnn_depth.watch(model) as watched:
