@@ -12,7 +12,7 @@ from gnn_depth.cli import main as gnn_depth
 from tools.attack.table import SMALL
 
 LOOK = 1000  # steps between two looks
-GROWTH = 1.05  # of the memory after the first of them
+GROWTH = 1.1  # of the memory after the first of them; writing the result takes some
 
 
 def resident() -> float:
