@@ -13,6 +13,7 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from gnn_depth.cli.config import expand_config
+from gnn_depth.cli.config_file import read_config
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.pyg import PyGData
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
@@ -88,8 +89,8 @@ def fit(
         run.curves.plot("epoch", ["train/loss", "val/loss"])
 
     Args:
-        model: Options of the model, as in the ``model`` section of a config; a config file, of which the sections
-            ``model`` and ``trainer`` are used; or a :class:`NodeClassifier`.
+        model: Options of the model, as in the ``model`` section of a config; a config file, or the name of
+            a shipped one, of which the sections ``model`` and ``trainer`` are used; or a :class:`NodeClassifier`.
         data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
         epochs: Number of epochs; by default that of the config file, otherwise 200.
         seed: Determines the weights, dropout, and a random split.
@@ -109,7 +110,7 @@ def fit(
         raise ValueError(f"split and batch_size are for Data objects: {type(data).__name__} has its own.")
     content: dict[str, Any] = {"model": model}
     if isinstance(model, str | Path):
-        content = yaml.safe_load(Path(model).read_text(encoding="utf-8"))
+        content = read_config(str(model)).data
     of_file = dict(content.get("trainer") or {})
     if of_file.pop("callbacks", None):
         raise ValueError("the callbacks of a config file are not read here: give them as callbacks=[...].")

@@ -39,7 +39,7 @@ MAY_IMPORT = {
         "yaml_limits",
     },
     "testing": {"testing", "registry", "graph", "nn", "diagnostics"},
-    "notebook": {"cli.config", "data", "training"},
+    "notebook": {"cli.config", "cli.config_file", "data", "training"},
     "__main__": {"cli"},
 }
 
