@@ -41,7 +41,7 @@ class SpectralNorm(WeightNorm):
 
     .. math:: \tilde W_{\mathrm{layer}} = \tilde W / K, \qquad \Big\| \frac{\partial F(X)}{\partial X} \Big\| \le c
 
-    K is the layer's Lipschitz bound (:mod:`gnn_depth.nn.bounds`) for matrices of spectral norm 1, and is computed for
+    K is the layer's Lipschitz bound (``gnn_depth.nn.bounds``) for matrices of spectral norm 1, and is computed for
     the graph of each pass: :math:`K = \|A\|` or a little more for a GCN; for attention it also contains the derivative
     of the scores, which norm ``lipschitz`` in form ``paper`` bounds. K grows with the largest number of nodes that read
     one node, 16 for a GAT on Cora, so k must be larger than without this option. Attention dropout is not included.
