@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         return _print_error(f"error: {known}", 2) if isinstance(known, UsageError) else _print_error(str(known), 1)
     except KeyboardInterrupt as stop:
         code, nothing_saved = signals.exit_code(stop), argv[:1] == ["fit"] and not getattr(stop, "has_folder", False)
-        before = "stopped before the training began: nothing was saved."
+        before = f"{signals.SAID[code].rstrip('.')} before the training began: nothing was saved."
         return _print_error(before, code) if nothing_saved else _stopped(code)
     except SystemExit as stop:
         # Lightning answers an interrupt by exiting with 1 once its callbacks have had their say.

@@ -55,7 +55,7 @@ RANGES = {
         [f"trainer.{n}" for n in ("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps")],
         (1, math.inf),
     ),
-    "trainer.gradient_clip_val": (0, sys.float_info.max),
+    "trainer.gradient_clip_val": (0, math.inf),
     "trainer.num_nodes": (1, 10_000),
 }
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders

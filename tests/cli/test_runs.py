@@ -286,7 +286,7 @@ def test_ctrl_c_before_the_run_is_answered_the_same_way(gnn_depth: Callable, mon
 
     monkeypatch.setattr("gnn_depth.cli.run.CommandLineInterface", interrupt)
     answer = gnn_depth("fit")
-    assert (answer.code, answer.err) == (130, "stopped before the training began: nothing was saved.\n")
+    assert (answer.code, answer.err) == (130, "interrupted before the training began: nothing was saved.\n")
 
 
 def test_version_and_usage_are_told_without_importing_torch():

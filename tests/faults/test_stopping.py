@@ -145,7 +145,7 @@ def test_a_download_that_is_stopped_leaves_neither_a_file_nor_a_run(
 ):
     monkeypatch.setattr("gnn_depth.data.downloads.open_url", lambda *_: signal.raise_signal(signal.SIGTERM))
     answer, _ = fit("--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data"))
-    assert (answer.code, answer.err) == (143, "terminated.\n")
+    assert (answer.code, answer.err) == (143, "terminated before the training began: nothing was saved.\n")
     assert not Path("runs").exists()
     assert {path.name for path in (tmp_path / "data").rglob("*") if path.is_file()} <= {".lock"}
 
@@ -166,7 +166,7 @@ def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path: Path):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (143, b"terminated.\n")
+    assert (process.returncode, said) == (143, b"terminated before the training began: nothing was saved.\n")
     assert not list(tmp_path.iterdir())
 
 
