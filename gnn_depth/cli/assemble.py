@@ -248,7 +248,8 @@ class CommandLineInterface(LightningCLI):
     def what(self) -> str:
         """Model and data in words: ``30 layers of GAT on Cora``."""
         layers = self.model.stack.layers
-        data = getattr(self.datamodule, "name", None) or type(self.datamodule).__name__
+        names = (getattr(self.datamodule, name, None) for name in ("name", "dataset"))
+        data = next(filter(None, names), type(self.datamodule).__name__)
         return f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} on {data}"
 
     @cached_property

@@ -187,7 +187,8 @@ def options_of(parser: ArgumentParser) -> dict[str, Option]:
 def load_plugins(plugins: Iterable[str]) -> None:
     """Import the plugins of installed packages, with a warning for those that fail, and then the named plugins."""
     import gnn_depth.data
-    import gnn_depth.nn  # noqa: F401  (registers every built-in part, so that a plugin cannot take its name)
+    import gnn_depth.nn
+    import gnn_depth.training  # noqa: F401  (all three register the built-in parts, whose names no plugin can take)
 
     for failure in registry.load_entry_points():
         print(f"warning: {failure}", file=sys.stderr)

@@ -41,7 +41,7 @@ class NodeClassifier(PlainModule):
         optimizer: Optimizer of all parameters.
         layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
         scheduler: Learning rate schedule, stepped once an epoch.
-        task: Loss and metrics: ``multiclass``, ``binary``, ``multilabel`` or ``regression``; by default the data's.
+        task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last states is decoded.
         compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.
