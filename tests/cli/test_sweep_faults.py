@@ -80,8 +80,8 @@ def wait_for(condition, process, seconds=240):
 
 
 def in_the_middle(folder):
-    """Whether a run has ended, and the next two have just begun: they are far from the end that is counted."""
-    return lambda: (found := statuses(folder))["finished"] >= 1 and found["running"] == 2
+    """Whether two runs have ended, and the next two have just begun: they are far from the end that is counted."""
+    return lambda: (found := statuses(folder))["finished"] >= 2 and found["running"] == 2
 
 
 def finish(process, code=0, seconds=300):
