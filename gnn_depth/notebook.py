@@ -103,6 +103,7 @@ def fit(
 
     Raises:
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
+        UsageError: The config file does not exist or cannot be read.
     """
     if not isinstance(data, GraphDataModule):
         data = PyGData(data, split, batch_size=batch_size, seed=seed)

@@ -12,7 +12,7 @@ from typing import Any
 import jsonargparse
 import lightning as L
 import torch
-import torch.utils.tensorboard
+import torch.utils.tensorboard  # imported once, before the processes of all runs are forked
 from tqdm import tqdm
 
 import gnn_depth.data
@@ -83,7 +83,7 @@ class Resolver:
         return self._data[key]
 
     def check(self, config: dict[str, Any]) -> None:
-        """Refuse a resolved config whose model cannot be built or trained, without memory for its parameters."""
+        """Refuse a resolved config whose model cannot be built or trained; parts that need numbers get memory."""
         with explained():
             RunRecorder(**config["run"])
         model = expand_config({"model": config["model"]})["model"] | self.data_of(config)[1]

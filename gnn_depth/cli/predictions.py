@@ -17,7 +17,7 @@ from gnn_depth.training.tasks import Task
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model predicts.
+    """The predictions of a model for all nodes or graphs.
 
     Attributes:
         rows: ``node`` or ``graph``.

@@ -33,6 +33,14 @@ def check_range(option: str, value: int | float, low: int | float, high: int | f
         raise ValueError(f"{option} must be {accepted}, not {value}.")
 
 
+def check_fractions(train: float, val: float) -> None:
+    """Check that fractions to train and validate on leave a test set that is not negative."""
+    check_range("train_fraction", train, 0, 1)
+    check_range("val_fraction", val, 0, 1)
+    # Rounded because sums such as 0.58 + 0.42 may exceed one slightly.
+    check_range("train_fraction + val_fraction", round(train + val, 12), 0, 1)
+
+
 def check_nodes(
     x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor], num_targets: int | None = None
 ) -> None:

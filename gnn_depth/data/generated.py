@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce
-from gnn_depth.data.checks import check_range
+from gnn_depth.data.checks import check_fractions, check_range
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
@@ -135,7 +135,7 @@ class ContextualSBM(NodeDataModule):
         check_range("num_features", num_features, 1)
         check_range("phi", phi, -1, 1)
         check_range("epsilon", epsilon, 0)
-        check_range("train_fraction + val_fraction", round(train_fraction + val_fraction, 12), 0, 1)
+        check_fractions(train_fraction, val_fraction)
         check_range("seed", seed, 0)
         strength = math.sqrt(1 + epsilon) * math.sin(math.pi * phi / 2)
         check_range("mean_degree", mean_degree, strength**2, num_nodes / 2)

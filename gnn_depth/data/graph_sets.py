@@ -86,7 +86,7 @@ def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Graph, bool]:
             for each node. Without ``x`` all nodes get the feature 1; a single column of integers becomes one-hot.
 
     Returns:
-        x, y, edge_index, the graph of each node, and whether each graph has a target.
+        Features, targets, the graph of all nodes (which knows the graph of each), and whether each graph has a target.
 
     Raises:
         DataError: There are none, or one lacks something; the message has its number.

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.data.checks import MASKS, DataError, check_range
+from gnn_depth.data.checks import MASKS, DataError, check_fractions, check_range
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.graph_sets import GraphSet, side_by_side, split_masks
 from gnn_depth.registry import register, unknown
@@ -49,8 +49,7 @@ class PyGData(GraphSet):
         seed: int = 0,
     ) -> None:
         super().__init__(batch_size, seed)
-        check_range("train_fraction", train_fraction, 0, 1)
-        check_range("train_fraction + val_fraction", round(train_fraction + val_fraction, 12), 0, 1)
+        check_fractions(train_fraction, val_fraction)
         check_range("mask_column", mask_column, 0)
         self._data = data
         self._class_names: list[str] | None = None

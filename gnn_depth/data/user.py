@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import DataError, check_nodes, check_range
+from gnn_depth.data.checks import DataError, check_fractions, check_nodes, check_range
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.user_arrays import NPZ_HINT, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
@@ -71,10 +71,7 @@ class UserGraph(NodeDataModule):
         self.nodes = _existing_file("table of nodes", nodes) if nodes else None
         if train_fraction == 0:
             raise ValueError("train_fraction must be above 0: there would be no node to train on.")
-        check_range("train_fraction", train_fraction, 0, 1)
-        check_range("val_fraction", val_fraction, 0, 1)
-        # Rounded because sums such as 0.58 + 0.42 may exceed one slightly.
-        check_range("train_fraction + val_fraction", round(train_fraction + val_fraction, 12), 0, 1)
+        check_fractions(train_fraction, val_fraction)
         check_range("seed", seed, 0)
         self.columns = NodeColumns(label or "", id, split, features, categories)
         self.ends = ends

@@ -1,4 +1,4 @@
-"""Tasks: what a model learns, as a loss, metrics, and the metric that chooses the best epoch."""
+"""Tasks: the loss of a model, its metrics, and the metric that chooses the best epoch."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Targets: TypeAlias = Literal["classes", "labels", "numbers"]
 
 
 class Task(ABC):
-    """What a model learns: loss, metrics, and the metric that chooses the best epoch.
+    """A loss, metrics, and the metric that chooses the best epoch.
 
     ``out`` and ``y`` are the model's outputs, shape (rows, outputs), and the targets of the same rows: nodes, or graphs
     where a data set has one target per graph.
@@ -67,7 +67,7 @@ class Task(ABC):
         return self.prediction(out), y
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
-        """What ``gnn-depth predict`` writes: probabilities, or numbers."""
+        """The outputs as probabilities of classes or labels, or as numbers: ``gnn-depth predict`` writes them."""
         return out
 
     def metric_names(self) -> list[str]:
