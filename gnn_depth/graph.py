@@ -11,6 +11,7 @@ from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
 
 T = TypeVar("T")
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()  # edge_index -> its version and its graph
+OF_EDGES = ("edge_weight", "edge_attr")  # what a graph may have a row of for each edge
 
 
 class Graph:
@@ -32,10 +33,12 @@ class Graph:
         num_sources: Number of nodes that messages may come from; by default the nodes themselves.
         edge_weight: A weight for each edge of ``edge_index``, shape (edges,), not below zero; None for equal ones. Only
             layers that say so (``takes_edge_weights``) read them, and stacks refuse others.
+        edge_attr: Features of each edge, shape (edges, edge_channels); only layers with ``takes_edge_features`` read
+            them, and stacks refuse others.
 
     Raises:
-        ValueError: An edge that names a node out of range (the first one is named), graphs numbered with gaps, or a
-            weight that is negative or not finite.
+        ValueError: An edge that names a node out of range (the first one is named), graphs numbered with gaps, a
+            weight that is negative or not finite, or a feature that is not finite.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class Graph:
         node_to_graph: Tensor | None = None,
         num_sources: int | None = None,
         edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
     ) -> None:
         num_sources = num_nodes if num_sources is None else num_sources
         _check_edges(edge_index, num_nodes, num_sources)
         _check_graphs(node_to_graph, num_nodes)
         _check_weights(edge_weight, edge_index.shape[1])
+        _check_features(edge_attr, edge_index.shape[1])
         order = torch.argsort(edge_index[1] * num_sources + edge_index[0], stable=True)
         self.num_nodes = num_nodes
         self.num_sources = num_sources
@@ -57,6 +62,7 @@ class Graph:
         self.target = edge_index[1][order].contiguous()
         self.ptr = pointers(self.target, num_nodes)
         self.edge_weight = None if edge_weight is None else edge_weight.detach()[order].contiguous()
+        self.edge_attr = None if edge_attr is None else edge_attr.detach()[order].contiguous()
         self.node_to_graph = node_to_graph
         self.num_graphs = 1 if node_to_graph is None else int(node_to_graph.max()) + 1
         self._whole: Graph | None = None
@@ -88,20 +94,29 @@ class Graph:
         """The graph of a ``Data`` or ``Batch`` of PyTorch Geometric; the graphs of a batch lie side by side.
 
         Args:
-            data: Has ``edge_index`` and ``num_nodes``, ``edge_weight`` if its edges have weights, and ``batch`` if it
-                holds several graphs.
+            data: Has ``edge_index`` and ``num_nodes``, ``edge_weight`` or ``edge_attr`` if its edges have weights or
+                features, and ``batch`` if it holds several graphs.
 
         Raises:
             ValueError: It has no ``edge_index``, or an edge names a node out of range.
         """
         if getattr(data, "edge_index", None) is None:
             raise ValueError(f"{data!r} has no edge_index: a graph needs one, of shape (2, edges).")
-        weight = getattr(data, "edge_weight", None)
-        return cls(data.edge_index, data.num_nodes, getattr(data, "batch", None), edge_weight=weight)
+        of_edges = {name: getattr(data, name, None) for name in OF_EDGES}
+        return cls(data.edge_index, data.num_nodes, getattr(data, "batch", None), **of_edges)
 
     @property
     def num_edges(self) -> int:
         return self.source.numel()
+
+    @property
+    def edge_channels(self) -> int:
+        """Number of features of an edge; 0 if edges have none."""
+        return 0 if self.edge_attr is None else self.edge_attr.shape[1]
+
+    def of_edges(self, chosen: Tensor | slice) -> dict[str, Any]:
+        """Weights and features of some edges, if there are any, as arguments of another graph."""
+        return {name: values[chosen] for name in OF_EDGES if (values := getattr(self, name)) is not None}
 
     @property
     def device(self) -> torch.device:
@@ -135,7 +150,11 @@ class Graph:
         return self.once("graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs))
 
     def with_self_loops(self) -> "Graph":
-        """The same graph with exactly one self-loop at every node; one that is added has weight 1."""
+        """The same graph with exactly one self-loop at every node.
+
+        One that is added has weight 1. The features of every self-loop are the mean of those of the node's other
+        incoming edges, as in PyTorch Geometric; zero if there are none.
+        """
         return self.once("self_loops", self._add_self_loops)
 
     def _add_self_loops(self) -> "Graph":
@@ -143,13 +162,18 @@ class Graph:
             return self._whole.with_self_loops().prefix(self.num_nodes)
         loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
         is_proper = self.source != self.target
-        weight = None
+        weight = features = None
+        if self.edge_attr is not None:
+            proper, ends = self.edge_attr[is_proper], self.target[is_proper]
+            total = proper.new_zeros(self.num_nodes, self.edge_channels).index_add_(0, ends, proper)
+            count = torch.bincount(ends, minlength=self.num_nodes).clamp_min(1)
+            features = torch.cat([proper, total / count[:, None]])
         if self.edge_weight is not None:
             own = self.edge_weight.new_ones(self.num_nodes)
             own[self.target[~is_proper]] = self.edge_weight[~is_proper]
             weight = torch.cat([self.edge_weight[is_proper], own])
         edges = torch.cat([self.edge_index[:, is_proper], loops], 1)
-        return Graph(edges, self.num_nodes, self.node_to_graph, self.num_sources, weight)
+        return Graph(edges, self.num_nodes, self.node_to_graph, self.num_sources, weight, features)
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
@@ -201,7 +225,8 @@ class Graph:
         block.num_nodes = num_nodes
         block.source, block.target = self.source[:num_edges], self.target[:num_edges]
         block.ptr = self.ptr[: num_nodes + 1]
-        block.edge_weight = None if self.edge_weight is None else self.edge_weight[:num_edges]
+        block.edge_weight = block.edge_attr = None
+        block.__dict__.update(self.of_edges(slice(num_edges)))
         block.num_sources = max(num_nodes, int(block.source.max()) + 1 if num_edges else 0)
         block.node_to_graph = None if self.node_to_graph is None else self.node_to_graph[:num_nodes]
         block.num_graphs = self.num_graphs
@@ -220,7 +245,7 @@ class Graph:
         graph.__dict__.update(self.__dict__)
         graph.source, graph.target = self.source[kept], self.target[kept]
         graph.ptr = pointers(graph.target, self.num_nodes)
-        graph.edge_weight = None if self.edge_weight is None else self.edge_weight[kept]
+        graph.__dict__.update(self.of_edges(kept))
         graph._derived = {}
         return graph
 
@@ -286,7 +311,7 @@ class Graph:
     def _copy_to(self, device: torch.device, non_blocking: bool) -> "Graph":
         copy = Graph.__new__(Graph)
         copy.__dict__.update(self.__dict__)
-        for name in ("source", "target", "ptr", "edge_weight", "node_to_graph"):
+        for name in ("source", "target", "ptr", "node_to_graph", *OF_EDGES):
             tensor = getattr(self, name)
             setattr(copy, name, None if tensor is None else tensor.to(device, non_blocking=non_blocking))
         copy._whole = None if self._whole is None else self._whole.to(device, non_blocking)
@@ -335,6 +360,21 @@ def _check_weights(edge_weight: Tensor | None, num_edges: int) -> None:
     if len(bad):
         edge = int(bad[0])
         raise ValueError(f"edge_weight[{edge}] is {edge_weight[edge].item()}: weights are finite and not below zero.")
+
+
+def _check_features(edge_attr: Tensor | None, num_edges: int) -> None:
+    if edge_attr is None:
+        return
+    fits = edge_attr.dim() == 2 and len(edge_attr) == num_edges and edge_attr.shape[1] > 0
+    if not fits or not edge_attr.is_floating_point():
+        raise ValueError(
+            f"edge_attr must be floats of shape ({num_edges}, edge_channels), not {edge_attr.dtype} "
+            f"{tuple(edge_attr.shape)}."
+        )
+    bad = (~edge_attr.isfinite()).nonzero()
+    if len(bad):
+        edge, channel = bad[0].tolist()
+        raise ValueError(f"edge_attr[{edge}, {channel}] is {edge_attr[edge, channel].item()}: features must be finite.")
 
 
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:

@@ -142,7 +142,12 @@ def build(options: Mapping[str, Any], data: GraphDataModule) -> NodeClassifier:
     Raises:
         ValueError: An option does not exist or does not fit.
     """
-    given = {"in_channels": data.num_features, "num_classes": data.num_classes, "default_task": data.task}
+    given = {
+        "in_channels": data.num_features,
+        "num_classes": data.num_classes,
+        "default_task": data.task,
+        "edge_channels": data.num_edge_features,
+    }
     if unknown := sorted(set(options) & set(given)):
         raise ValueError(f"{unknown[0]} is taken from the data: leave it out.")
     parser = ArgumentParser(exit_on_error=False)

@@ -43,7 +43,12 @@ from gnn_depth.training.recorder import RunRecorder
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
-LINKS = {"num_features": "in_channels", "num_classes": "num_classes", "task": "default_task"}
+LINKS = {
+    "num_features": "in_channels",
+    "num_classes": "num_classes",
+    "task": "default_task",
+    "num_edge_features": "edge_channels",
+}
 TRAINER_DEFAULTS = {
     "max_epochs": 200,
     "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch

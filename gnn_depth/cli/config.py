@@ -45,7 +45,8 @@ from gnn_depth.short_names import (
 )
 from gnn_depth.yaml_limits import TooLargeError, safe_load
 
-GIVEN_BY_DATA = ("in_channels", "num_classes", "default_task")  # options of the model that the data set determines
+# Options of the model that the data set determines.
+GIVEN_BY_DATA = ("in_channels", "num_classes", "default_task", "edge_channels")
 #: Least and largest values of options that belong to no part. The others are checked by their part.
 RANGES = {
     "seed_everything": (0, 2**32 - 1),  # NumPy's

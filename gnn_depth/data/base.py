@@ -127,6 +127,11 @@ class GraphDataModule(L.LightningDataModule, ABC):
         """Width of the node features; for integer features, the number of values of each column."""
 
     @property
+    def num_edge_features(self) -> int:
+        """Number of features of an edge; 0 if edges have none."""
+        return 0
+
+    @property
     def class_names(self) -> list[str]:
         """Names of the classes; their numbers if they have no names."""
         return [str(number) for number in range(self.num_classes)]
@@ -231,6 +236,10 @@ class NodeDataModule(GraphDataModule):
         return self.batch.x.shape[1]
 
     @property
+    def num_edge_features(self) -> int:
+        return self.batch.graph.edge_channels
+
+    @property
     def about(self) -> str:
         batch = self.batch
         sets = "{:,}, {:,} and {:,}".format(*(int(mask.sum()) for mask in batch.masks))
@@ -243,8 +252,8 @@ class NodeDataModule(GraphDataModule):
     @property
     def checksum(self) -> str:
         graph = self.batch.graph
-        more = [tensor for tensor in (graph.node_to_graph, graph.edge_weight) if tensor is not None]
-        return fingerprint(*self.batch.tensors, *more)
+        more = [graph.node_to_graph] if graph.node_to_graph is not None else []
+        return fingerprint(*self.batch.tensors, *more, *graph.of_edges(slice(None)).values())
 
     def train_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)
@@ -279,6 +288,10 @@ class WrapsSource:
     @property
     def num_classes(self) -> int:
         return self.source.num_classes
+
+    @property
+    def num_edge_features(self) -> int:
+        return self.source.num_edge_features
 
     @property
     def class_names(self) -> list[str]:

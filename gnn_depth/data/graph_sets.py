@@ -72,18 +72,20 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     position = torch.full((graph.num_nodes,), -1)
     position[nodes] = torch.arange(len(nodes))
     edges, target = row_entries(graph.ptr, nodes)
-    weight = None if graph.edge_weight is None else graph.edge_weight[edges]
-    part = Graph(torch.stack([position[graph.source[edges]], target]), len(nodes), new_graph, edge_weight=weight)
+    ends = torch.stack([position[graph.source[edges]], target])
+    part = Graph(ends, len(nodes), new_graph, **graph.of_edges(edges))
     yes = torch.ones(len(graphs), dtype=torch.bool)
     return NodeBatch(batch.x[nodes], batch.y[graphs], part, yes, ~yes, ~yes, per_graph=True)
 
 
-def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Graph, bool]:
+def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Tensor, Tensor, Graph, bool]:
     """Features and targets of ``Data`` objects of PyTorch Geometric, and their edges as one graph.
 
     Args:
         graphs: Each has ``edge_index`` and ``y``, and ``x`` or ``num_nodes``. ``y`` has one row for the graph or one
             for each node. Without ``x`` all nodes get the feature 1; a single column of integers becomes one-hot.
+            ``edge_weight`` and ``edge_attr`` are read where all of them have it.
+        edge_features: Read ``edge_attr``.
 
     Returns:
         Features, targets, the graph of all nodes (which knows the graph of each), and whether each graph has a target.
@@ -105,13 +107,9 @@ def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Graph, bool]:
             raise DataError(f"graph {number} has {len(y)} targets: give one, or one for each of its {size} nodes.")
     offsets = torch.tensor([0, *sizes]).cumsum(0)
     edges = torch.cat([data.edge_index + offset for data, offset in zip(graphs, offsets, strict=False)], 1)
-    given: list[Any] = [getattr(data, "x", None) for data in graphs]
-    if any(x is None for x in given):
-        x = torch.ones(int(offsets[-1]), 1)
-    else:
-        x = torch.cat([x.view(len(x), -1) for x in given])
-    if not x.is_floating_point():
-        x = F.one_hot(x[:, 0].long() - x.min()) if x.shape[1] == 1 else x
+    x = _features([getattr(data, "x", None) for data in graphs])
+    x = torch.ones(int(offsets[-1]), 1) if x is None else x
+    features = _features([getattr(data, "edge_attr", None) for data in graphs]) if edge_features else None
     y = torch.cat(rows)
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -119,7 +117,16 @@ def side_by_side(graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Graph, bool]:
     owner = torch.repeat_interleave(torch.arange(len(graphs)), torch.tensor(sizes)) if len(graphs) > 1 else None
     weights: list[Any] = [getattr(data, "edge_weight", None) for data in graphs]
     weight = None if any(one is None for one in weights) else torch.cat([one.flatten().float() for one in weights])
-    return x.float(), y, Graph(edges.long(), len(x), owner, edge_weight=weight), per_graph
+    return x, y, Graph(edges.long(), len(x), owner, edge_weight=weight, edge_attr=features), per_graph
+
+
+def _features(given: Sequence[Any]) -> Tensor | None:
+    if any(x is None for x in given):
+        return None
+    x = torch.cat([x.flatten(1) if x.dim() > 1 else x[:, None] for x in given])
+    if not x.is_floating_point() and x.shape[1] == 1 and len(x):
+        x = F.one_hot(x[:, 0].long() - x.min())
+    return x.float()
 
 
 def _rows(y: Any) -> Tensor:

@@ -261,8 +261,7 @@ def induced_subgraph(graph: Graph, nodes: Int[Tensor, "part"]) -> Graph:
     edge, target = row_entries(graph.ptr, nodes)
     source = position[graph.source[edge]]
     inside = source >= 0
-    weight = None if graph.edge_weight is None else graph.edge_weight[edge[inside]]
-    return Graph(torch.stack([source[inside], target[inside]]), len(nodes), edge_weight=weight)
+    return Graph(torch.stack([source[inside], target[inside]]), len(nodes), **graph.of_edges(edge[inside]))
 
 
 def sample_neighbors(
@@ -295,8 +294,8 @@ def sample_neighbors(
         position[reached[-1]] = first + torch.arange(len(reached[-1]))
         sources.append(position[source])
     nodes = torch.cat(reached)
-    weight = None if graph.edge_weight is None else graph.edge_weight[torch.cat(edges)]
-    return nodes, Graph(torch.stack([torch.cat(sources), torch.cat(targets)]), len(nodes), edge_weight=weight)
+    ends = torch.stack([torch.cat(sources), torch.cat(targets)])
+    return nodes, Graph(ends, len(nodes), **graph.of_edges(torch.cat(edges)))
 
 
 def row_entries(

@@ -33,6 +33,7 @@ class PyGData(GraphSet):
         val_fraction: Fraction to validate on; the rest is the test set.
         batch_size: Graphs in a training batch; None for all.
         seed: Determines a random split, and the batches.
+        edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers that cannot read it.
 
     Raises:
         ValueError: A number is out of its range.
@@ -47,6 +48,7 @@ class PyGData(GraphSet):
         val_fraction: float = 0.2,
         batch_size: int | None = None,
         seed: int = 0,
+        edge_features: bool = True,
     ) -> None:
         super().__init__(batch_size, seed)
         check_fractions(train_fraction, val_fraction)
@@ -54,6 +56,7 @@ class PyGData(GraphSet):
         self._data = data
         self._class_names: list[str] | None = None
         self.split = split
+        self.edge_features = edge_features
         self.mask_column = mask_column
         self.train_fraction = train_fraction
         self.val_fraction = val_fraction
@@ -69,7 +72,7 @@ class PyGData(GraphSet):
 
     def load(self) -> NodeBatch:
         graphs, own = self.graphs()
-        x, y, graph, per_graph = side_by_side(graphs)
+        x, y, graph, per_graph = side_by_side(graphs, self.edge_features)
         if y.dim() == 1 and not y.is_floating_point():  # the values may be -1 and 1, or leave out some
             values, y = torch.unique(y, return_inverse=True)
             self._class_names = list(map(str, values.tolist()))
@@ -110,6 +113,7 @@ class PyG(PyGData):
         val_fraction: Fraction to validate on; the rest is the test set.
         batch_size: Graphs in a training batch, over all processes; None for all.
         seed: Determines a random split, the batches, and a data set that is generated.
+        edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers that cannot read it.
 
     Raises:
         ValueError: There is no such data set or option, or a number is out of its range.
@@ -129,8 +133,10 @@ class PyG(PyGData):
         val_fraction: float = 0.2,
         batch_size: int | None = None,
         seed: int = 0,
+        edge_features: bool = True,
     ) -> None:
-        super().__init__(None, _read_split(split), mask_column, train_fraction, val_fraction, batch_size, seed)
+        fractions = train_fraction, val_fraction
+        super().__init__(None, _read_split(split), mask_column, *fractions, batch_size, seed, edge_features)
         self.dataset = dataset
         self.name = name
         self._cls = _class(dataset)

@@ -181,9 +181,10 @@ class Guesses:
 
 def _incoming(layer: Any) -> Tensor | None:
     """The incoming matrices of a layer, stacked."""
-    if not hasattr(layer, "weight_chain"):
+    try:
+        incoming = [weight.detach() for weight in layer.weight_chain().incoming]
+    except (AttributeError, ValueError):  # it has no chain, at all or with its present options
         return None
-    incoming = [weight.detach() for weight in layer.weight_chain().incoming]
     widths = {weight.shape[1] for weight in incoming}
     return torch.cat(incoming) if len(widths) == 1 else None
 

@@ -155,10 +155,14 @@ class Layer(Part, nn.Module, ABC):
             layer. Its rows begin with those of the targets. It has the width of the layer's input, and their neurons
             correspond.
         takes_edge_weights: True if the layer reads ``graph.edge_weight`` where there is one.
+        takes_edge_features: True if the layer can read ``graph.edge_attr``: see :meth:`add_edge_features`.
+        edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
     """
 
     takes_sparse: ClassVar[bool] = False
     takes_edge_weights: bool = False
+    takes_edge_features: bool = False
+    edge_channels: int = 0
     takes_blocks: bool = False
     reads_first: ClassVar[bool] = False
 
@@ -207,6 +211,14 @@ class Layer(Part, nn.Module, ABC):
             edges: Its edges.
         """
         return 1e-9 * nodes * self.width
+
+    def add_edge_features(self, channels: int) -> None:
+        """Make the parameters that read ``graph.edge_attr``; called once, on layers with ``takes_edge_features``.
+
+        Args:
+            channels: Number of features of an edge, at least 1.
+        """
+        self.edge_channels = channels
 
     def enter_stack(self, depth: int, first_channels: int) -> None:
         """Tell the layer its position in the stack; called once per position.
@@ -281,7 +293,9 @@ class AttentionLayer(Layer):
     def kept_numbers(self, nodes: int, edges: int) -> int:
         """Estimate how many numbers it keeps: outputs of the linear maps, and scores before and after each norm."""
         scores = 2 + len(self.score_norms) + (getattr(self, "dropout", 0) > 0)
-        return _number_of_maps(self) * nodes * self.width + scores * edges * self.heads
+        # Most scores of edge features are made of a tensor of edges x width.
+        channels = 2 * self.width if self.edge_channels and self.score is not LinearScore else 0
+        return _number_of_maps(self) * nodes * self.width + edges * (scores * self.heads + channels)
 
     def compile_saving(self, nodes: int, edges: int) -> float:
         """Estimate the seconds that compiling saves: most with score norms, and with scores made of every channel."""
@@ -294,8 +308,13 @@ class AttentionLayer(Layer):
         """Add a norm of the scores.
 
         Raises:
-            ValueError: The norm has no formula for this kind of score.
+            ValueError: The norm has no formula for this kind of score, or the scores also read edge features.
         """
+        if self.edge_channels:
+            raise ValueError(
+                f"{type(norm).__name__} divides scores by the size of node features, and with edge features the scores "
+                "do not depend on these alone: use norms of features or weights, or data without edge features."
+            )
         if self.score not in norm.serves:
             served = ", ".join(score.__name__ for score in norm.serves)
             raise ValueError(

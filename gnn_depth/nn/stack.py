@@ -1,6 +1,6 @@
 """DeepGNN: a stack of parts chosen by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -77,6 +77,7 @@ class DeepGNN(nn.Module):
         outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
         graph_dropout: Drops random edges or nodes of the graph in every training step; blocks then run uncompiled.
         init: Draws the parameters of the finished stack; None keeps those that the parts have drawn.
+        edge_channels: Number of features of an edge that the layers read; 0 if edges have none.
 
     Attributes:
         blocks: The L blocks. Each begins with the activation and skip connection of the layer before.
@@ -87,8 +88,8 @@ class DeepGNN(nn.Module):
         states: Identities that the state of each block passes before dropout: places for hooks.
 
     Raises:
-        ValueError: A norm does not fit the layer, the encoder does not accept the features, a number is out of its
-            range, or no part has this name.
+        ValueError: A norm does not fit the layer, the layer does not read edge features, the encoder does not accept
+            the node features, a number is out of its range, or no part has this name.
     """
 
     joins: list[Join]
@@ -121,6 +122,7 @@ class DeepGNN(nn.Module):
         outer_dropout: float = 0.0,
         graph_dropout: Named[GraphDropout] = NoGraphDropout(),  # noqa: B008  (holds no state)
         init: Named[Init] | None = None,
+        edge_channels: int = 0,
     ) -> None:
         super().__init__()
         for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
@@ -147,6 +149,7 @@ class DeepGNN(nn.Module):
         self.reversible = reversible
         self.segment_length = segment_length(checkpoint_every, num_layers)
 
+        self.edge_channels = edge_channels
         self._width = in_channels if encoder != "embedding" else None
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
         hidden_channels, width = group_width(hidden_channels, reversible), width // max(reversible, 1)
@@ -161,6 +164,9 @@ class DeepGNN(nn.Module):
             shape = widths[-1], out_channels if gives_output else hidden_channels
             if not share_layers or shape not in known:
                 known[shape] = layer(*shape)
+                if edge_channels:
+                    _check_reads([known[shape]], "features")
+                    known[shape].add_edge_features(edge_channels)
                 placement.on_scores(known[shape])
             known[shape].enter_stack(position + 1, widths[0])
             layers.append(known[shape])
@@ -210,7 +216,7 @@ class DeepGNN(nn.Module):
 
         Raises:
             ValueError: x has another width than ``in_channels``, or another number of nodes than the graph, or the
-                edges have weights that a layer does not read.
+                edges have weights or features that a layer does not read.
         """
         if self._width is not None and x.shape[-1] != self._width:
             raise ValueError(f"x has {x.shape[-1]} features, and the stack was made for in_channels={self._width}.")
@@ -218,7 +224,13 @@ class DeepGNN(nn.Module):
         if len(x) != graph.num_nodes:
             raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
         if graph.edge_weight is not None:
-            self._check_takes_weights()
+            _check_reads(self.layers, "weights")
+        if graph.edge_channels != self.edge_channels:
+            _check_reads(self.layers, "features")
+            raise ValueError(
+                f"the edges of this graph have {graph.edge_channels} features, and the stack was made for "
+                f"edge_channels={self.edge_channels}."
+            )
         thinned = self.graph_dropout(graph) if self.training else graph
         self._weight_norms.follow(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
@@ -243,16 +255,6 @@ class DeepGNN(nn.Module):
         if pool is not None:
             out = pooled(pool, out, graph)
         return self.decoder(self._drop_outer(out, self.decoder))
-
-    def _check_takes_weights(self) -> None:
-        for layer in self.layers:
-            if not layer.takes_edge_weights:
-                layers: dict[str, Any] = registered("layer")
-                names = ", ".join(name for name, cls in layers.items() if cls.takes_edge_weights)
-                raise ValueError(
-                    f"the edges of this graph have weights, and {described(type(layer))} does not read them. Layers "
-                    f"that do: {names}, and pyg with a convolution that takes edge_weight."
-                )
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
         """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read out.
@@ -331,6 +333,19 @@ class DeepGNN(nn.Module):
         if isinstance(x, SparseFeatures):
             return x.dropout(self.outer_dropout, self.training)
         return dropout(x, self.outer_dropout, self.training)
+
+
+def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) -> None:
+    for layer in layers:
+        if not getattr(layer, f"takes_edge_{what}"):
+            known: dict[str, Any] = registered("layer")
+            names = ", ".join(name for name, cls in known.items() if getattr(cls, f"takes_edge_{what}"))
+            argument = {"weights": "edge_weight", "features": "edge_dim"}[what]
+            without = " Data sets of PyTorch Geometric leave them out with edge_features false." * (what == "features")
+            raise ValueError(
+                f"the edges of this graph have {what}, and {described(type(layer))} does not read them. Layers that "
+                f"do: {names}, and pyg with a convolution that takes {argument}.{without}"
+            )
 
 
 def _keeps(position: int, reads: Sequence[str | None]) -> Literal["nothing", "input", "all"]:

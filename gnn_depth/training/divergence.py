@@ -39,7 +39,8 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
     for name, parameter in stack.named_parameters():
         if not parameter.isfinite().all():
             raise PartFault(f"the initialisation leaves NaN or infinity in {name}.")
-    graph = Graph(torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]]), 5)  # node 4 is isolated
+    features = torch.ones(5, stack.edge_channels) if stack.edge_channels else None
+    graph = Graph(torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]]), 5, edge_attr=features)  # node 4 is isolated
     running: list[nn.Module] = []
 
     def leave(part: nn.Module, inputs: Any, output: Any) -> None:

@@ -45,7 +45,8 @@ class NodeClassifier(PlainModule):
         default_task: The data's task, taken from the data.
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last states is decoded.
         compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.
-        **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm`` to ``reversible``.
+        **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm`` to ``reversible``;
+            ``edge_channels`` is taken from the data.
 
     Raises:
         ValueError: A part has no place in this model, or a number is out of its range.

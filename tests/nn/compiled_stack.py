@@ -42,6 +42,7 @@ STACKS = {
     "transformer": partial(
         DeepGNN, layer=partial(Transformer, heads=2, dropout=0.3, beta=True), norm=[LipschitzNorm], activation="elu"
     ),
+    "edges": partial(DeepGNN, layer=partial(GATv2, heads=2), dropout=0.5, edge_channels=2),
     "ggnn": partial(DeepGNN, layer=GGNN, activation="identity", share_layers=True, dropout=0.5),
 }
 
@@ -79,6 +80,10 @@ def mirrored(graph):
     return Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
 
 
+def featured(graph):
+    return Graph(graph.edge_index, graph.num_nodes, edge_attr=torch.randn(graph.num_edges, 2))
+
+
 def assert_same_numbers(kind, dtype, graph, layers):
     stack, twin = two_of(kind, dtype, layers)
     x, graph = X.to(dtype), mirrored(graph) if dtype == torch.float64 else graph
@@ -99,9 +104,10 @@ slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=[slow] * (k in ("gatv2", "transformer", "ggnn"))) for k in STACKS]
+    "kind", [pytest.param(k, marks=[slow] * (k in ("gatv2", "transformer", "edges", "ggnn"))) for k in STACKS]
 )
 def test_training_and_evaluation_are_those_of_the_stack(kind, graph):
+    graph = featured(graph) if kind == "edges" else graph
     assert_same_numbers(kind, torch.float64 if kind in ("gatv2", "gcn") else torch.float32, graph, layers=2)
 
 

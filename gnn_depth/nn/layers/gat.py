@@ -24,7 +24,8 @@ class GAT(AttentionLayer):
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} \mathrm{LeakyReLU}(s_{ij}), \quad
         x'_i = \sum_j \alpha_{ij} h_j + b
 
-    for each head; the heads are concatenated. Score norms act on s, before the LeakyReLU.
+    for each head; the heads are concatenated. Score norms act on s, before the LeakyReLU. Features :math:`e_{ij}` of
+    the edges add :math:`a_{edge} \cdot W_{edge} e_{ij}` to s.
     Veličković et al., *Graph Attention Networks*, ICLR 2018.
 
     Args:
@@ -39,6 +40,7 @@ class GAT(AttentionLayer):
 
     takes_sparse = True
     takes_blocks = True
+    takes_edge_features = True
     score = LinearScore
 
     def __init__(
@@ -59,12 +61,23 @@ class GAT(AttentionLayer):
         self.lin = Linear(in_channels, self.width, bias=False)
         self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
         self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.lin_edge: Linear | None = None
+        self.att_edge: nn.Parameter | None = None
         self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.reset_parameters()
+
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        self.lin_edge = Linear(channels, self.width, bias=False)
+        self.att_edge = nn.Parameter(torch.empty(self.heads, self.out_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for weight in (self.lin.weight, self.att_dst, self.att_src):
             glorot(weight)
+        if self.lin_edge is not None:
+            glorot(self.lin_edge.weight)
+            glorot(self.att_edge)
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
@@ -80,6 +93,9 @@ class GAT(AttentionLayer):
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
+        if self.lin_edge is not None and graph.edge_attr is not None and self.att_edge is not None:
+            weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
+            scores = scores + graph.edge_attr.to(h.dtype) @ (self.att_edge[..., None] * weight).sum(1).t()
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
         out = aggregate(dropout(alpha, self.dropout, self.training), h, graph).flatten(1)

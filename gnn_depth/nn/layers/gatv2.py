@@ -1,6 +1,7 @@
 """Graph attention with additive scores."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
@@ -23,7 +24,8 @@ class GATv2(AttentionLayer):
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} s_{ij}, \quad
         x'_i = \sum_j \alpha_{ij} W_{src} x_j + b
 
-    for each head; the heads are concatenated. Score norms act on s.
+    for each head; the heads are concatenated. Score norms act on s. Features :math:`e_{ij}` of the edges add
+    :math:`W_{edge} e_{ij}` inside the LeakyReLU.
     Brody, Alon & Yahav, *How Attentive are Graph Attention Networks?*, ICLR 2022.
 
     Args:
@@ -39,6 +41,7 @@ class GATv2(AttentionLayer):
 
     takes_sparse = True
     takes_blocks = True
+    takes_edge_features = True
     score = AdditiveScore
 
     def __init__(
@@ -60,8 +63,14 @@ class GATv2(AttentionLayer):
         self.share_weights = share_weights
         self.lin_src = Linear(in_channels, self.width, bias=False)
         self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
+        self.lin_edge: Linear | None = None
         self.att = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.reset_parameters()
+
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        self.lin_edge = Linear(channels, self.width, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -72,7 +81,8 @@ class GATv2(AttentionLayer):
     def weight_chain(self) -> WeightChain:
         both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
         bias = () if self.bias is None else (self.bias,)
-        return WeightChain(incoming=both, outgoing=both, attention=(self.att,), bias=bias)
+        of_edges = () if self.lin_edge is None else (self.lin_edge.weight,)
+        return WeightChain(incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias)
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).normed_weight
@@ -87,7 +97,12 @@ class GATv2(AttentionLayer):
             x_dst = targets(x_src, graph)
         else:
             x_dst = self.lin_dst.of_targets(x, graph).view(-1, self.heads, self.out_channels)
-        scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        if self.lin_edge is None or graph.edge_attr is None:
+            scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        else:
+            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, self.heads, self.out_channels)
+            pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source) + of_edges
+            scores = (F.leaky_relu(pairs, self.negative_slope) * self.att).sum(-1)
         scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
         alpha = segment_softmax(scores, graph)
         out = aggregate(dropout(alpha, self.dropout, self.training), x_src, graph).flatten(1)

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch_geometric.nn.conv
@@ -22,7 +23,8 @@ OF_THE_STACK = ("in_channels", "out_channels", "channels")
 class PyGConv(Layer):
     r"""Any convolution of PyTorch Geometric, by the name of its class: ``conv: SAGEConv``.
 
-    The stack gives the widths, the features and the ``edge_index``; ``options`` are the convolution's other arguments.
+    The stack gives the widths, the features, the ``edge_index``, and weights and features of the edges where the
+    convolution takes ``edge_weight`` or ``edge_attr`` and ``edge_dim``; ``options`` are its other arguments.
     Feature norms, skip connections and diagnostics work as for other layers. Norms of attention scores, norms of
     weights and balanced initialisations need a layer of this package and are refused; other initialisations leave the
     parameters as PyTorch Geometric draws them. A convolution without ``out_channels`` needs ``in_channels`` equal to
@@ -59,8 +61,17 @@ class PyGConv(Layer):
         known = {name: options.get(name, parameter.default) for name, parameter in takes.items()}
         super().__init__(in_channels, out_channels, known.get("heads", 1) if known.get("concat", True) else 1)
         self.name = conv
-        self.conv: nn.Module = cls(**given, **options)
-        self.takes_edge_weights = "edge_weight" in inspect.signature(cls.forward).parameters
+        self._make = partial(cls, **given, **options)
+        self.conv: nn.Module = self._make()
+        reads = inspect.signature(cls.forward).parameters
+        self.takes_edge_weights = "edge_weight" in reads
+        self.takes_edge_features = "edge_attr" in reads and "edge_dim" in takes
+
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        if (given := self._make.keywords.get("edge_dim", channels)) != channels:
+            raise ValueError(f"{self.name}: edge_dim is {given}, and edges have {channels} features: leave it out.")
+        self.conv = self._make(edge_dim=channels)
 
     def reset_parameters(self) -> None:
         """Draw the parameters as the convolution does, or where it cannot, as each module inside does."""
@@ -69,11 +80,9 @@ class PyGConv(Layer):
                 draw()
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        if graph.edge_weight is None:
-            out = self.conv(x, graph.edge_index)
-        else:
-            assert isinstance(x, Tensor)
-            out = self.conv(x, graph.edge_index, edge_weight=graph.edge_weight.to(x.dtype))
+        assert isinstance(x, Tensor)
+        of_edges = {name: values.to(x.dtype) for name, values in graph.of_edges(slice(None)).items()}
+        out = self.conv(x, graph.edge_index, **of_edges)
         if not isinstance(out, Tensor) or out.shape != (graph.num_nodes, self.width):
             found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(

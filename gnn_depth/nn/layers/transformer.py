@@ -7,7 +7,7 @@ from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_quadratic_scores, spectral_norm
-from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax
+from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax, segment_sum
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_probability
 from gnn_depth.nn.scores import QuadraticScore
@@ -28,7 +28,8 @@ class Transformer(AttentionLayer):
     .. math:: x'_i = \beta_i r_i + (1 - \beta_i) m_i, \quad
         \beta_i = \mathrm{sigmoid}(g_m \cdot m_i + g_r \cdot r_i + g_d \cdot (m_i - r_i))
 
-    Score norms act on s. For a node without neighbours, :math:`m_i = 0`.
+    Score norms act on s. For a node without neighbours, :math:`m_i = 0`. Features :math:`e_{ij}` of the edges add
+    :math:`W_{edge} e_{ij}` to the keys and values of an edge.
     Shi et al., *Masked Label Prediction: Unified Message Passing Model for Semi-Supervised Classification*, IJCAI 2021.
 
     Args:
@@ -48,6 +49,7 @@ class Transformer(AttentionLayer):
 
     takes_sparse = True
     takes_blocks = True
+    takes_edge_features = True
     score = QuadraticScore
 
     def __init__(
@@ -70,19 +72,26 @@ class Transformer(AttentionLayer):
         self.self_loops = self_loops
         self.lin_query, self.lin_key, self.lin_value = (Linear(in_channels, self.width, bias=bias) for _ in range(3))
         self.lin_root = Linear(in_channels, self.width, bias=bias) if root_weight else None
+        self.lin_edge: Linear | None = None
         shape = (heads, self.out_channels)
         gates = [nn.Parameter(torch.empty(shape)) if beta else None for _ in range(3)]
         self.gate_message, self.gate_root, self.gate_difference = gates
         self.reset_parameters()
 
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        self.lin_edge = Linear(channels, self.width, bias=False)
+
     def reset_parameters(self) -> None:
-        for lin in (self.lin_query, self.lin_key, self.lin_value, self.lin_root):
+        for lin in (self.lin_query, self.lin_key, self.lin_value, self.lin_root, self.lin_edge):
             if lin is not None:
                 lin.reset_parameters()
         for gate in (self.gate_message, self.gate_root, self.gate_difference):
             uniform(3 * self.width, gate)
 
     def weight_chain(self) -> WeightChain:
+        if self.lin_edge is not None:
+            raise ValueError("the edge features of layer 'transformer' are in keys and values: neurons have no scale.")
         root = () if self.lin_root is None else (self.lin_root.weight,)
         gates = (self.gate_message, self.gate_root, self.gate_difference)
         return WeightChain(
@@ -107,10 +116,15 @@ class Transformer(AttentionLayer):
         shape = (-1, self.heads, self.out_channels)
         query = self.lin_query.of_targets(x, graph).view(shape)
         key, value = self.lin_key(x).view(shape), self.lin_value(x).view(shape)
-        scores = edge_dot(query, key, graph) / self.out_channels**0.5
-        scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
-        alpha = segment_softmax(scores, graph)
-        message = aggregate(dropout(alpha, self.dropout, self.training), value, graph).flatten(1)
+        scores = edge_dot(query, key, graph)
+        if self.lin_edge is not None and graph.edge_attr is not None:
+            of_edges = self.lin_edge(graph.edge_attr.to(key.dtype)).view(shape)
+            scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
+        scores = self.normalise(scores / self.out_channels**0.5, QuadraticScore(query, key, value), graph)
+        alpha = dropout(segment_softmax(scores, graph), self.dropout, self.training)
+        message = aggregate(alpha, value, graph).flatten(1)
+        if self.lin_edge is not None and graph.edge_attr is not None:
+            message = message + segment_sum((alpha[..., None] * of_edges).flatten(1), graph)
         return message if self.lin_root is None else self._mix(message, self.lin_root.of_targets(x, graph))
 
     def _mix(
