@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import DataError, check_fractions, check_nodes, check_range
+from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
+from gnn_depth.data.checks import DataError, check_fractions, check_nodes, check_range, num_outputs_of
 from gnn_depth.data.draws import fraction_split
-from gnn_depth.data.user_arrays import NPZ_HINT, UserContent, read_arrays
+from gnn_depth.data.user_arrays import NPZ_HINT, EdgeColumns, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
 from gnn_depth.data.user_tables import NodeColumns, Table, is_table, read_tables
@@ -19,25 +20,28 @@ from gnn_depth.registry import register
 
 @register("data", "UserGraph")
 class UserGraph(NodeDataModule):
-    """Your own graph: two tables, or one file of arrays, for node classification.
+    """Your own graph: two tables, or one file of arrays, with classes of the nodes or numbers to predict.
 
     Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``. The first line of a text table has the names of
     the columns. ``path`` has one edge per row, ``nodes`` one node per row. Ids are integers if all of them are plain
-    integers; otherwise they are text as written, so that ``007`` differs from ``7``. A node with an empty label is not
-    used for training or evaluation, but gets a prediction.
+    integers; otherwise they are text as written, so that ``007`` differs from ``7``. A node with an empty label or
+    target is not used for training or evaluation, but gets a prediction.
 
     Args:
         path: A table of edges; or an ``.npz`` with ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges)
             or (edges, 2), read as (2, edges) if both fit, and optionally ``train_mask``, ``val_mask`` and
             ``test_mask`` (nodes,); or, saved by ``torch.save`` as ``.pt`` or ``.pth``, a PyTorch Geometric ``Data`` or
-            a dict of tensors with the same names.
+            a dict of tensors with the same names. Floats in ``y`` are numbers to predict, NaN where there is none.
         nodes: The table of nodes, if path is a table of edges. The options from here to ends are for tables.
         label: Column of the classes, text or numbers.
         id: Column of the ids that the table of edges uses; the first one by default.
         split: Column with train, val or test; empty for a node in none of these sets.
         features: Columns of numbers; by default all columns without another role.
         categories: Columns of text; each value becomes a feature of 0 and 1.
+        targets: Columns of numbers to predict, instead of a label.
         ends: The two columns of the edges that hold sources and targets; the first two by default.
+        edge_weight: Column, or array in the file, with the weights of the edges, which are not below zero.
+        edge_features: Columns, or arrays in the file, with features of the edges: numbers.
         undirected: Use every edge in both directions, without repetitions.
         normalize_features: Divide each node's features by the sum of their absolute values.
         train_fraction: Fraction of the nodes to train on, above 0, if the files have no split.
@@ -57,7 +61,10 @@ class UserGraph(NodeDataModule):
         split: str | None = None,
         features: list[str] | None = None,
         categories: list[str] = [],  # noqa: B006  (read only)
+        targets: list[str] = [],  # noqa: B006
         ends: list[str] = [],  # noqa: B006
+        edge_weight: str | None = None,
+        edge_features: list[str] = [],  # noqa: B006
         undirected: bool = False,
         normalize_features: bool = False,
         train_fraction: float = 0.6,
@@ -67,14 +74,14 @@ class UserGraph(NodeDataModule):
         super().__init__()
         self.path = _existing_file("graph file", path)
         roles = {"label": label, "id": id, "split": split, "features": features, "categories": categories}
-        _check_options(path, nodes, {**roles, "ends": ends})
+        _check_options(path, nodes, {**roles, "targets": targets, "ends": ends})
         self.nodes = _existing_file("table of nodes", nodes) if nodes else None
         if train_fraction == 0:
             raise ValueError("train_fraction must be above 0: there would be no node to train on.")
         check_fractions(train_fraction, val_fraction)
         check_range("seed", seed, 0)
-        self.columns = NodeColumns(label or "", id, split, features, categories)
-        self.ends = ends
+        self.columns = NodeColumns(label, id, split, features, categories, targets)
+        self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
         self.normalize_features = normalize_features
         self.train_fraction = train_fraction
@@ -86,7 +93,7 @@ class UserGraph(NodeDataModule):
 
     @property
     def num_classes(self) -> int:
-        return int(self.loaded.y.max()) + 1
+        return num_outputs_of(self.loaded.y)
 
     @property
     def class_names(self) -> list[str]:
@@ -114,18 +121,40 @@ class UserGraph(NodeDataModule):
             self._split_is_drawn = content.masks is None
             masks = content.masks or fraction_split(content.labelled, self.seed, self.train_fraction, self.val_fraction)
             check_nodes(x, content.y, len(x), masks)
-            graph = Graph(content.edge_index, len(x))
+            graph = Graph(content.edge_index, len(x), **content.of_edges)
         self._node_ids = content.node_ids
         self._class_names = content.class_names
         if self.undirected:
-            graph = Graph(coalesce(content.edge_index, len(x), undirected=True), len(x))
+            graph = self._both_ways(content)
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, content.y, graph, *masks)
 
     def _content(self) -> UserContent:
         if self.nodes is not None:
-            return read_tables(Table(self.path), Table(self.nodes), self.columns, self.ends)
+            return read_tables(Table(self.path), Table(self.nodes), self.columns, self.of_edges)
         with _naming(self.path):
-            return read_arrays(self.path)
+            return read_arrays(self.path, self.of_edges)
+
+    def _both_ways(self, content: UserContent) -> Graph:
+        """Every edge in both directions once; its weight and features are those of all its repetitions."""
+        nodes, edges = len(content.x), content.edge_index
+        key, edge_of = torch.unique(
+            torch.cat([edges[0] * nodes + edges[1], edges[1] * nodes + edges[0]]), return_inverse=True
+        )
+        rows = torch.arange(edges.shape[1]).repeat(2)
+        first = torch.zeros_like(key).scatter_reduce(0, edge_of, rows, "amin", include_self=False)
+        for name, values in content.of_edges.items():
+            differs = values[rows] != values[first[edge_of]]
+            found = (differs if differs.dim() == 1 else differs.any(1)).nonzero()
+            if len(found):
+                row = int(rows[found[0]])
+                place = Table(self.path).place(row) if self.nodes else f"edge {row}"
+                raise DataError(
+                    f"{str(self.path)!r}, {place}: this edge came before with another {name}, and undirected true "
+                    "makes them one. Give them the same one, or set undirected false."
+                )
+        return Graph(
+            torch.stack([key // nodes, key % nodes]), nodes, **{n: v[first] for n, v in content.of_edges.items()}
+        )
 
 
 @contextmanager
@@ -160,9 +189,12 @@ def _check_options(path: str, nodes: str | None, table_options: dict[str, Sequen
         )
     if nodes and not is_table(nodes):
         raise DataError(f"nodes {nodes!r} must be a table ({', '.join(TABLES)}).")
-    missing = [name for name, value in (("nodes", nodes), ("label", table_options["label"])) if not value]
+    label, targets = table_options["label"], table_options["targets"]
+    if label and targets:
+        raise DataError(f"label {label!r} is for classes and targets for numbers to predict: give one of them.")
+    missing = [name for name, value in (("nodes", nodes), ("label", label or targets)) if not value]
     if missing:
         raise DataError(
             f"{path!r} is a table of edges, which also needs {' and '.join(missing)}, for example nodes: nodes.csv, "
-            "label: topic (--data.nodes nodes.csv --data.label topic)."
+            "label: topic (--data.nodes nodes.csv --data.label topic), or targets for numbers to predict."
         )

@@ -1,18 +1,36 @@
 """A user's graph in one file: NumPy arrays, or tensors saved by ``torch.save``."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import MASKS, DataError
+from gnn_depth.registry import unknown
 
 REQUIRED = ("x", "y", "edge_index")
 SUFFIXES = (".npz", ".pt", ".pth")
 NPZ_HINT = "np.savez('graph.npz', x=x, y=y, edge_index=edge_index)"
+
+
+@dataclass(frozen=True)
+class EdgeColumns:
+    """The roles of the columns of a table of edges, or of the arrays in a file.
+
+    Args:
+        ends: Source and target, of a table; the first two columns if it is empty.
+        weight: The weight of each edge, if it is given.
+        features: Numbers of each edge.
+    """
+
+    ends: Sequence[str] = ()
+    weight: str | None = None
+    features: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +39,13 @@ class UserContent:
 
     Attributes:
         x: Features of the nodes, shape (nodes, features).
-        y: Classes; any for a node without a label.
+        y: Classes, labels or numbers; any for a node without a label.
         edge_index: Sources and targets of the edges, shape (2, edges).
         masks: The nodes to train, validate and test on, if the files have a split.
         labelled: The nodes that have a label.
         node_ids: Names of the nodes, if they have any.
-        class_names: Names of the classes, if they have any.
+        class_names: Names of the classes, labels or numbers, if they have any.
+        of_edges: ``edge_weight`` and ``edge_attr``, if the files have them: arguments of a graph.
     """
 
     x: Tensor
@@ -36,10 +55,15 @@ class UserContent:
     labelled: Tensor
     node_ids: np.ndarray | None = None
     class_names: list[str] | None = None
+    of_edges: dict[str, Any] = field(default_factory=dict)
 
 
-def read_arrays(path: Path) -> UserContent:
+def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
     """Read an ``.npz``, ``.pt`` or ``.pth`` file, without running code in it.
+
+    Args:
+        path: The file.
+        of_edges: The arrays of edges to read.
 
     Raises:
         DataError: The file cannot be read, lacks a part, or contains anything but numbers.
@@ -48,8 +72,10 @@ def read_arrays(path: Path) -> UserContent:
     absent = [name for name in REQUIRED if name not in arrays]
     if absent:
         raise DataError(f"it has no {' and no '.join(absent)}; it has {', '.join(sorted(arrays)) or 'nothing'}.")
-    x, y = _features(arrays["x"]), _classes(arrays["y"])
-    return UserContent(x, y, _edge_index(arrays["edge_index"]), _masks(arrays), torch.ones(len(x), dtype=torch.bool))
+    x, y = _features(arrays["x"]), _targets(arrays["y"])
+    labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else torch.ones(len(x), dtype=torch.bool)
+    edges = _edge_index(arrays["edge_index"])
+    return UserContent(x, y, edges, _masks(arrays), labelled, of_edges=_of_edges(arrays, of_edges))
 
 
 def _read_npz(path: Path) -> dict[str, Tensor]:
@@ -94,10 +120,11 @@ def _features(x: Tensor) -> Tensor:
     return x.to(torch.float32, copy=True)
 
 
-def _classes(y: Tensor) -> Tensor:
-    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        raise DataError(f"y must be the integer class of each node, not {y.dtype}.")
-    return y.flatten().long() if y.shape[1:] == (1,) else y.long()
+def _targets(y: Tensor) -> Tensor:
+    if y.is_complex() or y.dtype == torch.bool:
+        raise DataError(f"y must be the integer class of each node, labels of 0 and 1, or floats, not {y.dtype}.")
+    y = y.flatten() if y.shape[1:] == (1,) else y
+    return y.float() if y.is_floating_point() else y.long()
 
 
 def _edge_index(edge_index: Tensor) -> Tensor:
@@ -109,6 +136,15 @@ def _edge_index(edge_index: Tensor) -> Tensor:
             f"not {edge_index.dtype} {tuple(edge_index.shape)}."
         )
     return (edge_index if len(edge_index) == 2 else edge_index.T).long().contiguous()
+
+
+def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns) -> dict[str, Any]:
+    for name in (*([columns.weight] if columns.weight else []), *columns.features):
+        if name not in arrays:
+            raise DataError(unknown("array", name, arrays))
+    found = {"edge_weight": arrays[columns.weight].float()} if columns.weight else {}
+    features = [arrays[name] if arrays[name].dim() > 1 else arrays[name][:, None] for name in columns.features]
+    return found | ({"edge_attr": torch.cat(features, 1).float()} if features else {})
 
 
 def _mask(name: str, mask: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.user_arrays import UserContent
+from gnn_depth.data.user_arrays import EdgeColumns, UserContent
 from gnn_depth.registry import nearest, unknown
 
 CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
@@ -39,18 +39,20 @@ class NodeColumns:
     """The roles of the columns of a table of nodes.
 
     Args:
-        label: The class of each node.
+        label: The class of each node; None if numbers are predicted.
         id: The name of each node in the table of edges; by default the first column.
         split: Train, val or test for each node, if it is given.
         features: Columns of numbers; by default all that have no other role.
         categories: Columns of text; each value becomes a feature of 0 and 1.
+        targets: Columns of numbers to predict, instead of a label.
     """
 
-    label: str
+    label: str | None
     id: str | None = None
     split: str | None = None
     features: Sequence[str] | None = None
     categories: Sequence[str] = ()
+    targets: Sequence[str] = ()
 
     @property
     def text(self) -> list[str]:
@@ -58,36 +60,40 @@ class NodeColumns:
         return [name for name in (self.id, self.label, self.split, *self.categories) if name]
 
 
-def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, ends: Sequence[str]) -> UserContent:
+def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: EdgeColumns) -> UserContent:
     """Read a graph from two tables.
 
     Args:
         edges: An edge in each row, between ids of nodes.
         nodes: A node in each row.
         columns: The columns of the nodes.
-        ends: The columns of the edges that hold sources and targets; the first two if it is empty.
+        of_edges: The columns of the edges.
 
     Raises:
         DataError: They cannot be read or do not fit each other; the message names file and line.
     """
     columns = _resolve(nodes, columns)
     features = list(columns.features or ())
-    frame = nodes.read([*columns.text, *features], columns.text)
+    frame = nodes.read([*columns.text, *features, *columns.targets], columns.text)
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
     x = _numbers(nodes, frame[features])
     if columns.categories:
         x = np.concatenate([x, _one_hot(nodes, frame[list(columns.categories)])], 1)
     ids = _ids(nodes, frame[columns.id])
-    y, labelled, class_names = _classes(nodes, frame[columns.label])
+    if columns.label:
+        y, labelled, class_names = _classes(nodes, frame[columns.label])
+    else:
+        y, labelled, class_names = _targets(nodes, frame[list(columns.targets)])
     return UserContent(
         x=torch.from_numpy(x),
         y=torch.from_numpy(y),
-        edge_index=torch.from_numpy(_edge_index(edges, ends, ids, f"{columns.id!r} of {str(nodes.path)!r}")),
+        edge_index=torch.from_numpy(_edge_index(edges, of_edges, ids, f"{columns.id!r} of {str(nodes.path)!r}")),
         masks=_masks(nodes, frame[columns.split], labelled) if columns.split else None,
         labelled=torch.from_numpy(labelled),
         node_ids=ids.to_numpy(),
         class_names=class_names,
+        of_edges=_of_edges(edges, of_edges),
     )
 
 
@@ -269,11 +275,12 @@ class Table:
 def _resolve(table: Table, columns: NodeColumns) -> NodeColumns:
     """Check the names, and fill in the default id and features."""
     columns = replace(columns, id=columns.id or table.columns[0])
-    names = [table.column(name) for name in (*columns.text, *(columns.features or ()))]
+    names = [table.column(name) for name in (*columns.text, *columns.targets, *(columns.features or ()))]
     if repeated := _repeated(names):
         split = f", the split {columns.split!r}" if columns.split else ""
+        target = f"the label {columns.label!r}" if columns.label else f"the targets {', '.join(columns.targets)}"
         raise table.error(
-            f"column {repeated!r} has several roles: the id is {columns.id!r}, the label {columns.label!r}{split}; "
+            f"column {repeated!r} has several roles: the id is {columns.id!r}, {target}{split}; "
             "every other column is a feature or a category, once."
         )
     if columns.features is None:
@@ -296,9 +303,9 @@ def _ids(table: Table, column: pd.Series) -> pd.Index:
     return ids
 
 
-def _edge_index(table: Table, ends: Sequence[str], ids: pd.Index, source: str) -> np.ndarray:
+def _edge_index(table: Table, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
     """Positions of sources and targets in ``ids``, which come from the column ``source``; shape (2, edges)."""
-    names = [table.column(name) for name in ends or table.columns[:2]]
+    names = [table.column(name) for name in columns.ends or table.columns[:2]]
     if len(names) != 2 or names[0] == names[1]:
         raise table.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
     if all(name in ids for name in names):
@@ -324,24 +331,56 @@ def _edge_index(table: Table, ends: Sequence[str], ids: pd.Index, source: str) -
     return found
 
 
+def _of_edges(table: Table, columns: EdgeColumns) -> dict[str, Any]:
+    """Weights and features of the edges, as arguments of a graph."""
+    weight = [columns.weight] if columns.weight else []
+    names = [table.column(name) for name in (*weight, *columns.features)]
+    if repeated := _repeated([*(columns.ends or table.columns[:2]), *names]):
+        raise table.error(f"column {repeated!r} has several roles: it is an end, the edge_weight or an edge feature.")
+    found = {}
+    for key, of_key in (("edge_weight", weight), ("edge_attr", list(columns.features))):
+        if of_key:
+            found[key] = torch.from_numpy(_finite(table, table.read(of_key), f"{key} must be finite numbers."))
+    if weight:
+        found["edge_weight"] = found["edge_weight"][:, 0]
+        below = found["edge_weight"] < 0
+        table.check_rows(below, lambda row: f"{columns.weight!r} is {found['edge_weight'][row]:g}, below zero.")
+    return found
+
+
+def _targets(table: Table, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The numbers to predict at each node (0 where one is missing), whether it has all of them, and their names."""
+    numbers = _finite(table, frame, "targets must be finite numbers, or empty for a node without one.", empty=True)
+    known = ~np.isnan(numbers).any(1)
+    if not known.any():
+        raise table.error(f"no node has a target: {', '.join(frame)} is empty.")
+    numbers[~known] = 0
+    return numbers[:, 0] if numbers.shape[1] == 1 else numbers, known, list(frame)
+
+
 def _numbers(table: Table, frame: pd.DataFrame) -> np.ndarray:
-    """Columns of numbers as float32, shape (rows, columns)."""
+    """Features of nodes as float32, shape (rows, columns)."""
     texts = [name for name in frame if frame[name].dtype.kind not in "biuf"]
     if texts:
         raise _not_numbers(table, frame[texts])
+    fix = "Fill it in, or leave the column out: `features` lists those to use."
+    return _finite(table, frame, f"features must be finite numbers.\n{fix}")
+
+
+def _finite(table: Table, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
+    """Columns of finite numbers as float32, shape (rows, columns); with ``empty``, NaN where a value is missing."""
+    texts = [name for name in frame if frame[name].dtype.kind not in "biuf"]
+    numbers = frame.assign(**{name: pd.to_numeric(frame[name], errors="coerce") for name in texts})
     with np.errstate(over="ignore"):  # an overflow is refused as infinite
-        x = frame.to_numpy(np.float32, copy=True)  # without the copy it may be read-only
-    finite = np.isfinite(x)
+        x = numbers.to_numpy(np.float32, copy=True)  # without the copy it may be read-only
+    fits = np.isfinite(x) | (frame.isna().to_numpy(bool) & empty)
 
     def reason(row: int) -> str:
-        name = frame.columns[int(np.argmin(finite[row]))]
+        name = frame.columns[int(np.argmin(fits[row]))]
         value = frame[name].iloc[row]
-        return (
-            f"{name!r} is {'missing' if pd.isna(value) else value}; features must be finite numbers.\n"
-            "Fill it in, or leave the column out: `features` lists those to use."
-        )
+        return f"{name!r} is {'missing' if pd.isna(value) else value}; {rule}"
 
-    table.check_rows(~finite.all(1), reason)
+    table.check_rows(~fits.all(1), reason)
     return x
 
 

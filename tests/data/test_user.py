@@ -56,6 +56,26 @@ def test_edges_are_taken_in_either_orientation_and_both_ways_without_repetition_
         assert UserGraph(saved(tmp_path, edge_index=np.zeros(shape))).batch.graph.num_edges == 0
 
 
+def test_floats_are_numbers_to_predict_and_edges_keep_their_weights_and_features(tmp_path):
+    y, weight, features = np.arange(NODES) / 4, np.arange(5.0), np.arange(10.0).reshape(5, 2)
+    y[3] = np.nan
+    path = saved(tmp_path, y=y, w=weight, edge_attr=features[:, :1], more=features[:, 1])
+    options = {"edge_weight": "w", "edge_features": ["edge_attr", "more"]}
+    data = UserGraph(path, train_fraction=1.0, val_fraction=0.0, **options)
+    assert UserGraph(path).batch.graph.edge_attr is None
+    assert (data.task, data.num_classes, data.num_edge_features) == ("regression", 1, 2)
+    assert data.batch.train_mask.tolist() == [node != 3 for node in range(NODES)]
+    graph, given = data.batch.graph, arrays()["edge_index"]
+    for source, target, own, row in zip(graph.source, graph.target, graph.edge_weight, graph.edge_attr, strict=True):
+        assert given[:, int(own)].tolist() == [source, target]
+        assert row.tolist() == features[int(own)].tolist()
+    labels = np.arange(2 * NODES).reshape(NODES, 2) % 2
+    assert (UserGraph(saved(tmp_path, y=labels)).task, UserGraph(saved(tmp_path, y=labels)).num_classes) == (
+        "multilabel",
+        2,
+    )
+
+
 def test_features_are_normalized_on_request(tmp_path):
     torch.testing.assert_close(UserGraph(saved(tmp_path), normalize_features=True).batch.x.sum(1), torch.ones(NODES))
 
@@ -111,7 +131,9 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
     [
         ({"y": None}, "no y; .*edge_index, x"),
         ({"x": None, "edge_index": None}, "no x and no edge_index; .*y"),
-        ({"y": np.zeros(NODES)}, "y .*torch.float64"),
+        ({"y": np.zeros(NODES, complex)}, "y .*torch.complex128"),
+        ({"w": -np.ones(5)}, r"edge_weight\[0\] is -1"),
+        ({"v": np.ones(5)}, "array 'w'.*v"),
         ({"y": np.arange(NODES - 1)}, r"y .*\(10,\).*\(9,\)"),
         ({"x": np.ones(NODES)}, r"x .*\(10,\)"),
         ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
@@ -129,7 +151,7 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
 )
 def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, changes, words):
     with pytest.raises(DataError, match=rf"graph\.npz.*{words}"):
-        _ = UserGraph(saved(tmp_path, **changes)).batch
+        _ = UserGraph(saved(tmp_path, **changes), edge_weight="w" if {"v", "w"} & set(changes) else None).batch
 
 
 def test_what_is_not_a_graph_is_refused(tmp_path):

@@ -120,6 +120,56 @@ def test_edges_given_once_twice_or_to_oneself_run_both_ways_once_if_undirected(g
     assert sorted(both) == [[0, 1], [1, 0], [3, 3], [3, 4], [4, 3]]
 
 
+TIMED = "citing,cited,times,year,page\np1,p2,2,1990,3\np2,007,1,1991,4\np5,p4,0.5,1992,5\np2,p1,2,1990,3\n"
+
+
+def test_columns_of_the_edges_are_their_weights_and_features(graph: Callable):
+    columns = {"edge_weight": "times", "edge_features": ["page", "year"]}
+    data = graph(edges=TIMED, **columns)
+    of_edge = {(0, 1): 2, (1, 2): 1, (4, 3): 0.5, (1, 0): 2}
+    for undirected, both in ((False, of_edge), (True, of_edge | {(t, s): w for (s, t), w in of_edge.items()})):
+        found = graph(edges=TIMED, undirected=undirected, **columns).batch.graph
+        assert dict(zip(map(tuple, found.edge_index.T.tolist()), found.edge_weight.tolist(), strict=True)) == both
+        years = {0.5: [5, 1992], 1: [4, 1991], 2: [3, 1990]}
+        assert found.edge_attr.tolist() == [years[weight] for weight in found.edge_weight.tolist()]
+    assert data.num_edge_features == 2
+    assert graph(edges=TIMED).batch.graph.edge_weight is None
+
+
+def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(graph: Callable):
+    nodes = "id,price,size,x\n1,2.5,3,0\n2,,4,1\n3,1e2,5,2\n4,-1,,3\n"
+    for targets, y, used in (
+        (["price"], [2.5, 0, 100, -1], [1, 0, 1, 1]),
+        (["size", "price"], [[3, 2.5], [0, 0], [5, 100], [0, 0]], [1, 0, 1, 0]),
+    ):
+        data = graph(nodes, "s,t\n1,2\n", label=None, targets=targets, features=["x"])
+        assert (data.task, data.num_classes, data.class_names) == ("regression", len(targets), targets)
+        assert data.batch.y.tolist() == y
+        assert torch.stack(data.batch.masks).sum(0).tolist() == used
+
+
+@pytest.mark.parametrize(
+    ("edges", "options", "words"),
+    [
+        (TIMED, {"edge_weight": "time"}, "'edges.csv': .*'time'.*'times'"),
+        (TIMED, {"edge_features": ["citing"]}, "'edges.csv': .*'citing' has several roles"),
+        (TIMED, {"edge_weight": "times", "edge_features": ["times"]}, "'edges.csv': .*'times' has several roles"),
+        (TIMED + "p4,p5,-3,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is -3"),
+        (TIMED + "p4,p5,,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is missing"),
+        (TIMED + "p4,p5,1,1,xii\n", {"edge_features": ["page"]}, "'edges.csv', line 6: 'page' is xii"),
+        (TIMED + "p2,p1,1,1,1\n", {"edge_weight": "times", "undirected": True}, "line 6: .*edge_weight.*undirected"),
+        (TIMED, {"label": None, "targets": ["topic"]}, "'nodes.csv', line 2: 'topic' is theory"),
+        (TIMED, {"label": None, "targets": ["cites", "cites"]}, "'nodes.csv': column 'cites' has several"),
+        (TIMED, {"targets": ["cites"]}, "label 'topic'.*targets.*one of them"),
+    ],
+)
+def test_columns_that_are_no_weights_features_or_targets_are_refused(
+    graph: Callable, edges: str, options: dict, words: str
+):
+    with pytest.raises(DataError, match=words):
+        _ = graph(edges=edges, **options).batch
+
+
 def test_no_edges_one_class_and_classes_that_are_numbers_are_legal(graph: Callable):
     data = graph(NODES.replace("theory", "10").replace("ml", "9"), "citing,cited\n")
     assert data.batch.graph.num_edges == 0
