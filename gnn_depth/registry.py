@@ -11,6 +11,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from gnn_depth.ranges import in_range
+
 ENTRY_POINT_GROUP = "gnn_depth.plugins"
 KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data")
 
@@ -29,6 +31,8 @@ class RegistryError(ValueError):
 def register(kind: str, name: str) -> Callable[[Part], Part]:
     """Class decorator: register a class under a name for configs and the command line.
 
+    Its constructor refuses numbers outside the ranges that its arguments declare: ``p: Probability``.
+
     Args:
         kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``task``, ``data``.
         name: Its name.
@@ -41,6 +45,8 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
         raise RegistryError(unknown("kind", kind, KINDS))
 
     def add(cls: Part) -> Part:
+        if "__init__" in vars(cls):
+            cls.__init__ = in_range(cls.__init__)
         if _loading is not None:
             _OWNERS[import_path(cls)] = _loading
         owner = _TABLE[kind].setdefault(name, cls)

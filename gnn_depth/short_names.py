@@ -9,9 +9,10 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from gnn_depth import registry
+from gnn_depth.ranges import Range, ranges_of
 from gnn_depth.registry import RegistryError, described
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch to optimizers and
@@ -60,6 +61,7 @@ class Option:
     Attributes:
         name: What configs call it.
         type: Its type as text; empty if it has none.
+        range: The range of its numbers; None if it declares none.
         default: Its default as a config writes it; of other objects the text.
         is_required: True if it has no default.
         is_plain: True if a config can write its default.
@@ -71,6 +73,7 @@ class Option:
 
     name: str
     type: str = ""
+    range: Range | None = None
     default: Any = None
     is_required: bool = False
     is_plain: bool = True
@@ -80,7 +83,8 @@ class Option:
     nargs: int | str | None = None
 
     def __str__(self) -> str:
-        return self.name + (f": {self.type}" if self.type else "") + ("" if self.is_required else f" = {self.default}")
+        type = f": {self.type}{f' ({self.range})' if self.range else ''}" if self.type else ""
+        return f"{self.name}{type}{'' if self.is_required else f' = {self.default}'}"
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Part:
 def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
     """A class as text."""
     named = [p for p in inspect.signature(cls).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    missing, ranges = sorted(getattr(cls, "__abstractmethods__", ())), ranges_of(cls.__init__)
     return Part(
         kind,
         name,
@@ -136,14 +140,14 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
         inspect.cleandoc(
             cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls) or ""
         ),
-        {parameter.name: _option(cls, parameter) for parameter in named[GIVEN[kind] :]},
+        {parameter.name: _option(cls, parameter, ranges.get(parameter.name)) for parameter in named[GIVEN[kind] :]},
         takes_any=any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values()),
         refusal=f"{described(cls)} has no {', '.join(missing)}." if missing else "",
         graphs=list(getattr(cls, "names", ())),
     )
 
 
-def _option(cls: type, parameter: inspect.Parameter) -> Option:
+def _option(cls: type, parameter: inspect.Parameter, range: Range | None) -> Option:
     annotation, default = parameter.annotation, parameter.default
     default = list(default) if isinstance(default, tuple) else default
     is_required = default is parameter.empty
@@ -151,6 +155,7 @@ def _option(cls: type, parameter: inspect.Parameter) -> Option:
     return Option(
         parameter.name,
         type="" if annotation is parameter.empty else type_name(annotation),
+        range=range,
         default=default if is_plain else None if is_required else getattr(default, "__name__", str(default)),
         is_required=is_required,
         is_plain=is_plain,
@@ -164,6 +169,8 @@ def type_name(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return " | ".join(map(str, arguments))
+    if origin is Annotated:
+        return type_name(arguments[0])
     if origin in (Union, types.UnionType):
         return " | ".join(map(type_name, arguments))
     if annotation in (None, type(None)):

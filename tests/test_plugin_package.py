@@ -142,7 +142,7 @@ def results(installed: Callable[..., str]) -> dict[str, dict]:
 
 def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(installed: Callable[..., str]):
     listed = installed("-c", SESSION, "SITE", *RUN, "--model.dropout=0.5")
-    assert "  band(bound: float = 4.0)\n      Shorten the features" in listed
+    assert "  band(bound: float (above 0) = 4.0)\n      Shorten the features" in listed
     for part in ("lazy_gcn(laziness: float = 0.5)", "oscillator(step: float = 1.0", "depth_scaled(power: float = 0.5)"):
         assert part in listed
     assert " passed" in listed

@@ -4,7 +4,7 @@ import re
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import lightning as L
 from jsonargparse import Namespace
@@ -33,6 +33,7 @@ from gnn_depth.cli.identity import identity, version
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.cli.probe import add_probe_options
 from gnn_depth.data.base import GraphDataModule
+from gnn_depth.ranges import Range
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import imported_parts
 from gnn_depth.training import NodeClassifier
@@ -42,6 +43,7 @@ from gnn_depth.training.module import check_precision
 from gnn_depth.training.recorder import RunRecorder
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
+SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
 LINKS = {
     "num_features": "in_channels",
@@ -111,7 +113,7 @@ class CommandLineInterface(LightningCLI):
         )
 
     def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument("--seed_everything", type=int, default=0, help="Seed of all random numbers.")
+        parser.add_argument("--seed_everything", type=SEED, default=0, help="Seed of all random numbers.")
         parser.add_argument(
             "--plugins",
             type=list[str],

@@ -21,6 +21,7 @@ import gnn_depth
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.config import Arguments, Known, load_plugins, options_of
+from gnn_depth.ranges import Range
 from gnn_depth.short_names import Option, Part, imported_parts
 
 LIBRARIES = ("torch", "lightning")
@@ -54,7 +55,10 @@ def _part(content: Any) -> Part:
 
 
 def _options(content: Any) -> dict[str, Option]:
-    return {name: Option(**option) for name, option in content.items()}
+    return {
+        name: Option(**option | {"range": option["range"] and Range(**option["range"])})
+        for name, option in content.items()
+    }
 
 
 @functools.cache

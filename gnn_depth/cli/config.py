@@ -10,7 +10,6 @@ A command line is read in one pass::
 """
 
 import copy
-import math
 import os
 import re
 import sys
@@ -29,6 +28,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import Source, load_yaml, read_config
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output, check_predictions
+from gnn_depth.ranges import Range, range_in
 from gnn_depth.short_names import (
     GROUPS,
     SECTIONS,
@@ -47,17 +47,13 @@ from gnn_depth.yaml_limits import TooLargeError, safe_load
 
 # Options of the model that the data set determines.
 GIVEN_BY_DATA = ("in_channels", "num_classes", "default_task", "edge_channels")
-#: Least and largest values of options that belong to no part. The others are checked by their part.
+#: Ranges of Lightning's own options.
 RANGES = {
-    "seed_everything": (0, 2**32 - 1),  # NumPy's
-    **dict.fromkeys(("model.num_layers", "model.hidden_channels"), (1, math.inf)),
-    **dict.fromkeys(("model.dropout", "model.outer_dropout"), (0, 1)),
     **dict.fromkeys(
-        [f"trainer.{n}" for n in ("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps")],
-        (1, math.inf),
+        [f"trainer.{n}" for n in ("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps")], Range(1)
     ),
-    "trainer.gradient_clip_val": (0, math.inf),
-    "trainer.num_nodes": (1, 10_000),
+    "trainer.gradient_clip_val": Range(0),
+    "trainer.num_nodes": Range(1, 10_000),
 }
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders
 
@@ -176,6 +172,7 @@ def options_of(parser: ArgumentParser) -> dict[str, Option]:
         found[name] = Option(
             name,
             type="" if hint is None else type_name(hint),
+            range=RANGES.get(name) or range_in(hint),
             default=default,
             choices=list(choices(hint)),
             kind=SECTIONS.get(name) or ("class" if f"--{name}.help" in flags else None),
@@ -491,11 +488,9 @@ def _without_enums(value: Any) -> Any:
 
 def _check_values(config: dict[str, Any], arguments: Arguments, known: Known) -> None:
     """Refuse numbers out of their range."""
-    for key, _, value in _values(config, known):
-        least, most = RANGES.get(key, (-math.inf, math.inf))
-        if key in RANGES and _is_a(float, str(value)) and not least <= float(value) <= most:
-            accepted = f"at least {least}" if most > 2**32 else f"from {least} to {most}"
-            raise UsageError(_with_place(f"{key} must be {accepted}, not {value}.", key, value, arguments, known))
+    for key, option, value in _values(config, known):
+        if option.range and (text := option.range.refusal(key, value)):
+            raise UsageError(_with_place(text, key, value, arguments, known))
 
 
 def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:

@@ -155,6 +155,8 @@ def _about(option: Option, known: Known, everything: bool) -> str:
     text = " ".join(plain(option.about).split())
     if not everything:
         text = ABOUT.get(option.name) or re.split(r"(?<=[.;]) ", text)[0].rstrip(";.") + "."
+    if option.range:
+        text = f"{text.rstrip('.')} ({option.range})."
     if option.kind in registry.KINDS:
         return f"{text} One of: {', '.join(known.listed(option.kind))}.{_default_part(option, known)}"
     values = [choice for choice in option.choices if choice not in ("true", "false")]

@@ -13,6 +13,7 @@ from gnn_depth.cli.outputs import write_whole
 from gnn_depth.data.checks import DataError
 from gnn_depth.diagnostics.probe import Report
 from gnn_depth.diagnostics.probe import probe as probe_model
+from gnn_depth.ranges import Positive
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 
@@ -20,7 +21,7 @@ from gnn_depth.training.checkpoints import read_checkpoint
 def add_probe_options(parser: ArgumentParser) -> None:
     """Add the options that only ``gnn-depth probe`` has."""
     scales = "Factors by which to scale each layer's input for further measurements of its Lipschitz constant."
-    parser.add_argument("--scales", type=float, nargs="+", default=[], help=scales)
+    parser.add_argument("--scales", type=Positive, nargs="+", default=[], help=scales)
     layers = "Layers to show in the table, `some` or `all`; every layer is measured."
     parser.add_argument("--layers", type=Literal["some", "all"], default="some", help=layers)
     page = "File for a web page with charts of every measure: FILE.html."
@@ -50,9 +51,6 @@ def measure(cli: Any) -> Report:
     Args:
         cli: The assembled command line, with data, model and options.
     """
-    for scale in cli.config.scales:
-        if not scale > 0:
-            raise UsageError(f"--scales must be numbers above 0, not {scale:g}.")
     model, data, device = cli.model, cli.datamodule, cli.trainer.strategy.root_device
     if cli.checkpoint:
         model.load_state_dict(read_checkpoint(cli.checkpoint.path)["state_dict"])

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from gnn_depth.ranges import Range
 from gnn_depth.registry import unknown
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -26,19 +27,10 @@ def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
     return by_lower[value.lower()]
 
 
-def check_range(option: str, value: int | float, low: int | float, high: int | float | None = None) -> None:
-    """Check that an option is within [low, high]; nan never is."""
-    if not (value >= low and (high is None or value <= high)):
-        accepted = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{option} must be {accepted}, not {value}.")
-
-
 def check_fractions(train: float, val: float) -> None:
     """Check that fractions to train and validate on leave a test set that is not negative."""
-    check_range("train_fraction", train, 0, 1)
-    check_range("val_fraction", val, 0, 1)
     # Rounded because sums such as 0.58 + 0.42 may exceed one slightly.
-    check_range("train_fraction + val_fraction", round(train + val, 12), 0, 1)
+    Range(0, 1).check("train_fraction + val_fraction", round(train + val, 12))
 
 
 def check_nodes(

@@ -1,15 +1,17 @@
 """Generated graphs whose nodes are classified: Minesweeper grids, and the contextual stochastic block model."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce
-from gnn_depth.data.checks import check_fractions, check_range
+from gnn_depth.data.checks import check_fractions
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Natural, NonNegative, Probability, Range
 from gnn_depth.registry import register
 
 COUNTS = 6  # of neighbouring mines: 0 to 4, and 5 or more
@@ -38,14 +40,14 @@ class Minesweeper(NodeDataModule):
     """
 
     def __init__(
-        self, rows: int = 50, columns: int = 50, mines: float = 0.2, unknown: float = 0.5, seed: int = 0
+        self,
+        rows: Annotated[int, Range(2)] = 50,
+        columns: Annotated[int, Range(2)] = 50,
+        mines: Probability = 0.2,
+        unknown: Probability = 0.5,
+        seed: Natural = 0,
     ) -> None:
         super().__init__()
-        check_range("rows", rows, 2)
-        check_range("columns", columns, 2)
-        check_range("mines", mines, 0, 1)
-        check_range("unknown", unknown, 0, 1)
-        check_range("seed", seed, 0)
         self.rows, self.columns = rows, columns
         self.mines, self.unknown, self.seed = mines, unknown, seed
 
@@ -121,24 +123,19 @@ class ContextualSBM(NodeDataModule):
 
     def __init__(
         self,
-        num_nodes: int = 1000,
-        mean_degree: float = 5.0,
-        num_features: int = 200,
-        phi: float = 0.5,
-        epsilon: float = 3.25,
-        train_fraction: float = 0.6,
-        val_fraction: float = 0.2,
-        seed: int = 0,
+        num_nodes: Annotated[int, Range(4)] = 1000,
+        mean_degree: NonNegative = 5.0,
+        num_features: Count = 200,
+        phi: Annotated[float, Range(-1, 1)] = 0.5,
+        epsilon: NonNegative = 3.25,
+        train_fraction: Probability = 0.6,
+        val_fraction: Probability = 0.2,
+        seed: Natural = 0,
     ) -> None:
         super().__init__()
-        check_range("num_nodes", num_nodes, 4)
-        check_range("num_features", num_features, 1)
-        check_range("phi", phi, -1, 1)
-        check_range("epsilon", epsilon, 0)
         check_fractions(train_fraction, val_fraction)
-        check_range("seed", seed, 0)
         strength = math.sqrt(1 + epsilon) * math.sin(math.pi * phi / 2)
-        check_range("mean_degree", mean_degree, strength**2, num_nodes / 2)
+        Range(strength**2, num_nodes / 2).check("mean_degree", mean_degree)
         self.num_nodes, self.mean_degree, self.width = num_nodes, mean_degree, num_features
         self.phi, self.epsilon, self.seed = phi, epsilon, seed
         self.train_fraction, self.val_fraction = train_fraction, val_fraction

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
-from gnn_depth.data.checks import MASKS, DataError, check_range, num_outputs_of
+from gnn_depth.data.checks import MASKS, DataError, num_outputs_of
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.loaders import EpochLoader, check_divisible, rank_and_processes
 from gnn_depth.data.mini_batches import row_entries
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Natural, in_range
 
 
 class GraphSet(NodeDataModule):
@@ -31,11 +32,9 @@ class GraphSet(NodeDataModule):
         ValueError: A number is out of its range.
     """
 
-    def __init__(self, batch_size: int | None = None, seed: int = 0) -> None:
+    @in_range
+    def __init__(self, batch_size: Count | None = None, seed: Natural = 0) -> None:
         super().__init__()
-        if batch_size is not None:
-            check_range("batch_size", batch_size, 1)
-        check_range("seed", seed, 0)
         self.batch_size = batch_size
         self.seed = seed
 

@@ -2,14 +2,16 @@
 
 import io
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import check_range, match_choice
+from gnn_depth.data.checks import match_choice
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Range
 from gnn_depth.registry import register
 
 URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
@@ -60,14 +62,13 @@ class HeterophilousGraphs(NodeDataModule):
     def __init__(
         self,
         name: str,
-        split: int = 0,
+        split: Annotated[int, Range(0, NUM_SPLITS - 1)] = 0,
         root: str | None = None,
         normalize_features: bool = False,
         undirected: bool = True,
     ) -> None:
         super().__init__()
         self.name: str = match_choice("heterophilous data set", name.replace("-", "_"), SIZES)
-        check_range("split", split, 0, NUM_SPLITS - 1)
         self.split = split
         self.root = resolve_root(root)
         self.normalize_features = normalize_features

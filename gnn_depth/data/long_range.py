@@ -1,16 +1,16 @@
 """Generated graphs whose targets need information from far away: transfer along a path, and distances."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.data.checks import check_range
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Natural, NonNegative, Range
 from gnn_depth.registry import register
 
 Shape: TypeAlias = Literal["line", "ring", "crossed_ring"]
@@ -43,15 +43,13 @@ class GraphTransfer(GraphSet):
     def __init__(
         self,
         shape: Shape = "ring",
-        distance: int = 5,
-        num_classes: int = 5,
-        num_graphs: int = 500,
-        seed: int = 0,
+        distance: Count = 5,
+        num_classes: Annotated[int, Range(2)] = 5,
+        num_graphs: Annotated[int, Range(5)] = 500,
+        seed: Natural = 0,
     ) -> None:
         super().__init__(seed=seed)
-        check_range("distance", distance, 1 if shape == "line" else 2)
-        check_range("num_classes", num_classes, 2)
-        check_range("num_graphs", num_graphs, 5)
+        Range(1 if shape == "line" else 2).check("distance", distance)
         self.shape = shape
         self.distance = distance
         self._num_classes = num_classes
@@ -118,18 +116,14 @@ class Distances(GraphSet):
     def __init__(
         self,
         target: Target = "eccentricity",
-        num_graphs: int = 200,
-        num_nodes: int = 30,
-        window: int = 3,
-        extra: float = 0.2,
-        batch_size: int | None = None,
-        seed: int = 0,
+        num_graphs: Annotated[int, Range(5)] = 200,
+        num_nodes: Annotated[int, Range(2)] = 30,
+        window: Count = 3,
+        extra: NonNegative = 0.2,
+        batch_size: Count | None = None,
+        seed: Natural = 0,
     ) -> None:
         super().__init__(batch_size, seed)
-        check_range("num_graphs", num_graphs, 5)
-        check_range("num_nodes", num_nodes, 2)
-        check_range("window", window, 1)
-        check_range("extra", extra, 0)
         self.target = target
         self.num_graphs, self.num_nodes = num_graphs, num_nodes
         self.window, self.extra = window, extra

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, WrapsSource
-from gnn_depth.data.checks import DataError, check_range
+from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, check_divisible, rank_and_processes
 from gnn_depth.data.partition import partition
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register
 
 Method: TypeAlias = Literal["random", "partition", "neighbor"]
@@ -57,22 +58,17 @@ class MiniBatches(WrapsSource, GraphDataModule):
         self,
         source: NodeDataModule,
         method: Method = "random",
-        parts: int = 10,
-        chunks: int | None = None,
-        neighbors: list[int] | None = None,
-        seed: int = 0,
+        parts: Count = 10,
+        chunks: Count | None = None,
+        neighbors: list[Count] | None = None,
+        seed: Natural = 0,
     ) -> None:
         super().__init__()
         for option, value, owner in (("chunks", chunks, "partition"), ("neighbors", neighbors, "neighbor")):
             if value is not None and method != owner:
                 raise ValueError(f"{option} is an option of method {owner}, and method is {method}: leave one out.")
-        check_range("parts", parts, 1)
-        check_range("chunks", CHUNKS if chunks is None else chunks, 1)
         if neighbors is not None and not neighbors:
             raise ValueError("neighbors is empty: give a number for every step away from the training nodes.")
-        for number in neighbors or ():
-            check_range("neighbors", number, 1)
-        check_range("seed", seed, 0)
         self.source = source
         self.method = method
         self.parts = parts

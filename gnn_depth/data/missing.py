@@ -10,8 +10,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, WrapsSource
-from gnn_depth.data.checks import DataError, check_range
+from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
+from gnn_depth.ranges import Natural, Probability
 from gnn_depth.registry import register
 
 
@@ -32,10 +33,8 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         ValueError: A rate outside 0 to 1 or a negative seed.
     """
 
-    def __init__(self, source: NodeDataModule, rate: float, seed: int = 0) -> None:
+    def __init__(self, source: NodeDataModule, rate: Probability, seed: Natural = 0) -> None:
         super().__init__()
-        check_range("rate", rate, 0, 1)
-        check_range("seed", seed, 0)
         self.source = source
         self.rate = rate
         self.seed = seed

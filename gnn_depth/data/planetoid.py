@@ -6,6 +6,7 @@ import pickle
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import DataError, check_range, match_choice
+from gnn_depth.data.checks import DataError, match_choice
 from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Natural, Range
 from gnn_depth.registry import register
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
@@ -58,7 +60,7 @@ class Planetoid(NodeDataModule):
         self,
         name: str,
         split: str = "public",
-        split_index: int = 0,
+        split_index: Natural = 0,
         root: str | None = None,
         normalize_features: bool = True,
         drop_isolated: bool = False,
@@ -66,8 +68,8 @@ class Planetoid(NodeDataModule):
         super().__init__()
         self.name: str = match_choice("Planetoid data set", name, SIZES)
         self.split = match_choice("split", split, SPLITS)
-        last = {"geom-gcn": 9, "random": None}.get(self.split, 0)
-        check_range(f"split_index of split {self.split!r}", split_index, 0, last)
+        last = {"geom-gcn": 9, "random": inf}.get(self.split, 0)
+        Range(0, last).check(f"split_index of split {self.split!r}", split_index)
         self.split_index = split_index
         self.root = resolve_root(root)
         self.normalize_features = normalize_features

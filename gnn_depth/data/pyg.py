@@ -13,9 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.data.checks import MASKS, DataError, check_fractions, check_range
+from gnn_depth.data.checks import MASKS, DataError, check_fractions
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.graph_sets import GraphSet, side_by_side, split_masks
+from gnn_depth.ranges import Count, Natural, Probability, in_range
 from gnn_depth.registry import register, unknown
 
 
@@ -39,20 +40,20 @@ class PyGData(GraphSet):
         ValueError: A number is out of its range.
     """
 
+    @in_range
     def __init__(
         self,
         data: Any,
         split: Mapping[str, Any] | None = None,
-        mask_column: int = 0,
-        train_fraction: float = 0.6,
-        val_fraction: float = 0.2,
-        batch_size: int | None = None,
-        seed: int = 0,
+        mask_column: Natural = 0,
+        train_fraction: Probability = 0.6,
+        val_fraction: Probability = 0.2,
+        batch_size: Count | None = None,
+        seed: Natural = 0,
         edge_features: bool = True,
     ) -> None:
         super().__init__(batch_size, seed)
         check_fractions(train_fraction, val_fraction)
-        check_range("mask_column", mask_column, 0)
         self._data = data
         self._class_names: list[str] | None = None
         self.split = split
@@ -128,11 +129,11 @@ class PyG(PyGData):
         options: dict[str, Any] | None = None,
         root: str | None = None,
         split: str | None = None,
-        mask_column: int = 0,
-        train_fraction: float = 0.6,
-        val_fraction: float = 0.2,
-        batch_size: int | None = None,
-        seed: int = 0,
+        mask_column: Natural = 0,
+        train_fraction: Probability = 0.6,
+        val_fraction: Probability = 0.2,
+        batch_size: Count | None = None,
+        seed: Natural = 0,
         edge_features: bool = True,
     ) -> None:
         fractions = train_fraction, val_fraction

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
-from gnn_depth.data.checks import check_range
 from gnn_depth.data.draws import Draws, random_split
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
 
 # The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more repeated edges.
@@ -61,28 +61,21 @@ class SyntheticCitation(NodeDataModule):
 
     def __init__(
         self,
-        num_nodes: int = 2708,
-        num_edges: int = 5278,
-        num_features: int = 1433,
-        num_classes: int = 7,
-        words_per_node: int = 18,
-        homophily: float = 0.81,
-        topicality: float = 0.5,
-        num_train_per_class: int = 20,
-        num_val: int = 500,
-        num_test: int = 1000,
+        num_nodes: Count = 2708,
+        num_edges: Natural = 5278,
+        num_features: Count = 1433,
+        num_classes: Count = 7,
+        words_per_node: Count = 18,
+        homophily: Probability = 0.81,
+        topicality: Probability = 0.5,
+        num_train_per_class: Count = 20,
+        num_val: Natural = 500,
+        num_test: Natural = 1000,
         normalize_features: bool = True,
-        seed: int = 0,
+        seed: Natural = 0,
     ) -> None:
         super().__init__()
-        check_range("homophily", homophily, 0, 1)
-        check_range("topicality", topicality, 0, 1)
-        check_range("num_classes", num_classes, 1)
-        check_range("words_per_node", words_per_node, 1)
-        check_range("num_features", num_features, num_classes)
-        check_range("num_train_per_class", num_train_per_class, 1)
-        for name, value in (("num_val", num_val), ("num_test", num_test), ("num_edges", num_edges), ("seed", seed)):
-            check_range(name, value, 0)
+        Range(num_classes).check("num_features", num_features)
         self.num_nodes = num_nodes
         self.num_edges = num_edges
         self.vocabulary = num_features

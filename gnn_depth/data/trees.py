@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import factorial
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import torch
 from jaxtyping import Int, Int16
 from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint
-from gnn_depth.data.checks import DataError, check_range
+from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, FixedLoader, check_divisible, rank_and_processes
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
 
 Stage: TypeAlias = Literal["train", "val", "test"]
@@ -22,7 +23,6 @@ Stage: TypeAlias = Literal["train", "val", "test"]
 #: Upper limits for the permutations of the values and for the examples, at any depth.
 PERMUTATIONS = 1000
 EXAMPLES = 32_000
-MAX_PASSES = 10_000
 
 
 @register("data", "TreeNeighborsMatch")
@@ -50,15 +50,15 @@ class TreeNeighborsMatch(GraphDataModule):
     """
 
     def __init__(
-        self, depth: int = 3, batch_size: int = 1024, train_fraction: float = 0.8, passes: int = 1, seed: int = 0
+        self,
+        depth: Annotated[int, Range(2, 8)] = 3,
+        batch_size: Count = 1024,
+        train_fraction: Probability = 0.8,
+        passes: Annotated[int, Range(1, 10_000)] = 1,
+        seed: Natural = 0,
     ) -> None:
         super().__init__()
-        check_range("depth", depth, 2, 8)
-        check_range("batch_size", batch_size, 1)
-        check_range("train_fraction", train_fraction, 0, 1)
         _num_trained(depth, train_fraction)
-        check_range("passes", passes, 1, MAX_PASSES)
-        check_range("seed", seed, 0)
         self.depth = depth
         self.batch_size = batch_size
         self.train_fraction = train_fraction

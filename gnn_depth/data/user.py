@@ -3,18 +3,20 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
-from gnn_depth.data.checks import DataError, check_fractions, check_nodes, check_range, num_outputs_of
+from gnn_depth.data.checks import DataError, check_fractions, check_nodes, num_outputs_of
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.user_arrays import NPZ_HINT, EdgeColumns, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
 from gnn_depth.data.user_tables import NodeColumns, Table, is_table, read_tables
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Natural, Probability, Range
 from gnn_depth.registry import register
 
 
@@ -67,19 +69,16 @@ class UserGraph(NodeDataModule):
         edge_features: list[str] = [],  # noqa: B006
         undirected: bool = False,
         normalize_features: bool = False,
-        train_fraction: float = 0.6,
-        val_fraction: float = 0.2,
-        seed: int = 0,
+        train_fraction: Annotated[float, Range(0, 1, above=True)] = 0.6,
+        val_fraction: Probability = 0.2,
+        seed: Natural = 0,
     ) -> None:
         super().__init__()
         self.path = _existing_file("graph file", path)
         roles = {"label": label, "id": id, "split": split, "features": features, "categories": categories}
         _check_options(path, nodes, {**roles, "targets": targets, "ends": ends})
         self.nodes = _existing_file("table of nodes", nodes) if nodes else None
-        if train_fraction == 0:
-            raise ValueError("train_fraction must be above 0: there would be no node to train on.")
         check_fractions(train_fraction, val_fraction)
-        check_range("seed", seed, 0)
         self.columns = NodeColumns(label, id, split, features, categories, targets)
         self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected

@@ -26,6 +26,7 @@ from gnn_depth.diagnostics.callbacks import Due, Schedule, check_attachment, los
 from gnn_depth.diagnostics.log import MeasureLog, NeuronLog, Quantity, save_measurements
 from gnn_depth.measurements import Measurement, frame
 from gnn_depth.nn.parts import Link, Share
+from gnn_depth.ranges import Count, NonNegative, in_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -315,16 +316,15 @@ class Balancedness(L.Callback):
             processes, or the training has another Balancedness.
     """
 
+    @in_range
     def __init__(
         self,
         stack: str = "stack",
-        every_n_steps: int | None = None,
-        every_n_epochs: int | None = None,
+        every_n_steps: Count | None = None,
+        every_n_epochs: Count | None = None,
         neurons: bool = False,
-        changed: float = 0.05,
+        changed: NonNegative = 0.05,
     ) -> None:
-        if not changed >= 0:
-            raise ValueError(f"changed of Balancedness must be a relative change of 0 or more, not {changed}.")
         self.stack = stack
         self.neurons = neurons
         self.changed = changed

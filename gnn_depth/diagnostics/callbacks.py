@@ -20,6 +20,7 @@ from gnn_depth.diagnostics.hooks import entrances, numbers, select, uncompiled
 from gnn_depth.diagnostics.log import MeasureLog
 from gnn_depth.diagnostics.statistics import LayerStatistics, Processes, measures_called
 from gnn_depth.measurements import frame
+from gnn_depth.ranges import Count, in_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +49,6 @@ class Schedule:
     """
 
     def __init__(self, every_n_steps: int | None = None, every_n_epochs: int | None = None) -> None:
-        for name, value in (("every_n_steps", every_n_steps), ("every_n_epochs", every_n_epochs)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}.")
         if every_n_steps and every_n_epochs:
             raise ValueError(f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not both.")
         self.every_n_steps = every_n_steps
@@ -173,8 +171,12 @@ class LayerCallback(L.Callback, ABC):
             has another callback of this class.
     """
 
+    @in_range
     def __init__(
-        self, layers: str = "stack.blocks.*.layer", every_n_steps: int | None = None, every_n_epochs: int | None = None
+        self,
+        layers: str = "stack.blocks.*.layer",
+        every_n_steps: Count | None = None,
+        every_n_epochs: Count | None = None,
     ) -> None:
         self.layers = layers
         self.schedule = Schedule(every_n_steps, every_n_epochs)
@@ -298,11 +300,12 @@ class GradientNorms(LayerCallback):
 
     measures: tuple[str, ...] = ("gradient_norm_hidden", "gradient_norm_parameters")
 
+    @in_range
     def __init__(
         self,
         layers: str = "stack.blocks.*.layer",
-        every_n_steps: int | None = None,
-        every_n_epochs: int | None = None,
+        every_n_steps: Count | None = None,
+        every_n_epochs: Count | None = None,
         entries: bool = False,
     ) -> None:
         if entries:
@@ -445,12 +448,13 @@ class LayerMeasures(LayerCallback):
 
     measures: Sequence[str] = ()
 
+    @in_range
     def __init__(
         self,
         measures: list[str],
         layers: str = "stack.blocks.*.layer",
-        every_n_steps: int | None = None,
-        every_n_epochs: int | None = None,
+        every_n_steps: Count | None = None,
+        every_n_epochs: Count | None = None,
     ) -> None:
         if "update_ratio" in measures:
             raise ValueError("update_ratio is measured by gnn_depth.watch, not by callbacks: leave it out of measures.")

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import lightning as L
 import numpy as np
@@ -17,6 +17,7 @@ from gnn_depth.diagnostics.callbacks import LayerCallback, loss_scale
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments
+from gnn_depth.ranges import Count, Range, in_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,18 +66,15 @@ class FirstFailure(LayerCallback):
 
     measures = ("gradient_norm_hidden",)
 
+    @in_range
     def __init__(
         self,
         layers: str = "stack.blocks.*.layer",
-        every_n_steps: int | None = None,
-        every_n_epochs: int | None = None,
-        smoothed: float = SMOOTHED,
-        expanded: float = EXPANDED,
+        every_n_steps: Count | None = None,
+        every_n_epochs: Count | None = None,
+        smoothed: Annotated[float, Range(0, 1, above=True, below=True)] = SMOOTHED,
+        expanded: Annotated[float, Range(1, above=True)] = EXPANDED,
     ) -> None:
-        if not 0 < smoothed < 1:
-            raise ValueError(f"smoothed of FirstFailure must be a share of the norm between 0 and 1, not {smoothed}.")
-        if not 1 < expanded < float("inf"):
-            raise ValueError(f"expanded of FirstFailure must be a finite factor above 1, not {expanded}.")
         self.smoothed = smoothed
         self.expanded = expanded
         super().__init__(layers, every_n_steps, every_n_epochs)

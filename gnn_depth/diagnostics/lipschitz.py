@@ -14,6 +14,7 @@ from gnn_depth.diagnostics.callbacks import check_attachment, save_despite, sele
 from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls
 from gnn_depth.diagnostics.log import MeasureLog, Quantity
 from gnn_depth.measurements import frame
+from gnn_depth.ranges import Count, Positive, in_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,16 +234,14 @@ class LipschitzConstants(L.Callback):
         Quantity("lipschitz_bound", "lipschitz/bound_log10", "bound of ||dF(X)/dX||", product=True),
     )
 
+    @in_range
     def __init__(
         self,
         layers: str = "stack.blocks.*.layer",
-        every_n_epochs: int = 10,
-        iterations: int = 100,
-        tolerance: float = 1e-3,
+        every_n_epochs: Count = 10,
+        iterations: Count = 100,
+        tolerance: Positive = 1e-3,
     ) -> None:
-        for name, value in (("every_n_epochs", every_n_epochs), ("iterations", iterations), ("tolerance", tolerance)):
-            if not value > 0:
-                raise ValueError(f"{name} of LipschitzConstants must be positive, not {value}.")
         self.layers = layers
         self.every_n_epochs = every_n_epochs
         self.iterations = iterations

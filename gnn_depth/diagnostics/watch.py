@@ -33,6 +33,7 @@ from gnn_depth.diagnostics.statistics import (
 )
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import Measurement, frame, save
+from gnn_depth.ranges import Range
 from gnn_depth.registry import unknown
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def watch(
     Raises:
         ValueError: There is no such layer or measure, ``every`` is not positive, or the model is none.
     """
-    if every < 1:
-        raise ValueError(f"every must be at least 1, not {every}.")
+    Range(1).check("every", every)
     if not isinstance(model, nn.Module | list | tuple):
         raise ValueError(f"watch needs a model, or a list of layers, not {model!r}.")
     return Watched(model, layers, measures_called(measures), every, edge_index, scaler, shared)

@@ -4,7 +4,6 @@ The stack, the training and the diagnostics refer to parts only by these classes
 are its options.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
+from gnn_depth.ranges import Count, Probability, in_range
 
 FailureMode: TypeAlias = Literal[
     "non_finite",
@@ -166,11 +166,9 @@ class Layer(Part, nn.Module, ABC):
     takes_blocks: bool = False
     reads_first: ClassVar[bool] = False
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1) -> None:
+    @in_range
+    def __init__(self, in_channels: Count, out_channels: Count, heads: Count = 1) -> None:
         super().__init__()
-        for name, value in (("in_channels", in_channels), ("out_channels", out_channels), ("heads", heads)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}.")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.heads = heads
@@ -236,27 +234,6 @@ class Layer(Part, nn.Module, ABC):
         return f"{self.in_channels}, {self.out_channels}{heads}"
 
 
-def check_probability(name: str, value: float) -> None:
-    """Check that a probability is within [0, 1].
-
-    Raises:
-        ValueError: The value is outside.
-    """
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a probability, in [0, 1], not {value}.")
-
-
-def check_number(name: str, value: float, least: float = -math.inf) -> None:
-    """Check that a number is finite and not below a limit.
-
-    Raises:
-        ValueError: It is.
-    """
-    if not least <= value < math.inf or value == -math.inf:
-        accepted = "finite" if least == -math.inf else f"finite and at least {least:g}"
-        raise ValueError(f"{name} must be {accepted}, not {value}.")
-
-
 class AttentionLayer(Layer):
     """A layer with attention scores on its edges, which score norms may normalise before the softmax.
 
@@ -276,14 +253,15 @@ class AttentionLayer(Layer):
 
     score: ClassVar[type]
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int = 1, split_heads: bool = False) -> None:
-        if split_heads and heads >= 1 and out_channels % heads:
+    @in_range
+    def __init__(self, in_channels: int, out_channels: int, heads: Count = 1, split_heads: bool = False) -> None:
+        if split_heads and out_channels % heads:
             near = out_channels // heads * heads
             raise ValueError(
                 f"{heads} heads cannot share a width of {out_channels}: it is not divisible by {heads}. Choose a width "
                 f"of {f'{near} or ' if near else ''}{near + heads}, another number of heads, or split_heads false."
             )
-        super().__init__(in_channels, out_channels // heads if split_heads and heads >= 1 else out_channels, heads)
+        super().__init__(in_channels, out_channels // heads if split_heads else out_channels, heads)
         self.score_norms = nn.ModuleList()
 
     @property
@@ -533,8 +511,8 @@ class GraphDropout(Part, ABC):
         ValueError: The probability is outside [0, 1].
     """
 
-    def __init__(self, p: float) -> None:
-        check_probability("p of a graph dropout", p)
+    @in_range
+    def __init__(self, p: Probability) -> None:
         self.p = p
 
     @abstractmethod

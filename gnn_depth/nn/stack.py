@@ -1,7 +1,7 @@
 """DeepGNN: a stack of parts chosen by name."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -28,10 +28,10 @@ from gnn_depth.nn.parts import (
     Link,
     NormFactory,
     SkipFactory,
-    check_probability,
 )
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips.none import NoSkip
+from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described, registered
 
 Activation = Literal[
@@ -39,7 +39,7 @@ Activation = Literal[
 ]
 
 
-MAX_LAYERS = 10_000  # more take minutes to build
+NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
 
 
 class DeepGNN(nn.Module):
@@ -99,39 +99,33 @@ class DeepGNN(nn.Module):
     states: nn.ModuleList
 
     @takes_names
+    @in_range
     def __init__(
         self,
         in_channels: int | Sequence[int],
         out_channels: int,
         layer: Named[LayerFactory] = GCN,
-        num_layers: int = 2,
-        hidden_channels: int = 64,
+        num_layers: NumLayers = 2,
+        hidden_channels: Count = 64,
         norm: Named[list[NormFactory]] = [],  # noqa: B006  (read only; None would be one more case in every config)
         skip: Named[SkipFactory] = NoSkip,
         activation: Activation = "relu",
         last_activation: bool = False,
-        dropout: float = 0.0,
+        dropout: Probability = 0.0,
         encoder: Encoder = "linear",
         decoder: Decoder = "linear",
         norm_after_skip: bool = False,
         share_layers: bool = False,
         jump: Jump = "last",
         checkpoint_every: CheckpointEvery = "none",
-        reversible: int = 0,
+        reversible: Natural = 0,
         first_activation: bool = False,
-        outer_dropout: float = 0.0,
+        outer_dropout: Probability = 0.0,
         graph_dropout: Named[GraphDropout] = NoGraphDropout(),  # noqa: B008  (holds no state)
         init: Named[Init] | None = None,
-        edge_channels: int = 0,
+        edge_channels: Natural = 0,
     ) -> None:
         super().__init__()
-        for name, value in (("num_layers", num_layers), ("hidden_channels", hidden_channels)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}.")
-        if num_layers > MAX_LAYERS:
-            raise ValueError(f"num_layers must be at most {MAX_LAYERS}, not {num_layers}.")
-        check_probability("dropout", dropout)
-        check_probability("outer_dropout", outer_dropout)
         if last_activation and decoder == "none":
             raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
         if first_activation and encoder == "none":

@@ -14,7 +14,7 @@ from torch import nn
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
 from gnn_depth.nn.parts import Layer
-from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.nn.stack import DeepGNN, NumLayers
 
 VARIABLE = "GNN_DEPTH_MEMORY"
 GB = 1e9
@@ -56,7 +56,7 @@ def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, pr
         )
 
 
-def check_weights(in_channels: Any, num_classes: int, num_layers: int = 2, **stack_options: Any) -> None:
+def check_weights(in_channels: Any, num_classes: int, num_layers: NumLayers = 2, **stack_options: Any) -> None:
     """Refuse a stack whose parameters would not fit into memory, before they are allocated.
 
     The parameters of stacks with two and three layers, on the meta device, tell those of any depth.

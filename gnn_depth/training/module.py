@@ -17,6 +17,7 @@ from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.named import Named
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.ranges import NonNegative, in_range
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.lightning_internals import OneBatchValidation, PlainModule, is_one_batch_an_epoch
@@ -53,13 +54,14 @@ class NodeClassifier(PlainModule):
         Diverged: The loss became NaN or infinite; the step and the first bad layer are named.
     """
 
+    @in_range
     def __init__(
         self,
         in_channels: int | Sequence[int],
         num_classes: int,
         init: Named[Init] = DefaultInit(),  # noqa: B008  (holds no state)
         optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
-        layer_weight_decay: float | None = None,
+        layer_weight_decay: NonNegative | None = None,
         scheduler: LRSchedulerCallable | None = None,
         task: Named[TaskFactory] | None = None,
         default_task: str = "multiclass",

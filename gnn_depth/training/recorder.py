@@ -15,6 +15,7 @@ from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
+from gnn_depth.ranges import Count, Positive, in_range
 from gnn_depth.runs import (
     FORMAT,
     LOCK,
@@ -128,10 +129,6 @@ class Autosave:
     """
 
     def __init__(self, minutes: float | None, epochs: int | None) -> None:
-        if minutes is not None and not minutes > 0:
-            raise ValueError(f"save_every_minutes must be above 0, or null for never, not {minutes}.")
-        if epochs is not None and epochs < 1:
-            raise ValueError(f"save_every_epochs must be at least 1, or null for never, not {epochs}.")
         self.minutes = minutes
         self.epochs = epochs
         self._cost = 0.0
@@ -196,12 +193,13 @@ class RunRecorder(L.Callback):
         ValueError: One of the intervals is not positive.
     """
 
+    @in_range
     def __init__(
         self,
         root: str = "runs",
         name: str | None = None,
-        save_every_minutes: float | None = 1.0,
-        save_every_epochs: int | None = None,
+        save_every_minutes: Positive | None = 1.0,
+        save_every_epochs: Count | None = None,
     ) -> None:
         self.root = root
         self.name = name

@@ -200,7 +200,7 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callab
     ):
         assert option in short
     assert ", ".join(registry.registered("norm")) in " ".join(short.split())
-    assert "Number of message-passing layers. [2]" in short
+    assert "Number of message-passing layers (from 1 to 10000). [2]" in short
     assert "--trainer.barebones" not in short
     assert "--trainer.barebones" in everything
 
@@ -208,7 +208,7 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callab
 def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable):
     answer = gnn_depth("fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3")
     assert answer.code == 0
-    assert "--model.norm.scale: float | None = None\n      lambda; by default the paper's" in answer.out
+    assert "--model.norm.scale: float | None (above 0) = None\n      lambda; by default the paper's" in answer.out
     assert "--model.norm.form: paper | released = paper" in answer.out
     assert "--model.norm.heads" not in answer.out
     assert "ICML 2021" in answer.out

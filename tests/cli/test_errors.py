@@ -235,7 +235,7 @@ def test_a_bug_in_the_model_keeps_its_traceback(gnn_depth: Callable, monkeypatch
 
 
 def test_a_bug_in_a_data_set_keeps_its_traceback(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gnn_depth.data.synthetic.check_range", None)
+    monkeypatch.setattr("gnn_depth.data.synthetic.Range", None)
     with pytest.raises(ValueError, match=r"'NoneType' object is not callable") as caught:
         gnn_depth("fit", *SMALL)
     assert isinstance(caught.value.__cause__, TypeError)

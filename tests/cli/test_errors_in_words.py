@@ -130,7 +130,7 @@ def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_l
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--model.norm batch --model.norm.eps -1", ["BatchNorm", "eps", "-1.0"]),
+        ("--model.norm batch --model.norm.eps -1", ["model.norm.eps", "above 0, not -1"]),
         ("--trainer.accumulate_grad_batches 0", ["accumulate_grad_batches", "at least 1, not 0"]),
         ("--trainer.check_val_every_n_epoch 0", ["check_val_every_n_epoch", "at least 1, not 0"]),
         ("--trainer.gradient_clip_val -1", ["gradient_clip_val", "at least 0, not -1"]),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
-from gnn_depth.data.checks import DataError, check_nodes, check_range, match_choice, num_outputs_of
+from gnn_depth.data.checks import DataError, check_nodes, match_choice, num_outputs_of
 from gnn_depth.graph import Graph
 
 NODES = 8
@@ -83,10 +83,7 @@ def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_th
     assert [num_outputs_of(y) for y in given.values()] == [3, 3, 1]
 
 
-def test_options_are_in_their_range_and_among_their_choices_in_any_case():
-    for value in (NAN, -0.1, 1.1):
-        with pytest.raises(ValueError, match=f"rate .*0 to 1, not {value}"):
-            check_range("rate", value, 0, 1)
+def test_options_are_among_their_choices_in_any_case():
     assert match_choice("split", "FULL", ["public", "full"]) == "full"
     with pytest.raises(ValueError, match=r"'fulll'.*'full'.*full, public"):
         match_choice("split", "fulll", ["public", "full"])

@@ -49,12 +49,6 @@ def test_the_nodes_are_those_of_every_machine_and_leave_other_generators_alone()
     assert torch.equal(torch.rand(2), wanted)
 
 
-def test_a_rate_outside_0_to_1_is_refused_at_construction():
-    for rate in (-0.1, 1.1, float("nan")):
-        with pytest.raises(ValueError, match=f"rate .*0 to 1, not {rate}"):
-            MissingFeatures(SOURCE, rate)
-
-
 def test_a_source_with_the_training_nodes_features_only_needs_rate_1():
     source = SyntheticCitation(60, 90, 14, num_train_per_class=2, num_val=10, num_test=20)
     source.train_features_only = True

@@ -188,13 +188,6 @@ def test_modes_are_restored_one_by_one_and_hooks_are_gone():
     assert not any(part._forward_pre_hooks for part in model)
 
 
-@pytest.mark.parametrize("options", [{"every_n_epochs": 0}, {"iterations": -1}, {"tolerance": 0.0}])
-def test_numbers_that_are_not_positive_are_refused(options):
-    ((name, value),) = options.items()
-    with pytest.raises(ValueError, match=f"{name} of LipschitzConstants must be positive, not {value}"):
-        LipschitzConstants(**options)
-
-
 def test_a_name_that_no_module_has_is_answered_with_those_there_are(make_trainer, data):
     with pytest.raises(MisconfigurationException, match=r"Did you mean 'stack.blocks'"):
         make_trainer([LipschitzConstants("stack.block")]).fit(classifier(), data)

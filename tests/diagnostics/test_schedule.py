@@ -60,13 +60,6 @@ def test_the_step_before_patience_runs_out_is_measured(measure):
     assert [step for step, hooked in enumerate(module.hooked) if hooked] == [0, 3, 6]
 
 
-@pytest.mark.parametrize("options", [{"every_n_steps": 0}, {"every_n_epochs": -2}])
-def test_a_cadence_is_positive(options):
-    ((name, value),) = options.items()
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, not {value}"):
-        Schedule(**options)
-
-
 def test_there_is_one_cadence():
     with pytest.raises(ValueError, match=r"use every_n_steps \(5\) or every_n_epochs \(2\), not both"):
         Schedule(every_n_steps=5, every_n_epochs=2)

@@ -319,9 +319,3 @@ def test_the_clock_is_asked_about_once_a_second_and_in_time(clock):
     assert all(gap * 0.002 < 63 for gap in np.diff([0, *found]))
     assert len(found) == 3
     assert choice.asked < 300
-
-
-@pytest.mark.parametrize("wrong", [(0.0, None), (float("nan"), None), (None, 0)])
-def test_times_that_are_none_are_refused(wrong):
-    with pytest.raises(ValueError, match="save_every_"):
-        Autosave(*wrong)

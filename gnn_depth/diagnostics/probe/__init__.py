@@ -13,6 +13,7 @@ from gnn_depth.diagnostics.probe.readings import Reading, loss_of, read
 from gnn_depth.diagnostics.probe.remedies import Remedies, Remedy, Trial, unknown_failure_modes
 from gnn_depth.diagnostics.probe.report import Report
 from gnn_depth.graph import Graph
+from gnn_depth.ranges import Range
 
 __all__ = ["Finding", "Reading", "Remedy", "Report", "Trial", "probe"]
 
@@ -63,9 +64,7 @@ def probe(
     Raises:
         ValueError: A scale is not positive, the loss is not known, or no module matches ``layers``.
     """
-    for scale in scales:
-        if not scale > 0:
-            raise ValueError(f"scales must be numbers above 0, not {scale:g}.")
+    Range(0, above=True).check("scales", list(scales))
 
     def of(other: nn.Module, full: bool = False) -> tuple[float, list[Reading], list[str]]:
         def run(model: nn.Module) -> Tensor:

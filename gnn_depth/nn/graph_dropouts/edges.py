@@ -4,6 +4,7 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import GraphDropout
+from gnn_depth.ranges import Probability
 from gnn_depth.registry import register
 
 
@@ -22,7 +23,7 @@ class DropEdge(GraphDropout):
         ValueError: p is not a probability; in training, ``undirected`` is set and some edge has no reverse.
     """
 
-    def __init__(self, p: float = 0.5, undirected: bool = False) -> None:
+    def __init__(self, p: Probability = 0.5, undirected: bool = False) -> None:
         super().__init__(p)
         self.undirected = undirected
 

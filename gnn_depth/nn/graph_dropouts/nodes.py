@@ -4,6 +4,7 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import GraphDropout
+from gnn_depth.ranges import Probability
 from gnn_depth.registry import register
 
 
@@ -19,7 +20,7 @@ class DropNode(GraphDropout):
         p: Probability of dropping a node.
     """
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: Probability = 0.5) -> None:
         super().__init__(p)
 
     def __call__(self, graph: Graph) -> Graph:

@@ -25,6 +25,7 @@ from gnn_depth.nn.inits.xavier_zero_attention import XavierZeroAttention
 from gnn_depth.nn.neurons import hidden_states, links
 from gnn_depth.nn.parts import Init, Link, Share
 from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 
@@ -46,9 +47,7 @@ class Balanced(Init):
         ValueError: beta is not positive; on a call, the stack has neurons that cannot be balanced.
     """
 
-    def __init__(self, base: Init, beta: float = 2.0) -> None:
-        if not 0 < beta < float("inf"):
-            raise ValueError(f"beta is a squared length and must be above 0, not {beta}.")
+    def __init__(self, base: Init, beta: Positive = 2.0) -> None:
         self.base = base
         self.beta = beta
 
@@ -76,7 +75,7 @@ class BalancedXavier(Init):
 
     treats = ("dying_signal", "vanishing_gradients", "imbalance")
 
-    def __init__(self, beta: float = 2.0) -> None:
+    def __init__(self, beta: Positive = 2.0) -> None:
         self.balanced = Balanced(XavierZeroAttention(), beta)
 
     def draw(self, stack: DeepGNN) -> None:
@@ -95,7 +94,7 @@ class BalancedOrthogonal(Init):
 
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")
 
-    def __init__(self, beta: float = 2.0) -> None:
+    def __init__(self, beta: Positive = 2.0) -> None:
         self.balanced = Balanced(LooksLinearOrthogonal(), beta)
 
     def draw(self, stack: DeepGNN) -> None:

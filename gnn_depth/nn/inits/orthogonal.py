@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from gnn_depth.nn.inits.matrices import MatrixInit, Place
-from gnn_depth.nn.parts import check_number
+from gnn_depth.ranges import NonNegative
 from gnn_depth.registry import register
 
 
@@ -20,8 +20,7 @@ class Orthogonal(MatrixInit):
         gain: g, the norm of these rows or columns.
     """
 
-    def __init__(self, gain: float = 1.0) -> None:
-        check_number("gain", gain, least=0.0)
+    def __init__(self, gain: NonNegative = 1.0) -> None:
         self.gain = gain
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:

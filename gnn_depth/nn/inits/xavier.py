@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from gnn_depth.nn.inits.matrices import MatrixInit, Place
-from gnn_depth.nn.parts import check_number
+from gnn_depth.ranges import NonNegative
 from gnn_depth.registry import register
 
 
@@ -24,8 +24,7 @@ class Xavier(MatrixInit):
         gain: g, a factor on the standard deviation.
     """
 
-    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: float = 1.0) -> None:
-        check_number("gain", gain, least=0.0)
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: NonNegative = 1.0) -> None:
         self.distribution = distribution
         self.gain = gain
 

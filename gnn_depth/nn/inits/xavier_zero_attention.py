@@ -6,6 +6,7 @@ from torch import Tensor
 
 from gnn_depth.nn.inits.matrices import MatrixInit, Place
 from gnn_depth.nn.inits.xavier import Xavier
+from gnn_depth.ranges import NonNegative
 from gnn_depth.registry import register
 
 
@@ -20,7 +21,7 @@ class XavierZeroAttention(MatrixInit):
         gain: A factor on the standard deviation.
     """
 
-    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: float = 1.0) -> None:
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: NonNegative = 1.0) -> None:
         self.matrices = Xavier(distribution, gain)
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:

@@ -10,8 +10,9 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_linear_scores
 from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, head_dots, segment_softmax, targets
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_number, check_probability
+from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
 from gnn_depth.nn.scores import LinearScore
+from gnn_depth.ranges import Count, Finite, Probability
 from gnn_depth.registry import register
 
 
@@ -47,15 +48,13 @@ class GAT(AttentionLayer):
         self,
         in_channels: int,
         out_channels: int,
-        heads: int = 1,
-        negative_slope: float = 0.2,
-        dropout: float = 0.0,
+        heads: Count = 1,
+        negative_slope: Finite = 0.2,
+        dropout: Probability = 0.0,
         bias: bool = True,
         split_heads: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, heads, split_heads)
-        check_probability("dropout", dropout)
-        check_number("negative_slope", negative_slope)
         self.negative_slope = negative_slope
         self.dropout = dropout
         self.lin = Linear(in_channels, self.width, bias=False)

@@ -1,7 +1,5 @@
 """GCNII: graph convolution with initial residual and identity mapping."""
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -11,6 +9,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Inputs, Layer, WeightChain
+from gnn_depth.ranges import Positive, Share
 from gnn_depth.registry import register
 
 
@@ -44,12 +43,8 @@ class GCNII(Layer):
 
     depth: Tensor
 
-    def __init__(self, in_channels: int, out_channels: int, alpha: float = 0.1, theta: float = 0.5) -> None:
+    def __init__(self, in_channels: int, out_channels: int, alpha: Share = 0.1, theta: Positive = 0.5) -> None:
         super().__init__(in_channels, out_channels)
-        if not 0 <= alpha < 1:
-            raise ValueError(f"alpha of layer 'gcnii' is the share of the first state, in [0, 1), not {alpha}.")
-        if not 0 < theta < math.inf:
-            raise ValueError(f"theta of layer 'gcnii' must be a number above 0, not {theta}.")
         self.alpha = alpha
         self.theta = theta
         # A tensor, so that compiled code serves every depth.

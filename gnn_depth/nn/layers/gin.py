@@ -9,7 +9,8 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import SparseFeatures, aggregate, segment_sum, targets
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.norms.batch import BatchNorm
-from gnn_depth.nn.parts import Inputs, Layer, WeightChain, check_number
+from gnn_depth.nn.parts import Inputs, Layer, WeightChain
+from gnn_depth.ranges import Finite
 from gnn_depth.registry import register
 
 
@@ -40,13 +41,12 @@ class GIN(Layer):
         self,
         in_channels: int,
         out_channels: int,
-        eps: float = 0.0,
+        eps: Finite = 0.0,
         train_eps: bool = False,
         batch_norm: bool = False,
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels)
-        check_number("eps of layer 'gin'", eps)
         self.takes_blocks = not batch_norm  # batch norm reads all nodes
         self.initial_eps = eps
         self.eps: float | nn.Parameter = nn.Parameter(torch.empty(1)) if train_eps else eps

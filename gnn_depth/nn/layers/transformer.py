@@ -9,8 +9,9 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_quadratic_scores, spectral_norm
 from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax, segment_sum
 from gnn_depth.nn.linear import Linear
-from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain, check_probability
+from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
 from gnn_depth.nn.scores import QuadraticScore
+from gnn_depth.ranges import Count, Probability
 from gnn_depth.registry import register
 
 
@@ -56,8 +57,8 @@ class Transformer(AttentionLayer):
         self,
         in_channels: int,
         out_channels: int,
-        heads: int = 1,
-        dropout: float = 0.0,
+        heads: Count = 1,
+        dropout: Probability = 0.0,
         bias: bool = True,
         root_weight: bool = True,
         beta: bool = False,
@@ -65,7 +66,6 @@ class Transformer(AttentionLayer):
         split_heads: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, heads, split_heads)
-        check_probability("dropout", dropout)
         if beta and not root_weight:
             raise ValueError("beta true needs the node's own features, which root_weight false omits: change one.")
         self.dropout = dropout

@@ -10,8 +10,9 @@ from torch.utils.checkpoint import checkpoint
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Flow
 from gnn_depth.nn.memory.snapshot import Snapshot
+from gnn_depth.ranges import Count
 
-CheckpointEvery: TypeAlias = int | Literal["sqrt", "none"]
+CheckpointEvery: TypeAlias = Count | Literal["sqrt", "none"]
 
 
 def segment_length(every: CheckpointEvery, num_layers: int) -> int:
@@ -22,14 +23,14 @@ def segment_length(every: CheckpointEvery, num_layers: int) -> int:
     with Sublinear Memory Cost*, 2016.
 
     Raises:
-        ValueError: It is neither a positive number nor ``sqrt`` or ``none``.
+        ValueError: It is neither a whole number nor ``sqrt`` or ``none``.
     """
     if every == "none":
         return 0
     if every == "sqrt":
         return math.ceil(math.sqrt(num_layers))
-    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise ValueError(f"checkpoint_every must be a number of layers, at least 1, sqrt or none, not {every!r}.")
+    if isinstance(every, bool) or not isinstance(every, int):
+        raise ValueError(f"checkpoint_every must be a number of layers, sqrt or none, not {every!r}.")
     return every
 
 

@@ -4,8 +4,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.norms.options import check_positive
-from gnn_depth.nn.parts import FeatureNorm, check_probability
+from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Positive, Probability
 from gnn_depth.registry import register
 
 
@@ -27,10 +27,8 @@ class BatchNorm(FeatureNorm):
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
 
-    def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
+    def __init__(self, channels: int, eps: Positive = 1e-5, momentum: Probability = 0.1, affine: bool = True) -> None:
         super().__init__(channels)
-        check_positive("BatchNorm", eps=eps)
-        check_probability("momentum of BatchNorm", momentum)
         self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:

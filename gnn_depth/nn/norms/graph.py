@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 
@@ -32,9 +32,8 @@ class GraphNorm(FeatureNorm):
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
 
-    def __init__(self, channels: int, eps: float = 1e-5) -> None:
+    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
         super().__init__(channels)
-        check_positive("GraphNorm", eps=eps)
         self.eps = eps
         self.alpha = nn.Parameter(torch.ones(channels))
         self.gamma = nn.Parameter(torch.ones(channels))

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import widen
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Count, Positive, Probability
 from gnn_depth.registry import register
 
 
@@ -41,14 +41,14 @@ class DiffGroupNorm(FeatureNorm):
     running_var: Tensor
 
     def __init__(
-        self, channels: int, groups: int = 10, weight: float = 0.01, eps: float = 1e-5, momentum: float = 0.1
+        self,
+        channels: int,
+        groups: Count = 10,
+        weight: Positive = 0.01,
+        eps: Positive = 1e-5,
+        momentum: Probability = 0.1,
     ) -> None:
         super().__init__(channels)
-        check_positive("DiffGroupNorm", weight=weight, eps=eps)
-        if groups < 1:
-            raise ValueError(f"groups of DiffGroupNorm must be at least 1, not {groups}.")
-        if not 0 <= momentum <= 1:
-            raise ValueError(f"momentum of DiffGroupNorm must be in [0, 1], not {momentum}.")
         self.weight = weight
         self.eps = eps
         self.momentum = momentum

@@ -4,8 +4,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 
@@ -27,9 +27,8 @@ class LayerNorm(FeatureNorm):
 
     nodewise = True
 
-    def __init__(self, channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+    def __init__(self, channels: int, eps: Positive = 1e-5, affine: bool = True) -> None:
         super().__init__(channels)
-        check_positive("LayerNorm", eps=eps)
         self.norm = nn.LayerNorm(channels, eps=eps, elementwise_affine=affine)
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:

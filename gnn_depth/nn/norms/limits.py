@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.registry import unknown
 
 Mode: TypeAlias = Literal["cap", "exact"]
@@ -20,16 +19,14 @@ def limit_of(norm: str, num_layers: int, bound: float | None, per_depth: float |
     """The limit c of a norm: a number, or k / L; 1 by default.
 
     Raises:
-        ValueError: Both are given, or one is not positive.
+        ValueError: Both are given.
     """
     if bound is not None and per_depth is not None:
         raise ValueError(
             f"{norm} takes bound {bound}, or per_depth {per_depth} for a bound of {per_depth} / num_layers: give one."
         )
     if per_depth is not None:
-        check_positive(norm, per_depth=per_depth)
         return per_depth / num_layers
-    check_positive(norm, bound=1.0 if bound is None else bound)
     return 1.0 if bound is None else bound
 
 

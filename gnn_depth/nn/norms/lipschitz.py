@@ -10,6 +10,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import at_source, at_target, segment_max, targets, widen
 from gnn_depth.nn.parts import ScoreNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 # In deep stacks rows of h can underflow to zero, where the derivative of the square root is infinite.
@@ -63,13 +64,11 @@ class LipschitzNorm(ScoreNorm):
     def __init__(
         self,
         heads: int,
-        scale: float | None = None,
+        scale: Positive | None = None,
         form: Literal["paper", "released"] = "paper",
         per_head: bool = True,
     ) -> None:
         super().__init__(heads)
-        if scale is not None and not scale > 0:
-            raise ValueError(f"scale of LipschitzNorm must be positive, not {scale}.")
         self.scale = scale
         self.form = form
         self.per_head = per_head

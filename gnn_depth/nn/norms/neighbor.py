@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, segment_sum, widen
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 
@@ -40,9 +40,8 @@ class NeighborNorm(FeatureNorm):
 
     treats = ("dying_signal", "equal_rows", "rank_collapse")
 
-    def __init__(self, channels: int, per_channel: bool = True, eps: float = 1e-5, affine: bool = True) -> None:
+    def __init__(self, channels: int, per_channel: bool = True, eps: Positive = 1e-5, affine: bool = True) -> None:
         super().__init__(channels)
-        check_positive("NeighborNorm", eps=eps)
         self.per_channel = per_channel
         self.eps = eps
         self.gamma = nn.Parameter(torch.ones(channels)) if affine else None

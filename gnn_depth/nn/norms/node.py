@@ -5,8 +5,8 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import widen
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 
@@ -33,9 +33,8 @@ class NodeNorm(FeatureNorm):
 
     nodewise = True
 
-    def __init__(self, channels: int, p: float = 1.0, eps: float = 1e-5) -> None:
+    def __init__(self, channels: int, p: Positive = 1.0, eps: Positive = 1e-5) -> None:
         super().__init__(channels)
-        check_positive("NodeNorm", p=p, eps=eps)
         self.p = p
         self.eps = eps
 

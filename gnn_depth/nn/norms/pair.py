@@ -5,8 +5,8 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
-from gnn_depth.nn.norms.options import check_positive
 from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 # PyTorch Geometric's value. Identical nodes stay identical, and gradients stay below scale / sqrt(EPS).
@@ -32,9 +32,8 @@ class PairNorm(FeatureNorm):
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal")
 
-    def __init__(self, channels: int, scale: float = 1.0) -> None:
+    def __init__(self, channels: int, scale: Positive = 1.0) -> None:
         super().__init__(channels)
-        check_positive("PairNorm", scale=scale)
         self.scale = scale
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
@@ -64,9 +63,8 @@ class PairNormSI(FeatureNorm):
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
 
-    def __init__(self, channels: int, scale: float = 1.0) -> None:
+    def __init__(self, channels: int, scale: Positive = 1.0) -> None:
         super().__init__(channels)
-        check_positive("PairNormSI", scale=scale)
         self.scale = scale
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:

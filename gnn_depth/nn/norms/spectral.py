@@ -9,6 +9,7 @@ from torch import Tensor
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.norms.limits import TINY, Mode, check_choice, describe, limit_of, limited
 from gnn_depth.nn.parts import WeightNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 #: How far the largest singular value may be above the value that the norm divides by, relative to it.
@@ -72,8 +73,8 @@ class SpectralNorm(WeightNorm):
     def __init__(
         self,
         num_layers: int,
-        bound: float | None = None,
-        per_depth: float | None = None,
+        bound: Positive | None = None,
+        per_depth: Positive | None = None,
         mode: Mode = "cap",
         whole_layer: bool = False,
     ) -> None:

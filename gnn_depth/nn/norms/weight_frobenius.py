@@ -7,6 +7,7 @@ from torch import Tensor
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.norms.limits import Mode, check_choice, describe, limit_of, limited
 from gnn_depth.nn.parts import WeightNorm
+from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 
@@ -32,7 +33,7 @@ class FrobeniusNorm(WeightNorm):
     """
 
     def __init__(
-        self, num_layers: int, bound: float | None = None, per_depth: float | None = None, mode: Mode = "cap"
+        self, num_layers: int, bound: Positive | None = None, per_depth: Positive | None = None, mode: Mode = "cap"
     ) -> None:
         super().__init__(num_layers)
         self.bound = limit_of("FrobeniusNorm", num_layers, bound, per_depth)

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Skip, WeightChain
-from gnn_depth.nn.skips.options import check_finite, project
+from gnn_depth.nn.skips.options import project
+from gnn_depth.ranges import Finite
 from gnn_depth.registry import register
 
 
@@ -45,9 +46,8 @@ class Gated(Skip):
         "non_finite",
     )
 
-    def __init__(self, widths: list[int], out_channels: int, bias: float = -3.0) -> None:
+    def __init__(self, widths: list[int], out_channels: int, bias: Finite = -3.0) -> None:
         super().__init__(widths, out_channels)
-        check_finite("gated", bias=bias)
         self.gate = nn.Linear(widths[-1], out_channels, bias=False)
         # Separate from the linear map, because inits set the biases of linear maps to zero.
         self.bias = nn.Parameter(torch.full((out_channels,), float(bias)))

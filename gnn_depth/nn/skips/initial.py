@@ -8,6 +8,7 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.nn.skips.options import project, projection_chain
+from gnn_depth.ranges import Share
 from gnn_depth.registry import register
 
 
@@ -25,7 +26,7 @@ class InitialResidual(Skip):
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        alpha: Weight of the first state.
+        alpha: Weight of the first state; at 1 the layers would have no effect.
 
     Raises:
         ValueError: alpha is outside [0, 1).
@@ -36,13 +37,8 @@ class InitialResidual(Skip):
     reads = "first"
     adds = "first"
 
-    def __init__(self, widths: list[int], out_channels: int, alpha: float = 0.1) -> None:
+    def __init__(self, widths: list[int], out_channels: int, alpha: Share = 0.1) -> None:
         super().__init__(widths, out_channels)
-        if not 0 <= alpha < 1:
-            raise ValueError(
-                f"alpha of skip 'initial_residual' is the share of the first state, in [0, 1), not {alpha}: "
-                "at 1 the layers would have no effect."
-            )
         self.alpha = alpha
         self.project = project(widths[0], out_channels)
 

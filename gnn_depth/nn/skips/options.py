@@ -1,21 +1,8 @@
-"""Helpers of skip connections: checks of their options, and maps between states of different widths."""
-
-import math
+"""Helpers of skip connections: maps between states of different widths."""
 
 from torch import nn
 
 from gnn_depth.nn.parts import WeightChain
-
-
-def check_finite(skip: str, **options: float) -> None:
-    """Check that options are finite numbers.
-
-    Raises:
-        ValueError: An option is infinite or not a number.
-    """
-    for name, value in options.items():
-        if not math.isfinite(value):
-            raise ValueError(f"{name} of skip {skip!r} must be a finite number, not {value}.")
 
 
 def project(in_channels: int, out_channels: int) -> nn.Module:

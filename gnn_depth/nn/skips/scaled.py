@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Skip, WeightChain
-from gnn_depth.nn.skips.options import check_finite, project, projection_chain
+from gnn_depth.nn.skips.options import project, projection_chain
+from gnn_depth.ranges import Finite
 from gnn_depth.registry import register
 
 
@@ -67,8 +68,7 @@ class ReZero(_Scaled):
         ValueError: The initial value is infinite or not a number.
     """
 
-    def __init__(self, widths: list[int], out_channels: int, initial: float = 0.0) -> None:
-        check_finite("rezero", initial=initial)
+    def __init__(self, widths: list[int], out_channels: int, initial: Finite = 0.0) -> None:
         super().__init__(widths, out_channels, torch.full((1,), float(initial)))
 
 
@@ -91,6 +91,5 @@ class LayerScale(_Scaled):
         ValueError: The initial value is infinite or not a number.
     """
 
-    def __init__(self, widths: list[int], out_channels: int, initial: float = 1e-5) -> None:
-        check_finite("layer_scale", initial=initial)
+    def __init__(self, widths: list[int], out_channels: int, initial: Finite = 1e-5) -> None:
         super().__init__(widths, out_channels, torch.full((out_channels,), float(initial)))

@@ -129,12 +129,6 @@ def test_one_layer_has_no_hidden_neuron_and_is_drawn():
     assert (stack.layers[0].lin_src.weight != 0).all()
 
 
-@pytest.mark.parametrize("beta", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_beta_that_is_no_length_is_refused(beta):
-    with pytest.raises(ValueError, match="beta.*above 0"):
-        BalancedXavier(beta)
-
-
 @pytest.mark.parametrize(
     ("layer", "options", "reason"),
     [

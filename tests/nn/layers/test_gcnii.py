@@ -133,19 +133,5 @@ def test_a_stack_in_which_it_has_no_place_is_refused(options, answer):
         model(**options)
 
 
-@pytest.mark.parametrize(
-    ("options", "answer"),
-    [
-        ({"alpha": 1.0}, r"alpha.*\[0, 1\).*1\.0"),
-        ({"alpha": math.nan}, "not nan"),
-        ({"theta": 0.0}, "theta.*0.0"),
-        ({"theta": math.inf}, "not inf"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(options, answer):
-    with pytest.raises(ValueError, match=answer):
-        GCNII(4, 4, **options)
-
-
 def test_all_states_that_the_first_one_is_mixed_into_have_the_same_neurons():
     assert [link.states for link in links(model(3))] == [(0, 1, 2, 3)]

@@ -68,13 +68,6 @@ def test_heads_that_do_not_divide_the_width_they_share_are_refused_with_the_near
 
 
 @pytest.mark.parametrize("name", WITH_SCORES)
-@pytest.mark.parametrize("p", [-0.5, 1.5])
-def test_a_dropout_that_is_no_probability_is_refused(name, p):
-    with pytest.raises(ValueError, match=r"dropout.*\[0, 1\]"):
-        LAYERS[name](5, 3, dropout=p)
-
-
-@pytest.mark.parametrize("name", WITH_SCORES)
 def test_attention_dropout_drops_in_training_only(name, graph):
     layer = LAYERS[name](IN, OUT, heads=2, dropout=0.5)
     x = torch.randn(9, IN)

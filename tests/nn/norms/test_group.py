@@ -65,9 +65,3 @@ def test_nothing_as_large_as_nodes_by_groups_by_channels_is_kept_for_the_backwar
 def test_fewer_groups_than_one_are_refused(groups):
     with pytest.raises(ValueError, match=f"groups of DiffGroupNorm must be at least 1, not {groups}"):
         DiffGroupNorm(4, groups=groups)
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1.1, float("nan")])
-def test_a_momentum_outside_zero_and_one_is_refused(momentum):
-    with pytest.raises(ValueError, match=rf"momentum of DiffGroupNorm must be in \[0, 1\], not {momentum}"):
-        DiffGroupNorm(4, momentum=momentum)

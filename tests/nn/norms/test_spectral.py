@@ -206,17 +206,9 @@ def test_in_16_bits_the_size_is_good_to_the_digits_that_there_are():
         assert largest(plain(weight)).item() == pytest.approx(1, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"bound": 0.0}, "bound of SpectralNorm must be positive and finite, not 0.0"),
-        ({"per_depth": -1.0}, "per_depth of SpectralNorm must be positive"),
-        ({"bound": 1.0, "per_depth": 8.0}, "takes bound 1.0, or per_depth 8.0 .*give one"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        SpectralNorm(4, **options)
+def test_two_bounds_are_refused():
+    with pytest.raises(ValueError, match=r"takes bound 1.0, or per_depth 8.0 .*give one"):
+        SpectralNorm(4, bound=1.0, per_depth=8.0)
 
 
 def test_a_mode_that_there_is_not_is_refused_with_the_near_miss():

@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from gnn_depth import FeatureNorm, Graph, register
+from gnn_depth.ranges import Positive
 
 
 @register("norm", "band")
@@ -21,10 +22,8 @@ class BandNorm(FeatureNorm):
 
     nodewise = True
 
-    def __init__(self, channels: int, bound: float = 4.0) -> None:
+    def __init__(self, channels: int, bound: Positive = 4.0) -> None:
         super().__init__(channels)
-        if not bound > 0:
-            raise ValueError(f"bound of BandNorm must be positive, not {bound}.")
         self.bound = bound
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
