@@ -166,7 +166,7 @@ def test_of_many_layers_some_are_shown_and_all_on_request(gnn_depth: Callable, m
         (["--scale", "3"], "Did you mean '--scales'?"),
         (["--scales", "ten"], "scales"),
         (["--scales"], "--scales needs a value."),
-        (["--scales", "0"], "--scales must be numbers above 0, not 0."),
+        (["--scales", "0"], "scales must be above 0, not 0."),
         (["--scales", "inf"], "inf"),
         (["--layers", "every"], "some"),
         (["--html", "page.txt"], "--html page.txt: unknown suffix '.txt'. Available: .html."),

@@ -68,7 +68,7 @@ def test_a_dry_run_accepts_initialisations_that_compute_with_drawn_numbers(dry):
 
 def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
     for option, value, said in (
-        ("model.num_layers", 0, "at least 1"),
+        ("model.num_layers", 0, "from 1 to"),
         ("model.hidden_channels", -8, "at least 1"),
         ("model.optimizer", "SparseAdam", "dense"),
         ("model.scheduler", {"never": {"model.scheduler": "StepLR", "model.scheduler.step_size": 0}}, "StepLR"),
