@@ -2,7 +2,7 @@
 
 A residual GCN of 64 layers on Cora, uncompiled, as layers with hooks are. With ``--by lightning`` steps that
 ``GradientSimilarity`` measures and steps that it does not take turns in one training by Lightning's Trainer. With
-``--by watch`` ten steps of a bare loop inside ``gnn_depth.watch`` and ten without it take turns.
+``--by watch`` every measured step of a bare loop inside ``gnn_depth.watch`` is compared with the step after it.
 """
 
 import argparse
@@ -10,7 +10,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from gnn_depth.diagnostics import MEASURES, GradientSimilarity
 from gnn_depth.training import NodeClassifier
 
 WARM_UP = 6
-STEPS = 10
 
 
 class Clock(L.Callback):
@@ -64,31 +62,31 @@ def by_lightning(steps: int, root: Path) -> tuple[list[float], list[float]]:
 def by_watch(
     steps: int, root: Path, measures: list[str], every: int, clock: Callable[[], float]
 ) -> tuple[list[float], list[float]]:
-    """The seconds of a step, in the mean of ten, without and with a watch."""
+    """The seconds of a step without a measurement, and with its share of one, which each measured step gives anew."""
     data = Planetoid("Cora", root=root)
     data.prepare_data()
     data.setup("fit")
     batch, model = next(iter(data.train_dataloader())), residual_gcn().stack
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-
-    def ten(watch: Callable[[], Any]) -> float:
-        start = clock()
-        with watch() as watched:
-            for _ in range(STEPS):
-                scores = model(batch.x, batch.graph)
-                F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]).backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                if watched is not None:
-                    watched.step()
-        return (clock() - start) / STEPS
-
-    ten(nullcontext)
-    turns = [
-        (ten(nullcontext), ten(lambda: gnn_depth.watch(model, "blocks.*.layer", measures, every)))
-        for _ in range(steps // STEPS // 2)
-    ]
-    return [off for off, _ in turns], [on for _, on in turns]
+    turn = max(every, 2)  # so that some steps are not measured
+    own, ends = [], []  # seconds of each step itself, and of watched.step() after it
+    with gnn_depth.watch(model, "blocks.*.layer", measures, turn) as watched:
+        for _ in range(steps):
+            start = clock()
+            scores = model(batch.x, batch.graph)
+            F.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            own.append(clock() - start)
+            watched.step()
+            ends.append(clock() - start - own[-1])
+    begin = -(-WARM_UP // turn) * turn
+    measured = range(begin, steps - turn, turn)
+    off = [own[step + 1] for step in measured]  # right after a measured one
+    # The last watched.step() before a measured step attaches the hooks, which stay in place if every step is measured.
+    of_watch = [sum(ends[step : step + (turn if every > 1 else 1)]) for step in measured]
+    on = [plain + (own[step] - plain + more) / every for step, plain, more in zip(measured, off, of_watch, strict=True)]
+    return off, on
 
 
 def main() -> None:
