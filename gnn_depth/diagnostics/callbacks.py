@@ -183,6 +183,7 @@ class LayerCallback(L.Callback, ABC):
         self.measure_log = self._make_log()
         self._statistics = LayerStatistics((), (), measures_called(self.measures))
         self._step, self._due = -1, Due.NO
+        self._measured: tuple[Tensor, bool] | None = None  # waits for the optimizer's step
         self._eager = ExitStack()  # holds compiled models uncompiled while hooks are attached
 
     @property
@@ -230,30 +231,41 @@ class LayerCallback(L.Callback, ABC):
             return
         self._detach()
         if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
-            values = self._measure(trainer, optimizer)
-            self.measure_log.add(trainer, self._step, values, keep=self._due is Due.YES)
+            self._measured = self._measure(trainer, optimizer), self._due is Due.YES
+            self._statistics.keep_parameters()
+            if not self._statistics.reads_updates:
+                self._record(trainer)
         self._statistics.hooks.clear()
         self._due = Due.NO  # optimizers with a line search come here several times in a step
 
     def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "measures layers"]:
-        """The values of a step."""
+        """The values of a step; NaN for those of its update, which is still to come."""
         scale = loss_scale(trainer)
         # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
         still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
         values = self._statistics.values(self._statistics.merged(self._processes, scale))
         values |= self._statistics.of_parameters(scale if still_scaled else None)
-        most = max(len(values[name]) for name in self.measures)
-        rows = [
-            nn.functional.pad(values[name], (0, most - len(values[name])), value=torch.nan) for name in self.measures
-        ]
-        return torch.stack(rows)
+        lengths = [len(self._statistics.layers)] * self._statistics.reads_updates
+        most = max(lengths + [len(of_layers) for of_layers in values.values()])
+        rows = [values.get(name, scale.new_empty(0)) for name in self.measures]
+        return torch.stack([nn.functional.pad(row, (0, most - len(row)), value=torch.nan) for row in rows])
+
+    def _record(self, trainer: L.Trainer) -> None:
+        """Log the values of the step that was measured last, if it still waits for that."""
+        if self._measured is None:
+            return
+        (values, keep), self._measured = self._measured, None
+        for name, of_layers in self._statistics.of_updates().items():
+            values[list(self.measures).index(name), : len(of_layers)] = of_layers
+        self.measure_log.add(trainer, self._step, values, keep)
 
     def _detach(self) -> None:
         self._statistics.hooks.remove()
         self._eager.close()
 
-    def on_train_batch_end(self, *args: Any) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self._detach()
+        self._record(trainer)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.measure_log.close(trainer)
@@ -437,13 +449,13 @@ class LayerMeasures(LayerCallback):
     """Any measures of every layer, by name, from one set of hooks.
 
     Args:
-        measures: Names of :data:`gnn_depth.diagnostics.MEASURES`, but for ``update_ratio``.
+        measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
 
     Raises:
-        ValueError: There is no such measure, or it is ``update_ratio``.
+        ValueError: There is no such measure.
     """
 
     measures: Sequence[str] = ()
@@ -456,7 +468,5 @@ class LayerMeasures(LayerCallback):
         every_n_steps: Count | None = None,
         every_n_epochs: Count | None = None,
     ) -> None:
-        if "update_ratio" in measures:
-            raise ValueError("update_ratio is measured by gnn_depth.watch, not by callbacks: leave it out of measures.")
         self.measures = measures
         super().__init__(layers, every_n_steps, every_n_epochs)

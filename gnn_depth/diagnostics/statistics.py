@@ -346,6 +346,7 @@ class LayerStatistics:
     Attributes:
         hooks: The hooks on the layers.
         without_edges: True if a measure needed the edges of a layer that had none fitting its rows.
+        reads_updates: True if a measure needs :meth:`keep_parameters` before the optimizer's step.
     """
 
     def __init__(
@@ -365,6 +366,8 @@ class LayerStatistics:
         self._needs_edges = any(statistic.needs_edges for statistic in self._of_states)
         of_gradient = unfinished_moments if any(m.reads == "gradients" for m in measures) else None
         self.hooks = InputHooks(inputs, of_state, of_gradient, repeats, root)
+        self.reads_updates = any(m.reads == "updates" for m in measures)
+        self._before: list[list[Tensor]] = []
 
     def _take(self, x: Tensor, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         edges = edges_of(x, args, named, self._edge_index) if self._needs_edges else None
@@ -424,6 +427,18 @@ class LayerStatistics:
             value = value if loss_scale is None or measure.statistic is ZEROS else value / loss_scale
             values[measure.name] = value.masked_fill(~torch.tensor(trained, device=value.device), torch.nan)
         return values
+
+    def keep_parameters(self) -> None:
+        """Copy the parameters before the optimizer's step, if a measure compares them with those after it."""
+        if self.reads_updates:
+            self._before = [[p.detach().clone() for p in layer.parameters()] for layer in self.layers]
+
+    def of_updates(self) -> dict[str, Float[Tensor, "layers"]]:
+        """The values of all measures of the change since :meth:`keep_parameters`, whose copies are then forgotten."""
+        pairs, self._before = list(zip(self.layers, self._before, strict=False)), []
+        measures = [measure for measure in self.measures if measure.reads == "updates"]
+        ratios = [update_ratio(layer, before) for layer, before in pairs] if measures else []
+        return {measure.name: measure.compute(ratios) for measure in measures}
 
 
 def of_gradients(module: nn.Module, statistic: Statistic) -> Any:

@@ -29,7 +29,6 @@ from gnn_depth.diagnostics.statistics import (
     Measure,
     Processes,
     measures_called,
-    update_ratio,
 )
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import Measurement, frame, save
@@ -148,7 +147,6 @@ class Watched:
         # Nothing of the model is kept.
         self._model = self._scaler = None
         self._statistics = LayerStatistics((), (), ())
-        self._before: list[list[Tensor]] = []
         self._move()
 
     def step(self) -> None:
@@ -162,7 +160,7 @@ class Watched:
 
     def _begin_step(self) -> None:
         """Look at the step that begins, if it is one to measure."""
-        hooks, layers = self._statistics.hooks, self._statistics.layers
+        hooks = self._statistics.hooks
         hooks.clear()
         self._of_parameters: dict[str, Tensor] | None = None
         self._scale: Tensor | None = None
@@ -172,8 +170,7 @@ class Watched:
             return
         if not self._attached:
             self._attach(hooks)
-        if "updates" in self._reads:
-            self._before = [[p.detach().clone() for p in layer.parameters()] for layer in layers]
+        self._statistics.keep_parameters()
 
     def _attach(self, hooks: InputHooks) -> None:
         assert self._model is not None
@@ -201,10 +198,7 @@ class Watched:
         statistics = self._statistics
         self._take_notes()
         merged = statistics.merged(self._processes, self._scale)
-        row = statistics.values(merged) | (self._of_parameters or {})
-        if "updates" in self._reads:
-            pairs = zip(statistics.layers, self._before, strict=True)
-            row["update_ratio"] = torch.stack([update_ratio(layer, before) for layer, before in pairs])
+        row = statistics.values(merged) | (self._of_parameters or {}) | statistics.of_updates()
         if "gradients" in self._reads:
             row[FAILURES] = needed(merged["gradients"])
         for measure in self._measures:

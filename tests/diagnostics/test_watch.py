@@ -570,7 +570,7 @@ def test_the_first_failure_is_found():
 
 
 def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
-    names = [name for name, of in MEASURES.items() if name != "update_ratio" and not of.statistic.needs_edges]
+    names = [name for name, of in MEASURES.items() if not of.statistic.needs_edges]
     measures = LayerMeasures(names, "rounds.*")
     entries = GradientNorms("rounds.*", entries=True)
     make_trainer([measures, entries], max_epochs=3).fit(chain(), loader(rows(), 20))
@@ -584,8 +584,15 @@ def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
     for callback in (measures, entries):
         found = wide(callback)
         assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
-    with pytest.raises(ValueError, match="gnn_depth.watch"):
-        LayerMeasures(["update_ratio"])
+
+
+def test_an_update_is_measured_beside_a_measure_that_the_last_layer_lacks_and_with_accumulated_batches(make_trainer):
+    measures, before, after = LayerMeasures(["gradient_growth", "update_ratio"], "rounds.*"), chain(), chain()
+    make_trainer([measures], max_epochs=1, accumulate_grad_batches=2).fit(after, loader(rows(), 10))
+    values = wide(measures).loc["update_ratio", 0]
+    for value, old, new in zip(values, before.rounds, after.rounds, strict=True):
+        weights = [torch.cat([weight.detach().flatten() for weight in one.parameters()]) for one in (old, new)]
+        assert value == pytest.approx(float((weights[1] - weights[0]).norm() / weights[0].norm()), rel=1e-5)
 
 
 def test_every_callback_of_layers_has_a_frame(make_trainer):
