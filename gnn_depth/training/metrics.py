@@ -166,7 +166,9 @@ class EpochMetrics:
         compared = self.task.compared(out, sets.targets)
         parts = zip(*(values.split_with_sizes(sets.sizes) for values in compared), strict=True)
         for metrics, (predicted, targets) in zip(self._own, parts, strict=True):
-            for metric in metrics.values() if len(targets) else ():
+            for metric in metrics.values():
+                if not len(targets) and not _keeps_all(metric):  # those that do exchange their rows, even none
+                    continue
                 if metric.device != out.device:
                     metric.to(out.device)
                 metric.update(predicted, targets)
@@ -179,6 +181,8 @@ class EpochMetrics:
         counts, loss = self._counts, self._mean_loss()
         if trainer.world_size > 1:
             counts, sizes, loss = self._merged(trainer)
+            for metric in self._all():  # a process without rows still has the types of its beginning
+                metric.set_dtype(torch.float64)
         values = {} if loss is None else {f"{self.names[0]}/loss": loss}
         shares: dict[str, Sequence[Tensor]] = {}
         if isinstance(counts, Tensor):

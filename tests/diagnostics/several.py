@@ -1,6 +1,8 @@
 """Trainings that several processes share, and the one on the examples of all: what callbacks measure in them."""
 
 import dataclasses
+from functools import partial
+from types import SimpleNamespace
 
 import lightning as L
 import torch
@@ -23,11 +25,20 @@ from gnn_depth.diagnostics import (
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training.metrics import EpochMetrics, NodeSets
+from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression
 from tests.diagnostics import test_balancedness
 from tests.diagnostics.conftest import chain, rows, values
 from tests.diagnostics.test_own_stacks import TinyDouble
 
 SCENARIOS = ("rows", "shared", "nodes", "trees", "watched", "watched_shared")
+TASKS = {
+    "multiclass": MultiClass,
+    "binary": Binary,
+    "multilabel": MultiLabel,
+    "squared": Regression,
+    "absolute": partial(Regression, error="absolute"),
+}
 CALLBACKS = (
     GradientNorms, GradientSimilarity, GradientExpansion, RepresentationSimilarity, DirichletEnergy,
     MeanAverageDistance, EffectiveRank,
@@ -170,6 +181,41 @@ def watched(shared, parts, rank):
             optimizer.zero_grad()
             watching.step()
     return {name: of_measure.value.to_numpy() for name, of_measure in watching.frame().groupby("measure")}
+
+
+def metrics(parts, rank=None):
+    """The metrics of every task over two batches: of all rows, or of one of the unequal parts that processes have.
+
+    The last part has validation rows only.
+    """
+
+    def mean(x, reduce_op):
+        torch.distributed.all_reduce(x)
+        return x / parts
+
+    strategy = SimpleNamespace(reduce=mean, root_device=torch.device("cpu"))
+    trainer = SimpleNamespace(world_size=1 if rank is None else parts, strategy=strategy)
+    found = {}
+    for name, make in TASKS.items():
+        draws = torch.Generator().manual_seed(0)
+        task = make(2 if name == "binary" else 3)
+        of_epoch = EpochMetrics(("val", "test"), task)
+        for size in (17, 8):
+            out = torch.randn(size, task.num_outputs, generator=draws)
+            classes, labels = (torch.randint(most, (size, 3), generator=draws) for most in (task.num_outputs, 2))
+            y = {"classes": classes[:, 0], "labels": labels, "numbers": torch.randn(size, 3, generator=draws)}[
+                task.targets
+            ]
+            val = torch.rand(size, generator=draws) < 0.5
+            part = torch.rand(size, generator=draws).sqrt().mul(parts).long()
+            part[(part == parts - 1) & ~val] = 0
+            own = torch.ones_like(val) if rank is None else part == rank
+            sets = NodeSets(y, [val & own, ~val & own], task.num_outputs if task.counts_classes else None)
+            count = sets.sizes[0]
+            loss = task.loss(out[sets.nodes[:count]], sets.targets[:count]) if count else None
+            of_epoch.add(sets, out[sets.nodes], loss)
+        found |= {f"{name} {metric}": value.item() for metric, value in of_epoch.compute(trainer).items()}
+    return found
 
 
 def measured(name, devices=1, strategy="auto", parts=None, fail=None):

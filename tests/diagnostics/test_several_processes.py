@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gnn_depth.diagnostics import MEASURES
-from tests.diagnostics.several import SCENARIOS, balanced, measured
+from tests.diagnostics.several import SCENARIOS, TASKS, balanced, measured, metrics
 
 SCRIPT = """
 import sys
@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.diagnostics.several import SCENARIOS, balanced, measured
+from tests.diagnostics.several import SCENARIOS, balanced, measured, metrics
 
 folder, processes = Path(sys.argv[1]), int(sys.argv[2])
 for name in SCENARIOS:
     found = measured(name, devices=processes, strategy="ddp")
     np.savez(folder / f"{name}_{torch.distributed.get_rank()}.npz", **found)
+np.savez(folder / f"metrics_{torch.distributed.get_rank()}.npz", **metrics(processes, torch.distributed.get_rank()))
 if processes == 2:  # one for each class
     found = balanced(devices=2, strategy="ddp")
     np.savez(folder / f"balancedness_{torch.distributed.get_rank()}.npz", **found)
@@ -56,6 +57,18 @@ def test_processes_measure_what_one_does(several, name):
             without_edges = name in ("rows", "shared") and quantity in ("dirichlet_energy", "mean_average_distance")
             assert np.isfinite(values).any() != without_edges, quantity
             np.testing.assert_allclose(found[quantity], values, rtol=1e-6, err_msg=f"{quantity} of process {rank}")
+
+
+def test_processes_with_unequal_parts_have_the_metrics_of_one_for_every_task(several):
+    folder, processes, done = several
+    expected = metrics(processes)
+    assert len(expected) == 31
+    assert {name.split()[0] for name in expected} == set(TASKS)
+    for rank in range(processes):
+        path = folder / f"metrics_{rank}.npz"
+        assert path.exists(), done.stderr
+        found = {name: float(value) for name, value in np.load(path).items()}
+        assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_two_processes_with_the_training_nodes_of_a_class_each_have_the_balancedness_of_one(several):
