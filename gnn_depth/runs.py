@@ -45,6 +45,11 @@ class Origin:
     folder: Path | None = None
 
 
+def on_test_set(monitor: str) -> str:
+    """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val`` for ``val/acc``."""
+    return f"test_{monitor.partition('/')[2]}_at_best_val"
+
+
 def lower_is_better(metric: str) -> bool:
     """True for losses and errors."""
     return re.search(r"(^|[/_])(loss|mae|rmse)([/_]|$)", metric) is not None

@@ -40,7 +40,7 @@ MAY_IMPORT = {
         "_version",
         "yaml_limits",
     },
-    "testing": {"testing", "registry", "graph", "nn", "diagnostics"},
+    "testing": {"testing", "registry", "graph", "nn", "diagnostics", "training.tasks"},
     "notebook": {"cli.config", "cli.config_file", "data", "training"},
     "__main__": {"cli"},
 }

@@ -10,7 +10,7 @@ import pandas as pd
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.runs import COLUMNS, RESULTS
+from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
 
 ABSENT = "-"
 MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
@@ -113,7 +113,7 @@ def monitor(frame: pd.DataFrame) -> str:
 
 def main_metric(frame: pd.DataFrame) -> str:
     """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val``."""
-    return f"test_{monitor(frame).partition('/')[2]}_at_best_val"
+    return on_test_set(monitor(frame))
 
 
 def metric_words(metric: str) -> str:

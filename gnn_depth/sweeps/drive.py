@@ -32,7 +32,7 @@ def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: floa
 
     No run starts after the deadline, a reading of the monotonic clock.
     """
-    store, metric = plan.store, plan.grid.metric
+    store = plan.store
     done = {identity for identity, record in store.records().items() if record.is_result}
     stop = store.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"  # once it exists, this sweep's runs stop, on any machine
     tasks = [
@@ -52,8 +52,8 @@ def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: floa
         if run.place.identity not in done
     ]
     try:
-        with SweepProgress(len(plan.runs), len(plan.runs) - len(tasks), pool, metric) as progress:
-            return Sweep(pool, store, progress, metric, deadline, [run.place for run in plan.runs]).run(tasks)
+        with SweepProgress(len(plan.runs), len(plan.runs) - len(tasks), pool, plan.grid.metric) as progress:
+            return Sweep(pool, store, progress, deadline, [run.place for run in plan.runs]).run(tasks)
     finally:
         stop.unlink(missing_ok=True)
 
@@ -66,14 +66,12 @@ class Sweep:
         pool: Pool,
         store: Store,
         progress: SweepProgress,
-        metric: str,
         deadline: float = float("inf"),
         places: Iterable[Place] = (),
     ) -> None:
         self.pool = pool
         self.store = store
         self.progress = progress
-        self.metric = metric
         self.deadline = deadline
         self.tally = Tally()
         self._groups: dict[str, list[Place]] = defaultdict(list)
@@ -157,7 +155,9 @@ class Sweep:
 
     def _end(self, task: Task, outcome: Record) -> None:
         self.tally.outcomes[task.place.identity] = outcome
-        self.progress.end(task.place.label, outcome.status, outcome.value(self.metric), outcome.seconds)
+        self.progress.metric = self.progress.metric or outcome.main_metric  # the first run's task decides
+        value = outcome.value(self.progress.metric) if self.progress.metric else None
+        self.progress.end(task.place.label, outcome.status, value, outcome.seconds)
         if outcome.status == "failed":
             self.progress.print(f"{task.place.label} failed: {outcome.reason}")
         self._summarise(task.place)

@@ -14,7 +14,6 @@ Label: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = dict[str, Any]  # dotted option -> value; `config` -> a config file to lay over the base
 Where: TypeAlias = tuple[str | int, ...]
 
-METRIC = "test_acc_at_best_val"
 KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
@@ -74,7 +73,7 @@ class Grid:
     axes: tuple[Axis, ...]  # the first one varies slowest
     seeds: tuple[int, ...]  # every combination is run with each
     rules: tuple[Rule, ...] = ()  # applied in order
-    metric: str = METRIC  # that runs are compared by
+    metric: str | None = None  # that runs are compared by; by default that of their task
 
     def __post_init__(self) -> None:
         runs = math.prod([len(self.seeds), *(len(axis.values) for axis in self.axes)])
@@ -145,7 +144,7 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
         axes,
         _seeds(content.get("seeds", 1)),
         rules,
-        _text(content.get("metric", METRIC), ("metric",)),
+        _text(content["metric"], ("metric",)) if "metric" in content else None,
     )
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.", ("rules",))

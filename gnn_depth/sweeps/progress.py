@@ -47,7 +47,9 @@ class SweepProgress:
     By the metric the best run is chosen: the lowest for a loss or an error, the highest for anything else.
     """
 
-    def __init__(self, total: int, done: int, pool: Pool, metric: str, console: Console | None = None) -> None:
+    def __init__(
+        self, total: int, done: int, pool: Pool, metric: str | None = None, console: Console | None = None
+    ) -> None:
         self.total = total
         self.over = done
         self.metric = metric
@@ -123,7 +125,7 @@ class SweepProgress:
     def _is_best(self, status: str, value: float) -> bool:
         if status not in MEASURED or not math.isfinite(value):
             return False
-        sign = -1 if lower_is_better(self.metric) else 1
+        sign = -1 if self.metric and lower_is_better(self.metric) else 1
         return self.best is None or sign * value > sign * self.best[1]
 
     def _counts(self) -> str:

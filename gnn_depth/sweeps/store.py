@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, read_result, remove_parts, write_result
+from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, on_test_set, read_result, remove_parts, write_result
 
 CLAIMS = ".claims"
 LONGEST = 180  # bytes of a folder's name; file systems take 255
@@ -75,6 +75,11 @@ class Record:
     def reason(self) -> str:
         """Why it did not finish."""
         return self.result.get("reason", "")
+
+    @property
+    def main_metric(self) -> str | None:
+        """The metric of the test set that its task is judged by; None if it measured nothing."""
+        return on_test_set(self.result.get("monitor", "val/acc")) if self.result.get("metrics") else None
 
     def value(self, metric: str) -> float | None:
         """A metric of the run, or None."""

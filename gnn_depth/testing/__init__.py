@@ -15,5 +15,14 @@ from gnn_depth.testing.checks import check_layer, check_norm, check_skip
 from gnn_depth.testing.graph_dropouts import check_graph_dropout
 from gnn_depth.testing.inits import check_init
 from gnn_depth.testing.suite import NotConforming
+from gnn_depth.testing.tasks import check_task
 
-__all__ = ["NotConforming", "check_graph_dropout", "check_init", "check_layer", "check_norm", "check_skip"]
+__all__ = [
+    "NotConforming",
+    "check_graph_dropout",
+    "check_init",
+    "check_layer",
+    "check_norm",
+    "check_skip",
+    "check_task",
+]

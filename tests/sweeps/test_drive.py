@@ -13,7 +13,8 @@ from gnn_depth.sweeps.worker import ELSEWHERE, Task
 
 
 def ended(status):
-    return Record(Path(), {"status": status, "reason": status})
+    measured = {"monitor": "val/mae", "metrics": {"test_mae_at_best_val": 0.25}} if status == "finished" else {}
+    return Record(Path(), {"status": status, "reason": status, **measured})
 
 
 class Scripted(Pool):
@@ -51,7 +52,7 @@ class Silent:
     said: list[str]
 
     def __init__(self):
-        self.said = []
+        self.said, self.metric, self.values = [], None, []
 
     def print(self, text):
         self.said.append(text)
@@ -59,8 +60,8 @@ class Silent:
     def start(self, *_):
         pass
 
-    def end(self, *_):
-        pass
+    def end(self, label, status, value, seconds):
+        self.values.append(value)
 
     def retry(self, label, reason):
         self.said += [reason] * bool(reason)
@@ -90,7 +91,7 @@ def sweep(tmp_path, monkeypatch):
             )
             for seed in range(seeds)
         ]
-        run.tally = Sweep(engine, store, live, "acc").run(tasks)
+        run.tally = Sweep(engine, store, live).run(tasks)
         return {int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()}
 
     run.store, run.live = store, live
@@ -101,6 +102,14 @@ def test_a_process_that_cannot_be_started_fails_its_run_alone(sweep):
     engine = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"]})
     assert sweep(engine, 2) == {0: "failed", 1: "finished"}
     assert "Cannot allocate memory" in sweep.tally.outcomes["0" * 64].reason
+
+
+def test_runs_are_compared_by_the_metric_of_their_task_unless_the_grid_names_one(sweep):
+    sweep(Scripted({0: ["failed"], 1: ["finished"]}, workers=1), 2)
+    assert (sweep.live.metric, sweep.live.values) == ("test_mae_at_best_val", [None, 0.25])
+    sweep.live.metric = "test_rmse_at_best_val"
+    sweep(Scripted({0: ["finished"]}), 1)
+    assert (sweep.live.metric, sweep.live.values[-1]) == ("test_rmse_at_best_val", None)
 
 
 def test_a_lost_engine_ends_the_sweep(sweep):

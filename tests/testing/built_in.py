@@ -15,7 +15,7 @@ from gnn_depth.nn.inits import Xavier
 from gnn_depth.registry import KINDS, registered
 from tests.nn.layers.variants import VARIANTS as LAYERS
 
-CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind not in ("data", "task")}
+CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind != "data"}
 
 #: Options that a part needs, or that make it another one; and what it does not do by intent, with the reason.
 VARIANTS = {
