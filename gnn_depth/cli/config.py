@@ -309,14 +309,12 @@ class _Merged:
                 raise PartError(f"{flag} needs a value.")
             self._set((*where[:-1], f"{where[-1]}+") if flag.endswith("+") else where, _structure(value))
             return
-        given: Any = _structure(value)
-        for step in reversed(inner):
-            given = {step: given}
         current = self._current(top)
         last = current[-1] if isinstance(current, list) and current else current
         last = {"class_path": last} if isinstance(last, str) else last
         if not isinstance(last, dict):
             raise PartError(f"{flag} has nothing to act on: choose with --{top} NAME before.")
+        given = _nested(inner, _structure(value), last)
         if top in SECTIONS:
             changed = self.known.expand_one(SECTIONS[top], given, current=last)
         else:
@@ -347,6 +345,17 @@ class _Merged:
     def _put(self, name: str, value: Any) -> None:
         section, _, option = name.rpartition(".")
         (self.content[section] if section else self.content)[option] = value
+
+
+def _nested(steps: list[str], value: Any, current: Any) -> Any:
+    """``{a: {b: value}}`` for the steps a, b; an option that is a plain mapping keeps its other keys."""
+    if not steps:
+        return value
+    is_part = isinstance(current, dict) and "class_path" in current
+    options = (current.get("init_args") or {}) if is_part else current
+    there = options.get(steps[0]) if isinstance(options, dict) else None
+    nested = {steps[0]: _nested(steps[1:], value, there)}
+    return nested if is_part or not isinstance(options, dict) else {**options, **nested}
 
 
 def _changed(value: Any, current: Any) -> Any:

@@ -159,6 +159,12 @@ def test_an_option_is_taken_back_with_null(config: Callable):
     assert resolved["run"]["name"] is None
 
 
+def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_replaces_it(config: Callable):
+    asked = ["--data=PyG", "--data.dataset=FakeDataset", "--data.options.edge_dim=2", "--data.options.num_graphs=3"]
+    assert config(*asked)["data"]["init_args"]["options"] == {"edge_dim": 2, "num_graphs": 3}
+    assert config(*asked, "--data.options={task: node}")["data"]["init_args"]["options"] == {"task": "node"}
+
+
 def test_a_single_word_is_a_list_of_one_where_an_option_takes_a_list(config: Callable):
     words = ["--data", "UserGraph", "--data.path", "edges.csv", "--data.nodes", "nodes.csv", "--data.label", "kind"]
     found = config(*words, "--data.features", "age", "--data.categories", "[colour, town]")["data"]["init_args"]
