@@ -41,6 +41,9 @@ class Graph:
             weight that is negative or not finite, or a feature that is not finite.
     """
 
+    #: True if it is one process's part of a graph: see gnn_depth.shard.
+    is_shard = False
+
     def __init__(
         self,
         edge_index: Tensor,
@@ -55,18 +58,30 @@ class Graph:
         _check_graphs(node_to_graph, num_nodes)
         _check_weights(edge_weight, edge_index.shape[1])
         _check_features(edge_attr, edge_index.shape[1])
-        order = torch.argsort(edge_index[1] * num_sources + edge_index[0], stable=True)
         self.num_nodes = num_nodes
         self.num_sources = num_sources
-        self.source = edge_index[0][order].contiguous()
-        self.target = edge_index[1][order].contiguous()
-        self.ptr = pointers(self.target, num_nodes)
-        self.edge_weight = None if edge_weight is None else edge_weight.detach()[order].contiguous()
-        self.edge_attr = None if edge_attr is None else edge_attr.detach()[order].contiguous()
         self.node_to_graph = node_to_graph
         self.num_graphs = 1 if node_to_graph is None else int(node_to_graph.max()) + 1
         self._whole: Graph | None = None
+        self._set_edges(edge_index, edge_weight, edge_attr)
+
+    def _set_edges(self, edge_index: Tensor, edge_weight: Tensor | None, edge_attr: Tensor | None) -> None:
+        order = self._order(edge_index)
+        self.source = edge_index[0][order].contiguous()
+        self.target = edge_index[1][order].contiguous()
+        self.ptr = pointers(self.target, self.num_nodes)
+        self.edge_weight = None if edge_weight is None else edge_weight.detach()[order].contiguous()
+        self.edge_attr = None if edge_attr is None else edge_attr.detach()[order].contiguous()
         self._derived: dict[object, object] = {}
+
+    def _order(self, edge_index: Tensor) -> Tensor:
+        return torch.argsort(edge_index[1] * self.num_sources + edge_index[0], stable=True)
+
+    def _copy(self) -> Any:
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy._derived = {}
+        return copy
 
     @classmethod
     def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
@@ -172,8 +187,9 @@ class Graph:
             own = self.edge_weight.new_ones(self.num_nodes)
             own[self.target[~is_proper]] = self.edge_weight[~is_proper]
             weight = torch.cat([self.edge_weight[is_proper], own])
-        edges = torch.cat([self.edge_index[:, is_proper], loops], 1)
-        return Graph(edges, self.num_nodes, self.node_to_graph, self.num_sources, weight, features)
+        graph = self._copy()
+        graph._set_edges(torch.cat([self.edge_index[:, is_proper], loops], 1), weight, features)
+        return graph
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
@@ -185,7 +201,7 @@ class Graph:
         """
         if self._whole is not None:
             return self._whole.gcn_weights(dtype)[: self.num_edges]
-        if self.num_sources != self.num_nodes:
+        if self.num_sources != self.num_nodes and not self.is_shard:
             raise ValueError("a block does not know the degrees of its sources; use the weights of the whole graph.")
         return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
@@ -193,9 +209,9 @@ class Graph:
         if self.edge_weight is not None:
             degree = self.weighted_in_degree
             scale = torch.where(degree > 0, degree.rsqrt(), 0)
-            return scale[self.source] * self.edge_weight.double() * scale[self.target]
+            return self.fetch(scale)[self.source] * self.edge_weight.double() * scale[self.target]
         scale = self.in_degree.double().clamp_min(1).rsqrt()
-        return scale[self.source] * scale[self.target]
+        return self.fetch(scale)[self.source] * scale[self.target]
 
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge, shape (edges,)."""
@@ -241,12 +257,10 @@ class Graph:
             kept: True for each edge that stays, shape (edges,).
         """
         assert self._whole is None, "a block takes derived tensors from the whole graph"
-        graph = Graph.__new__(Graph)
-        graph.__dict__.update(self.__dict__)
+        graph = self._copy()
         graph.source, graph.target = self.source[kept], self.target[kept]
         graph.ptr = pointers(graph.target, self.num_nodes)
         graph.__dict__.update(self.of_edges(kept))
-        graph._derived = {}
         return graph
 
     def rows(self, heads: int) -> "EdgeRows":
@@ -301,6 +315,47 @@ class Graph:
             if isinstance(kept, Graph):
                 kept.derive()
 
+    # A shard, whose nodes are only some of the graph's, answers these otherwise: see gnn_depth.shard.
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes, those of other processes included."""
+        return self.num_nodes
+
+    @property
+    def node_numbers(self) -> Tensor | None:
+        """Number of each node in the graph that several processes hold together; None if this is the whole graph."""
+        return None
+
+    @property
+    def edge_numbers(self) -> Tensor | None:
+        """Number of each edge in the graph that several processes hold together; None if this is the whole graph."""
+        return None
+
+    def fetch(self, x: Tensor) -> Tensor:
+        """The rows of all sources, given those of the nodes: on a shard other processes send theirs."""
+        return x
+
+    def all_reduce(self, sums: Tensor) -> Tensor:
+        """Sums over all nodes, given those over the nodes of this shard."""
+        return sums
+
+    def collect(self, x: Tensor) -> Tensor:
+        """Sums over all edges for each node, given those over the edges here for each source: the adjoint of fetch."""
+        return x
+
+    def max(self, x: Tensor) -> float:
+        """The largest number of x over all nodes."""
+        return x.max().item()
+
+    def draw_edges(self) -> Tensor:
+        """A uniform random number for each edge, shape (edges,)."""
+        return torch.rand(self.num_edges, device=self.device)
+
+    def draw_sources(self) -> Tensor:
+        """A uniform random number for each source, shape (sources,)."""
+        return torch.rand(self.num_sources, device=self.device)
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Graph":
         """The graph on another device, or itself if it is already there."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0
@@ -309,14 +364,17 @@ class Graph:
         return self.once(("to", device), lambda: self._copy_to(device, non_blocking))
 
     def _copy_to(self, device: torch.device, non_blocking: bool) -> "Graph":
-        copy = Graph.__new__(Graph)
-        copy.__dict__.update(self.__dict__)
-        for name in ("source", "target", "ptr", "node_to_graph", *OF_EDGES):
+        copy = self._copy()
+        for name in self.tensors_on_device:
             tensor = getattr(self, name)
             setattr(copy, name, None if tensor is None else tensor.to(device, non_blocking=non_blocking))
         copy._whole = None if self._whole is None else self._whole.to(device, non_blocking)
-        copy._derived = {}
         return copy
+
+    @property
+    def tensors_on_device(self) -> tuple[str, ...]:
+        """Names of the attributes that move to a device with the graph."""
+        return ("source", "target", "ptr", "node_to_graph", *OF_EDGES)
 
     def __getstate__(self) -> dict[str, object]:
         # Derived tensors are large to pickle and cheap to compute again.

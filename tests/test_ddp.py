@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gnn_depth.cli import main
+from gnn_depth.diagnostics import MEASURES
 from tests.cli.test_resume import assert_goes_on
 
 GRAPH = [
@@ -34,12 +36,23 @@ SCHEDULE = [
     *("--model.scheduler.threshold=0.01", "--model.dropout=0.8", "--trainer.max_epochs=12"),
     *("--plugins=plug_same.py", "--trainer.callbacks=plug_same.Same"),
 ]
+DIVIDED = [
+    *GRAPH,
+    *RANDOM,
+    *("--model.layer=gat", "--model.layer.dropout=0.3", "--model.norm=lipschitz", "--trainer.precision=64"),
+    *(
+        "--trainer.callbacks+=gnn_depth.diagnostics.LayerMeasures",
+        f"--trainer.callbacks.measures=[{','.join(MEASURES)}]",
+    ),
+    *("--trainer.callbacks+=gnn_depth.diagnostics.LipschitzConstants", "--trainer.callbacks.every_n_epochs=2"),
+]
 #: The options of each training of two processes, and whether it goes on from the second epoch of another.
 TRAININGS = {
     "graph": GRAPH,
     "parts": PARTS,
     "trees": TREES,
     "dropout": [*GRAPH, *RANDOM],
+    "divided": [*DIVIDED, "--trainer.strategy=graph"],
     "schedule": [*PARTS, *SCHEDULE],
     "whole": SHORT_OF_TIME,
     "rest": [*SHORT_OF_TIME, "--ckpt_path=last-1.ckpt"],
@@ -73,12 +86,12 @@ from gnn_depth.cli import main
 left = []
 leave = distributed.destroy_process_group
 distributed.destroy_process_group = lambda: left.append(leave())
-two = ["--trainer.accelerator=cpu", "--trainer.devices=2", "--trainer.strategy=ddp"]
+two = ["--trainer.strategy=ddp", "--trainer.accelerator=cpu", "--trainer.devices=2"]
 for count, (name, words) in enumerate(json.loads(sys.argv[1]).items(), start=1):
     if "--ckpt_path=last-1.ckpt" in words:
         (checkpoint,) = Path("whole").rglob("last-1.ckpt")
         words = [*words[:-1], f"--ckpt_path={checkpoint}"]
-    assert main(["fit", *words, *two, f"--run.root={name}"]) == 0, name
+    assert main(["fit", *two, *words, f"--run.root={name}"]) == 0, name
     assert len(left) == count and not distributed.is_initialized(), name
 """
 
@@ -135,6 +148,29 @@ def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, step
         assert ours == pytest.approx(theirs, rel=1e-5)
     (folder,) = (trained / name).rglob("checkpoints")
     assert {path.name for path in folder.glob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
+
+
+def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_goes_on(trained, tmp_path):
+    alone = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
+    assert main(["fit", *DIVIDED, *alone, f"--run.root={tmp_path}/one"]) == 0
+    one, rows_of_one = read(tmp_path / "one")
+    two, rows_of_two = read(trained / "divided")
+    assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-9)
+    for ours, theirs in zip(rows_of_two, rows_of_one, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-9)
+    measures = {path.name: np.load(path)["values"] for path in (tmp_path / "one").rglob("measures/*.npz")}
+    assert len(measures) == len(MEASURES) + 2
+    for name, values in measures.items():
+        (path,) = (trained / "divided").rglob(f"measures/{name}")
+        assert np.isfinite(values).any(), name
+        np.testing.assert_allclose(np.load(path)["values"], values, rtol=1e-6, atol=1e-12, err_msg=name)
+
+    (checkpoint,) = (trained / "divided").rglob("last.ckpt")
+    longer = [*DIVIDED, *alone, "--trainer.max_epochs=5"]
+    assert main(["fit", *longer, f"--run.root={tmp_path}/rest", f"--ckpt_path={checkpoint}"]) == 0
+    assert main(["fit", *longer, f"--run.root={tmp_path}/whole"]) == 0
+    rest, whole = (read(tmp_path / name)[0]["metrics"] for name in ("rest", "whole"))
+    assert rest == pytest.approx(whole, rel=1e-9)
 
 
 def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(trained):

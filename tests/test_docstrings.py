@@ -19,7 +19,7 @@ ROOMS = [
 MODULES = ["gnn_depth.diagnostics.measures", "gnn_depth.registry", "gnn_depth.nn.parts", "gnn_depth.nn.scores"]
 SOURCE = re.compile(r"\b(19|20)\d\d\b|\b[Oo]urs?\b")
 # These do nothing, draw as PyTorch Geometric does, or are the user's own: there is nobody to name.
-NOBODYS = {"norm none", "skip none", "graph_dropout none", "init default", "data UserGraph"}
+NOBODYS = {"data PartitionedGraph", "norm none", "skip none", "graph_dropout none", "init default", "data UserGraph"}
 
 
 def public(module):

@@ -21,6 +21,7 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the class probabilities of every node to a file.",
+    "partition": "Write the graph of a run as files, of which each process of strategy graph reads its part.",
     "probe": "Show features, gradients and Lipschitz constants of every layer before training; makes no run folder.",
 }
 REPORTS = {

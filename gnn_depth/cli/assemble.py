@@ -33,7 +33,7 @@ from gnn_depth.cli.identity import identity, version
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.cli.probe import add_probe_options
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.ranges import Range
+from gnn_depth.ranges import Count, Range
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import imported_parts
 from gnn_depth.training import NodeClassifier
@@ -66,6 +66,7 @@ CKPT_HELP = {
     "validate": f"Checkpoint to validate: {NAMED}. Without one the untrained model is validated.",
     "test": f"Checkpoint to test: {NAMED}.",
     "predict": f"Checkpoint to predict with: {NAMED}.",
+    "partition": "Not used.",
     "probe": f"Checkpoint to probe: {NAMED}. Without one the untrained model is probed.",
 }
 
@@ -137,6 +138,11 @@ class CommandLineInterface(LightningCLI):
                 default=None,
                 help=f"File for every node's class probabilities; {PREDICTIONS_TEXT} by its suffix.",
             )
+        if self.command == "partition":
+            parser.add_argument("--parts", type=Count, default=2, help="Number of parts.")
+            nodes = "Division of the nodes: contiguous, metis, or a .npy file with the part of each node."
+            parser.add_argument("--nodes", type=str, default="contiguous", help=nodes)
+            parser.add_argument("--output", type=str | None, default=None, help="A new folder for the files.")
         if self.command == "probe":
             add_probe_options(parser)
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch.callbacks import BackboneFinetuning, BatchSizeFinder, LearningRateFinder, ModelPruning
@@ -17,6 +18,10 @@ from gnn_depth.cli.assemble import CommandLineInterface
 from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import UsageError, explained
 from gnn_depth.cli.process import prepare_for_training, quiet
+from gnn_depth.data.base import FullBatch
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.partitioned import write_partition
+from gnn_depth.data.shards import check_division, check_one_graph, division
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import NodeClassifier
@@ -45,6 +50,9 @@ def run(command: str, arguments: Arguments) -> int:
             path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
             print(f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs.")
             return 0
+        if command == "partition":
+            print(_partition(cli))
+            return 0
         if command == "probe":
             from gnn_depth.cli.probe import probe
 
@@ -64,6 +72,34 @@ def run(command: str, arguments: Arguments) -> int:
             finish(cli, result)
         _leave_other_processes()
     return 0
+
+
+def _partition(cli: CommandLineInterface) -> str:
+    """Write the parts of a run's graph, and return what was written, in words."""
+    data, config = cli.datamodule, cli.config
+    if not config.output:
+        raise UsageError("partition needs a new folder for its files: --output DIR.")
+    try:
+        cli.model.stack.check_shards()
+        data.prepare_data()
+        data.setup("fit")
+        loader = data.train_dataloader()
+        if not isinstance(loader, FullBatch):
+            raise DataError(f"{type(data).__name__} gives mini-batches: only one graph can be divided among processes.")
+        batch, folder = loader.batch, Path(config.output)
+        check_one_graph(batch)
+        part = division(config.nodes, batch.graph, config.parts)
+        check_division(part, batch.graph.num_nodes, config.parts)
+        write_partition(data, batch, part, folder)
+    except (DataError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
+    return (
+        f"{config.parts} parts of {part.bincount().min():,} to {part.bincount().max():,} nodes; {sent:,} of "
+        f"{batch.graph.num_edges:,} edges lead from one part to another\n"
+        f"train on them: gnn-depth fit --data PartitionedGraph --data.path {folder} --trainer.strategy graph "
+        f"--trainer.devices {config.parts}"
+    )
 
 
 def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:

@@ -8,6 +8,7 @@ from gnn_depth.data.heterophilous import HeterophilousGraphs
 from gnn_depth.data.long_range import Distances, GraphTransfer
 from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
+from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.data.planetoid import Planetoid
 from gnn_depth.data.pyg import PyG, PyGData
 from gnn_depth.data.synthetic import SyntheticCitation
@@ -28,6 +29,7 @@ __all__ = [
     "MissingFeatures",
     "NodeBatch",
     "NodeDataModule",
+    "PartitionedGraph",
     "Planetoid",
     "PyG",
     "PyGData",

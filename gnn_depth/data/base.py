@@ -86,14 +86,15 @@ class FullBatch:
     Args:
         batch: The graph.
 
-    Attributes:
-        shared: True because all processes get the same batch. Diagnostics average over them instead of adding them up.
     """
-
-    shared: ClassVar[bool] = True
 
     def __init__(self, batch: NodeBatch) -> None:
         self.batch = batch
+
+    @property
+    def shared(self) -> bool:
+        """True if all processes get the same batch: diagnostics average over them instead of adding them up."""
+        return not self.batch.graph.is_shard
 
     @property
     def repeated(self) -> Repeated:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.callbacks import check_attachment, save_despite, select_layers
 from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls
 from gnn_depth.diagnostics.log import MeasureLog, Quantity
+from gnn_depth.graph import Graph
 from gnn_depth.measurements import frame
 from gnn_depth.ranges import Count, Positive, in_range
 
@@ -49,6 +50,7 @@ def local_lipschitz(
     start: Tensor | None = None,
     max_iterations: int = 200,
     tolerance: float = 1e-4,
+    all_reduce: Callable[[Tensor], Tensor] = lambda sums: sums,
 ) -> Stretch:
     r"""The largest singular value of the Jacobian J of a function at x, computed without forming J.
 
@@ -67,25 +69,26 @@ def local_lipschitz(
         start: A guess of the direction, such as that of an earlier measurement; by default random, and the same in
             every call.
         max_iterations: Maximum number of rounds.
+        all_reduce: Adds up over processes that each hold some rows of x and of the function's output.
         tolerance: Relative error of the value, estimated from the residual, at which the iteration ends. Some singular
             value :math:`\sigma_k` is guaranteed to be this close; in practice the largest one is even closer.
     """
     jacobian = Linearised(function, x)
     tolerance = max(tolerance, torch.finfo(x.dtype).eps)
-    basis, images = _begin(jacobian, x, start)
+    basis, images = _begin(jacobian, x, start, all_reduce)
     for iteration in range(1, max_iterations + 1):
-        sigma = float(images[0].norm())
+        sigma = float(_norm(images[0], all_reduce))
         if not 0 < sigma < float("inf"):
             return Stretch(0.0 if sigma == 0 else float("nan"), None, iteration, sigma == 0)
         residual = jacobian.transposed(images[0] / sigma) / sigma - basis[0]
-        size = float(residual.norm())
+        size = float(_norm(residual, all_reduce))
         if size != size:  # only the product with the transpose is not finite
             return Stretch(float("nan"), None, iteration, False)
         if size <= 2 * tolerance or iteration == max_iterations:  # twice: an eigenvalue is a square
             break
-        new = _orthogonal(residual, basis)
+        new = _orthogonal(residual, basis, all_reduce)
         basis, images = torch.stack([basis[0], new, *basis[1:]]), torch.stack([images[0], jacobian(new), *images[1:]])
-        basis, images = _best_of(basis, images)
+        basis, images = _best_of(basis, images, all_reduce)
     return Stretch(sigma, basis[0].view_as(x), iteration, size <= 2 * tolerance)
 
 
@@ -111,22 +114,36 @@ class Linearised:
         return image.flatten().double()
 
 
-def _begin(jacobian: Linearised, x: Tensor, start: Tensor | None) -> tuple[Tensor, Tensor]:
+def _begin(
+    jacobian: Linearised, x: Tensor, start: Tensor | None, all_reduce: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
     """The first direction and its image, as matrices of one row."""
-    if start is not None and start.any():
-        direction = _unit(start)
-        image = jacobian(direction)
-        if image.any():  # otherwise the function ignores this direction
-            return direction[None], image[None]
-    draws = torch.Generator().manual_seed(0)
-    direction = _unit(torch.randn(x.shape, generator=draws, dtype=torch.float64).to(x.device))
+    if start is not None:
+        direction = start.detach().flatten().double()
+        size = _norm(direction, all_reduce)
+        if size > 0:
+            image = jacobian(direction / size)
+            if _norm(image, all_reduce) > 0:  # otherwise the function ignores this direction
+                return (direction / size)[None], image[None]
+    direction = _random(x.shape, x.device).flatten()
+    direction = direction / _norm(direction, all_reduce)
     return direction[None], jacobian(direction)[None]
 
 
-def _best_of(basis: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
+def _random(shape: Sequence[int], device: torch.device) -> Tensor:
+    """A direction that is the same in every call."""
+    draws = torch.Generator().manual_seed(0)
+    return torch.randn(tuple(shape), generator=draws, dtype=torch.float64).to(device)
+
+
+def _norm(x: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> Tensor:
+    return all_reduce(x.square().sum()).sqrt()
+
+
+def _best_of(basis: Tensor, images: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     """The most stretched direction in the span of a basis, the step to it from the first vector, and their images."""
-    scaled = images / images.abs().max()  # their squares stay within range
-    best = torch.linalg.eigh(scaled @ scaled.t()).eigenvectors[:, -1]
+    scaled = images / _norm(images, all_reduce)  # their squares stay within range
+    best = torch.linalg.eigh(all_reduce(scaled @ scaled.t())).eigenvectors[:, -1]
     moved = best[1:].norm()
     if moved == 0:
         return basis[:1], images[:1]
@@ -136,16 +153,11 @@ def _best_of(basis: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
     return combine @ basis, combine @ images
 
 
-def _orthogonal(x: Tensor, basis: Tensor) -> Tensor:
+def _orthogonal(x: Tensor, basis: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> Tensor:
     """The part of x that is orthogonal to a basis, with norm 1."""
     for _ in range(2):  # if little is left, a single pass leaves rounding errors
-        x = x - (basis @ x) @ basis
-    return x / x.norm().clamp_min(TINY)
-
-
-def _unit(x: Tensor) -> Tensor:
-    wide = x.detach().flatten().double()
-    return wide / wide.norm()
+        x = x - all_reduce(basis @ x) @ basis
+    return x / _norm(x, all_reduce).clamp_min(TINY)
 
 
 class Guesses:
@@ -210,7 +222,8 @@ class LipschitzConstants(L.Callback):
     Normalization for Self-Attention Layers*, ICML 2021.
 
     The model is measured before the first step of every n-th epoch, and at the end of training. Training is not
-    affected: modes, gradients and random numbers stay as they were. Only the first of several processes measures.
+    affected: modes, gradients and random numbers stay as they were. Of several processes with batches of their own only
+    the first one measures.
 
     Loggers show the logarithms as ``lipschitz/measured_log10/layer_007`` and ``lipschitz/bound_log10/...``, and those
     of the products over the layers, which bound a stack without skip connections up to its encoder and activations, as
@@ -295,7 +308,8 @@ class LipschitzConstants(L.Callback):
     @torch.no_grad()
     def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # The first step of a resumed run was already measured at the end of the previous run.
-        if not trainer.is_global_zero or self.measure_log.last_step == trainer.global_step:
+        is_shard = getattr(getattr(self._batch, "graph", None), "is_shard", False)
+        if not (trainer.is_global_zero or is_shard) or self.measure_log.last_step == trainer.global_step:
             return
         InputHooks.paused = True
         try:
@@ -312,10 +326,17 @@ class LipschitzConstants(L.Callback):
     def _constant(self, place: int, call: Call | None) -> float:
         if call is None:
             return math.nan
-        start = self._starts[place]
-        if start is not None and start.shape != call.x.shape:  # from a batch of another size
+        start, x = self._starts[place], call.x
+        function: Function = call
+        graph = next((item for item in call.rest if isinstance(item, Graph) and item.is_shard), None)
+        if graph is not None:  # the layer was called with the rows of other processes, too
+            x, function = x[: graph.num_nodes], lambda rows: call(graph.fetch(rows))
+            if start is None:
+                start = _random((graph.total_nodes, *x.shape[1:]), x.device)[graph.node_numbers]
+        elif start is not None and start.shape != x.shape:  # from a batch of another size
             start = None
-        stretch = local_lipschitz(call, call.x, start, self.iterations, self.tolerance)
+        add_up = {} if graph is None else {"all_reduce": graph.all_reduce}
+        stretch = local_lipschitz(function, x, start, self.iterations, self.tolerance, **add_up)
         # A starting direction needs few digits, and every layer keeps one.
         self._starts[place] = None if stretch.direction is None else stretch.direction.to(torch.bfloat16)
         return stretch.value

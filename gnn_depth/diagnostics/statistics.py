@@ -370,9 +370,13 @@ class LayerStatistics:
         self._before: list[list[Tensor]] = []
 
     def _take(self, x: Tensor, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        edges = edges_of(x, args, named, self._edge_index) if self._needs_edges else None
-        self.without_edges |= self._needs_edges and edges is None
-        return [statistic.of(x, edges) for statistic in self._of_states]
+        edges, sources = None, x
+        if self._needs_edges:
+            graph = next((item for item in (*args, *named.values()) if isinstance(item, Graph)), None)
+            sources = x if graph is None else graph.fetch(x.detach())
+            edges = edges_of(sources, args, named, self._edge_index)
+            self.without_edges |= edges is None
+        return [statistic.of(sources if statistic.needs_edges else x, edges) for statistic in self._of_states]
 
     def merged(self, processes: Processes, loss_scale: Tensor | None = None) -> dict[Any, Any]:
         """The statistics of every layer over all batches and processes: those of states, and ``"gradients"``.

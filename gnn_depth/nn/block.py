@@ -169,10 +169,11 @@ class Block(nn.Module):
 
     def message(self, x: Any, graph: Graph, first: Tensor | None = None) -> Tensor:
         """Apply dropout, layer and norms: compute the update from a state."""
+        numbers = graph.node_numbers
         if isinstance(x, SparseFeatures):
-            dropped: Any = x.dropout(self.dropout, self.training)
+            dropped: Any = x.dropout(self.dropout, self.training, numbers)
         else:
-            dropped = dropout(x, self.dropout, self.training)
+            dropped = graph.fetch(dropout(x, self.dropout, self.training, numbers))
         if self.layer.reads_first:
             update = self.layer(dropped, graph, x if first is None else first)
         else:

@@ -111,7 +111,7 @@ def of_propagation(graph: Graph) -> float:
     if graph.edge_weight is not None:  # w / d_j
         share = torch.where(weight > 0, share / graph.edge_weight.double(), 0)
     total = share.new_zeros(graph.num_sources).index_add(0, graph.source, share)
-    return math.sqrt(total.max().item()) if graph.num_sources else 0.0
+    return math.sqrt(graph.max(graph.collect(total))) if graph.total_nodes else 0.0
 
 
 def bound_of_scores(layer: AttentionLayer) -> float | None:
@@ -148,4 +148,4 @@ def _of_all_nodes(alpha: float, values: float, scores: float, graph: Graph) -> f
     reads_itself[graph.target[graph.source == graph.target]] = True
     # A node without a self-loop still reads itself, as the query.
     square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
-    return math.sqrt(square_of_source.max().item()) if graph.num_sources else 0.0
+    return math.sqrt(graph.max(graph.collect(square_of_source))) if graph.total_nodes else 0.0

@@ -53,10 +53,14 @@ class Part:
     Attributes:
         treats: Failure modes of deep stacks that this part remedies. The probe suggests the part when it finds one.
         remedy_options: Options to use as a remedy, if they differ from the defaults.
+        takes_shards: True if the part works on a graph of which other processes hold the rest, although it reads other
+            nodes: through ``graph.fetch``, ``graph.all_reduce`` and ``graph_mean``. Parts with ``takes_blocks`` or
+            ``nodewise`` work there anyway.
     """
 
     treats: ClassVar[tuple[FailureMode, ...]] = ()
     remedy_options: ClassVar[Mapping[str, Any]] = {}
+    takes_shards: bool = False
 
 
 @dataclass(frozen=True)

@@ -225,13 +225,16 @@ class DeepGNN(nn.Module):
                 f"the edges of this graph have {graph.edge_channels} features, and the stack was made for "
                 f"edge_channels={self.edge_channels}."
             )
+        if graph.is_shard:
+            self.check_shards()
         thinned = self.graph_dropout(graph) if self.training else graph
         self._weight_norms.follow(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
         # A thinned graph is new in every step, and compiling for a graph pays off only over many steps.
-        run = self._compiled.for_pass(self, graph, graphs) if self._compiled and thinned is graph else None
+        compiled = self._compiled if thinned is graph and not graph.is_shard else None
+        run = compiled.for_pass(self, graph, graphs) if compiled else None
 
-        flow = Flow(self._encode(x if len(x) == graphs[0].num_sources else x[: graphs[0].num_sources]))
+        flow = Flow(self._encode(x if len(x) <= graphs[0].num_sources else x[: graphs[0].num_sources], graph))
         if self.reversible:
             out = run_reversible(self, flow.update, graphs, run)
         else:
@@ -248,7 +251,28 @@ class DeepGNN(nn.Module):
             out = out[:num_outputs]
         if pool is not None:
             out = pooled(pool, out, graph)
-        return self.decoder(self._drop_outer(out, self.decoder))
+        return self.decoder(self._drop_outer(out, self.decoder, graph))
+
+    def _node_norms(self) -> list[Any]:
+        """The norms of scores and of features."""
+        layers: list[Any] = list(self.layers)
+        placed: list[Any] = [*(getattr(layer, "score_norms", ()) for layer in layers), *self.norms]
+        return [norm for of_layer in placed for norm in of_layer]
+
+    def check_shards(self) -> None:
+        """Check that every part works on a graph of which other processes hold the rest.
+
+        Raises:
+            ValueError: A part does not.
+        """
+        parts: list[Any] = [*self.layers, *self.skips, *self._node_norms(), self.graph_dropout]
+        for part in parts:
+            is_local = getattr(part, "takes_blocks", False) or getattr(part, "nodewise", False)
+            if not (is_local or part.takes_shards):
+                raise ValueError(
+                    f"{described(type(part))} reads nodes of other processes, and does not say how: it cannot be used "
+                    "when one graph is divided among several processes. Use strategy ddp or one process."
+                )
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
         """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read out.
@@ -259,10 +283,8 @@ class DeepGNN(nn.Module):
         graphs = [graph] * len(self.blocks)
         if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible:
             return graphs
-        norms = [norm for layer in self.layers for norm in getattr(layer, "score_norms", ())]
-        norms += [norm for of_layer in self.norms for norm in of_layer]  # type: ignore[attr-defined]
         takes_blocks = [part.takes_blocks for part in (*self.layers, *self.skips)]
-        if not (all(takes_blocks) and all(norm.nodewise for norm in norms)):
+        if not (all(takes_blocks) and all(norm.nodewise for norm in self._node_norms())):
             return graphs
         needed = num_outputs
         for position in reversed(range(len(graphs))):
@@ -311,22 +333,22 @@ class DeepGNN(nn.Module):
         """The reason why the conservation law does not hold, or None: see :func:`gnn_depth.nn.neurons.why_no_law`."""
         return why_no_law(self)
 
-    def _encode(self, x: Tensor) -> Tensor | SparseFeatures:
+    def _encode(self, x: Tensor, graph: Graph) -> Tensor | SparseFeatures:
         if isinstance(self.encoder, nn.Identity):
             first: Any = self.blocks[0]
-            takes_sparse = first.layer.takes_sparse and not first.returns_state
+            takes_sparse = first.layer.takes_sparse and not (first.returns_state or graph.is_shard)
         else:
             takes_sparse = True
-        encoded = self.encoder(self._drop_outer(sparse_features(x) if takes_sparse else x, self.encoder))
+        encoded = self.encoder(self._drop_outer(sparse_features(x) if takes_sparse else x, self.encoder, graph))
         return self.activation(encoded) if self.first_activation else encoded
 
-    def _drop_outer(self, x: Any, reader: nn.Module) -> Any:
+    def _drop_outer(self, x: Any, reader: nn.Module, graph: Graph) -> Any:
         """Dropout of the features that a linear encoder or decoder reads."""
         if not isinstance(reader, nn.Linear):
             return x
         if isinstance(x, SparseFeatures):
-            return x.dropout(self.outer_dropout, self.training)
-        return dropout(x, self.outer_dropout, self.training)
+            return x.dropout(self.outer_dropout, self.training, graph.node_numbers)
+        return dropout(x, self.outer_dropout, self.training, graph.node_numbers)
 
 
 def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) -> None:

@@ -28,7 +28,10 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     """Compile the layers of a training that is about to start, if requested or worthwhile, and log the decision."""
     loader = trainer.train_dataloader
     repeated: Repeated | None = getattr(loader, "repeated", None)
-    decision = decide(choice, stack, repeated and _sizes(stack, repeated), steps_of(trainer))
+    if repeated is not None and repeated.graph.is_shard:
+        decision = Decision(False, "the graph is divided among several processes")
+    else:
+        decision = decide(choice, stack, repeated and _sizes(stack, repeated), steps_of(trainer))
     if decision.compiled:
         # Graphs other than the repeated one appear in too few steps for compiling to pay off.
         only = None if repeated is None or isinstance(loader, FullBatch) else repeated.graph

@@ -125,7 +125,7 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
         broken = [key for key, value in part.named_parameters() if not _finite(value)]
         if broken:
             bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the previous step")
-        elif not _finite(output):
+        elif batch.graph.all_reduce(torch.tensor(not _finite(output), dtype=torch.int32, device=batch.x.device)):
             bad.append(f"output of {name}")
 
     names: dict[nn.Module, list[str]] = {}  # a shared layer has several, one for each call

@@ -49,6 +49,7 @@ class NodeSets:
         y: Targets of the nodes.
         masks: The nodes of each set.
         num_classes: Number of classes; None for other targets.
+        share: Factor of the mean loss of these nodes, where other processes have the other nodes of a graph.
 
     Attributes:
         sizes: Number of nodes of each set.
@@ -58,7 +59,8 @@ class NodeSets:
             other targets than classes.
     """
 
-    def __init__(self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None) -> None:
+    def __init__(self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None, share: float = 1.0) -> None:
+        self.share = share
         parts = [mask.nonzero().flatten() for mask in masks]
         self.sizes = [len(part) for part in parts]
         self.nodes = torch.cat(parts)
@@ -78,6 +80,7 @@ class BatchSets:
 
     def __init__(self, batch: NodeBatch, task: Task) -> None:
         self._batch = (batch.y, *batch.masks)
+        self._graph = batch.graph
         self._num_classes = task.num_outputs if task.counts_classes else None
 
     def belong_to(self, batch: NodeBatch) -> bool:
@@ -88,7 +91,11 @@ class BatchSets:
     def train(self) -> NodeSets:
         """The training nodes."""
         y, train_mask, _, _ = self._batch
-        return NodeSets(y, [train_mask], self._num_classes)
+        share = 1.0
+        if self._graph.is_shard:
+            here, processes = train_mask.sum().double(), self._graph.all_reduce(y.new_ones(()))
+            share = float(here * processes / self._graph.all_reduce(here))
+        return NodeSets(y, [train_mask], self._num_classes, share)
 
     @cached_property
     def evaluated(self) -> NodeSets:

@@ -132,14 +132,15 @@ class NodeClassifier(PlainModule):
         generator_state = torch.get_rng_state()
         train = self._sets_of(batch).train
         scores = self(batch).index_select(0, train.nodes)
-        loss = self.task.loss(scores, train.targets)
-        if not math.isfinite(loss.item()):
+        # A shard may have no training nodes; the other processes wait for its backward pass all the same.
+        loss = self.task.loss(scores, train.targets) if len(train.nodes) else scores.sum()
+        if not math.isfinite(batch.graph.all_reduce(loss.detach()).item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", loss, batch)
         self.train_metrics.add(train, scores.detach(), loss.detach())
         if self.trainer.is_last_batch:  # so that a validation that diverges leaves the row of its training
             self.on_train_epoch_end()
-        return loss
+        return loss * train.share if batch.graph.is_shard else loss
 
     def on_train_epoch_end(self) -> None:
         if values := self.train_metrics.compute(self.trainer):
@@ -150,8 +151,10 @@ class NodeClassifier(PlainModule):
         loss = None
         if evaluated.sizes[0]:
             loss = self.task.loss(scores[: evaluated.sizes[0]], evaluated.targets[: evaluated.sizes[0]])
-            if self.trainer.state.fn == TrainerFn.FITTING and not math.isfinite(loss.item()):
-                self._diverged("validation", loss, batch)
+        if self.trainer.state.fn == TrainerFn.FITTING and (evaluated.sizes[0] or batch.graph.is_shard):
+            every = batch.graph.all_reduce(scores.new_zeros(()) if loss is None else loss)
+            if not math.isfinite(every.item()):
+                self._diverged("validation", every, batch)
         self.eval_metrics.add(evaluated, scores, loss)
 
     def on_validation_epoch_end(self) -> None:

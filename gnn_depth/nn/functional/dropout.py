@@ -19,18 +19,24 @@ LEVELS = 2**31
 _COLUMNS = torch.arange(2**14, dtype=torch.int32, device="cpu")
 
 
-def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+def dropout(x: Tensor, p: float, training: bool = True, rows: Tensor | None = None) -> Tensor:
     r"""Zero each element with probability p and scale the others by 1 / (1 - p).
 
     Two 32-bit numbers are drawn from torch's generator for a call; the rest is arithmetic, so the mask is the same
     for any number of threads, in compiled code and without it. p is rounded to a multiple of :math:`2^{-31}`, and
     positions repeat after :math:`2^{32}` elements.
+
+    Args:
+        x: Any tensor.
+        p: Probability of zero.
+        training: False returns x.
+        rows: Numbers of the rows of x, if these are rows of a larger tensor: they get the mask that they have there.
     """
-    if not training or p == 0 or x.numel() == 0:
+    if not training or p == 0 or (x.numel() == 0 and rows is None):
         return x
     if p == 1:
         return x * 0
-    return _dropout(x, _seed(x), p)
+    return _dropout(x, _seed(x), p, rows)
 
 
 def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = True) -> Tensor:
@@ -68,11 +74,11 @@ def _threshold(p: float) -> int:
 
 class _Dropout(Function):
     @staticmethod
-    def forward(x: Tensor, seed: Tensor, p: float) -> Tensor:
+    def forward(x: Tensor, seed: Tensor, p: float, rows: Tensor | None) -> Tensor:
         if torch.compiler.is_compiling():
-            return x * (kept(_positions(x), seed, p).to(x.dtype) * (1 / (1 - p)))
+            return x * (kept(_positions(x, rows), seed, p).to(x.dtype) * (1 / (1 - p)))
         # The same as kept(), in place, which is faster.
-        bits = _positions(x).bitwise_xor_(seed[0]).mul_(FIRST)
+        bits = _positions(x, rows).bitwise_xor_(seed[0]).mul_(FIRST)
         bits.bitwise_xor_(bits >> 15).add_(seed[1]).mul_(SECOND)
         bits.bitwise_xor_(bits >> 16).mul_(FIRST).bitwise_right_shift_(1)
         # A product with bytes is faster than torch.where.
@@ -80,18 +86,20 @@ class _Dropout(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, seed, ctx.p = inputs
+        _, seed, ctx.p, ctx.rows = inputs
         ctx.save_for_backward(seed)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _dropout(grads[0], *ctx.saved_tensors, ctx.p), None, None
+        return _dropout(grads[0], *ctx.saved_tensors, ctx.p, ctx.rows), None, None, None
 
 
-def _positions(x: Tensor) -> Tensor:
-    """0, 1, 2, ... in the shape of x, as int32."""
+def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
+    """0, 1, 2, ... in the shape of x, as int32; or the positions of rows with other numbers."""
     columns = x.shape[-1] if x.dim() else 1
-    rows = torch.arange(x.numel() // columns, dtype=torch.int32, device=x.device)
+    if rows is None:
+        rows = torch.arange(x.numel() // columns, dtype=torch.int32, device=x.device)
+    rows = rows.int()
     if x.device.type == "cpu" and columns <= len(_COLUMNS):
         column = _COLUMNS[:columns]
     else:
@@ -99,4 +107,6 @@ def _positions(x: Tensor) -> Tensor:
     return (rows[:, None] * columns + column).view(x.shape)
 
 
-_dropout: Callable[..., Tensor] = with_jvp(_Dropout, lambda ctx, x_t, *_: _dropout(x_t, *ctx.saved_tensors, ctx.p))
+_dropout: Callable[..., Tensor] = with_jvp(
+    _Dropout, lambda ctx, x_t, *_: _dropout(x_t, *ctx.saved_tensors, ctx.p, ctx.rows)
+)

@@ -169,6 +169,8 @@ def widen(x: Tensor) -> Tensor:
 
 def graph_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "#nodes channels"]:
     """Mean over the nodes of each graph, repeated for its nodes (one row where there is one graph)."""
+    if graph.is_shard:
+        return graph.all_reduce(x.sum(0, keepdim=True)) / graph.total_nodes
     if graph.node_to_graph is None:
         return x.mean(0, keepdim=True)
     sums = x.new_zeros(graph.num_graphs, x.shape[1]).index_add(0, graph.node_to_graph, x)

@@ -36,9 +36,13 @@ class SparseFeatures:
         flat = self.values.new_zeros(self.rows.shape[0] * self.rows.shape[1])
         return flat.index_put((self.positions.long(),), self.values).view(self.rows.shape)
 
-    def dropout(self, p: float, training: bool = True) -> "SparseFeatures":
+    def dropout(self, p: float, training: bool = True, rows: Tensor | None = None) -> "SparseFeatures":
         """Dropout of the matrix: zeros stay zero, so only the non-zeros need a mask."""
-        return replace(self, values=dropout_at(self.positions, self.values, p, training))
+        positions = self.positions
+        if rows is not None and training:
+            columns = self.rows.shape[1]
+            positions = (rows[positions.div(columns, rounding_mode="floor")] * columns + positions % columns).int()
+        return replace(self, values=dropout_at(positions, self.values, p, training))
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The product with a weight of shape (outputs, features), plus a bias."""

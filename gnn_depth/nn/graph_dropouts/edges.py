@@ -26,11 +26,12 @@ class DropEdge(GraphDropout):
     def __init__(self, p: Probability = 0.5, undirected: bool = False) -> None:
         super().__init__(p)
         self.undirected = undirected
+        self.takes_shards = not undirected  # the reverse of an edge may be elsewhere
 
     def __call__(self, graph: Graph) -> Graph:
         if self.p == 0:
             return graph
-        drawn = torch.rand(graph.num_edges, device=graph.device)
+        drawn = graph.draw_edges()
         if self.undirected:
             if graph.reverse is None:
                 raise ValueError(

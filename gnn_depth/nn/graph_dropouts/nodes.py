@@ -1,7 +1,5 @@
 """DropNode."""
 
-import torch
-
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import GraphDropout
 from gnn_depth.ranges import Probability
@@ -20,11 +18,13 @@ class DropNode(GraphDropout):
         p: Probability of dropping a node.
     """
 
+    takes_shards = True
+
     def __init__(self, p: Probability = 0.5) -> None:
         super().__init__(p)
 
     def __call__(self, graph: Graph) -> Graph:
         if self.p == 0:
             return graph
-        stays = torch.rand(graph.num_nodes, device=graph.device) >= self.p
+        stays = graph.draw_sources() >= self.p
         return graph.keeping(stays[graph.source] & stays[graph.target])

@@ -9,6 +9,8 @@ from gnn_depth.registry import register
 class NoGraphDropout(GraphDropout):
     """No graph dropout: keep the whole graph."""
 
+    takes_shards = True
+
     def __init__(self) -> None:
         super().__init__(0.0)
 

@@ -97,5 +97,5 @@ class GAT(AttentionLayer):
             scores = scores + graph.edge_attr.to(h.dtype) @ (self.att_edge[..., None] * weight).sum(1).t()
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
-        out = aggregate(dropout(alpha, self.dropout, self.training), h, graph).flatten(1)
+        out = aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), h, graph).flatten(1)
         return out if self.bias is None else out + self.bias

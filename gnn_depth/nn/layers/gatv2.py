@@ -104,5 +104,5 @@ class GATv2(AttentionLayer):
             scores = (F.leaky_relu(pairs, self.negative_slope) * self.att).sum(-1)
         scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
         alpha = segment_softmax(scores, graph)
-        out = aggregate(dropout(alpha, self.dropout, self.training), x_src, graph).flatten(1)
+        out = aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), x_src, graph).flatten(1)
         return out if self.bias is None else out + self.bias

@@ -48,6 +48,7 @@ class GIN(Layer):
     ) -> None:
         super().__init__(in_channels, out_channels)
         self.takes_blocks = not batch_norm  # batch norm reads all nodes
+        self.takes_shards = batch_norm
         self.initial_eps = eps
         self.eps: float | nn.Parameter = nn.Parameter(torch.empty(1)) if train_eps else eps
         self.lin = Linear(in_channels, out_channels, bias=False)

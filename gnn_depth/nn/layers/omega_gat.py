@@ -94,5 +94,7 @@ class OmegaGAT(AttentionLayer):
         scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
         alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
         kept = targets(h, graph) - targets(moving, graph)
-        out = (kept + aggregate(dropout(alpha, self.dropout, self.training), moving, graph)).flatten(1)
+        out = (
+            kept + aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), moving, graph)
+        ).flatten(1)
         return out if self.bias is None else out + self.bias

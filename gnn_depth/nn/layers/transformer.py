@@ -121,7 +121,7 @@ class Transformer(AttentionLayer):
             of_edges = self.lin_edge(graph.edge_attr.to(key.dtype)).view(shape)
             scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
         scores = self.normalise(scores / self.out_channels**0.5, QuadraticScore(query, key, value), graph)
-        alpha = dropout(segment_softmax(scores, graph), self.dropout, self.training)
+        alpha = dropout(segment_softmax(scores, graph), self.dropout, self.training, graph.edge_numbers)
         message = aggregate(alpha, value, graph).flatten(1)
         if self.lin_edge is not None and graph.edge_attr is not None:
             message = message + segment_sum((alpha[..., None] * of_edges).flatten(1), graph)

@@ -31,6 +31,7 @@ class GraphNorm(FeatureNorm):
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
+    takes_shards = True
 
     def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
         super().__init__(channels)

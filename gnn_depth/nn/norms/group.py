@@ -36,6 +36,7 @@ class DiffGroupNorm(FeatureNorm):
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse")
+    takes_shards = True
 
     running_mean: Tensor
     running_var: Tensor
@@ -63,21 +64,22 @@ class DiffGroupNorm(FeatureNorm):
         # But the sum over the groups is x times a mixture of the groups' scales, plus a mixture of their shifts.
         wide = widen(x)
         share = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
-        mean, variance = self._statistics(wide, share)
+        mean, variance = self._statistics(wide, share, graph)
         scale = self.gamma * (variance + self.eps).rsqrt()
         shift = (self.beta - scale * mean).sum(0)
         return (wide + self.weight * (wide * (share.to(wide.dtype) @ scale.to(wide.dtype)) + shift)).to(x.dtype)
 
-    def _statistics(self, x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    def _statistics(self, x: Tensor, share: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
         """Mean and variance of share x features, by group and channel."""
         if not self.training:
             return self.running_mean, self.running_var
         # If nodes are similar, the difference of the moments loses many digits; float64 has enough of them.
         wide, share = x.double(), share.double()
-        mean = share.t() @ wide / len(x)
-        variance = (share.square().t() @ wide.square() / len(x) - mean.square()).clamp_min(0)
+        nodes = graph.total_nodes
+        mean = graph.all_reduce(share.t() @ wide) / nodes
+        variance = (graph.all_reduce(share.square().t() @ wide.square()) / nodes - mean.square()).clamp_min(0)
         mean, variance = mean.to(x.dtype), variance.to(x.dtype)
-        self._remember(mean.detach(), variance.detach(), len(x))
+        self._remember(mean.detach(), variance.detach(), nodes)
         return mean, variance
 
     def _remember(self, mean: Tensor, variance: Tensor, nodes: int) -> None:

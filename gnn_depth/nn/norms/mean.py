@@ -24,6 +24,7 @@ class MeanNorm(FeatureNorm):
 
     homogeneous = True
     treats = ("equal_rows", "rank_collapse")
+    takes_shards = True
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)

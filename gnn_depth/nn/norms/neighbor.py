@@ -39,6 +39,7 @@ class NeighborNorm(FeatureNorm):
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse")
+    takes_shards = True
 
     def __init__(self, channels: int, per_channel: bool = True, eps: Positive = 1e-5, affine: bool = True) -> None:
         super().__init__(channels)
@@ -70,5 +71,5 @@ class NeighborNorm(FeatureNorm):
 def neighbourhood_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
     """Mean over the sources of the edges into each node, and the node itself."""
     others = (graph.source != graph.target).to(x.dtype)
-    total = x + aggregate(others, x, graph)
+    total = x + aggregate(others, graph.fetch(x), graph)
     return total / (1 + segment_sum(others[:, None], graph))

@@ -31,6 +31,7 @@ class PairNorm(FeatureNorm):
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal")
+    takes_shards = True
 
     def __init__(self, channels: int, scale: Positive = 1.0) -> None:
         super().__init__(channels)
@@ -62,6 +63,7 @@ class PairNormSI(FeatureNorm):
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
+    takes_shards = True
 
     def __init__(self, channels: int, scale: Positive = 1.0) -> None:
         super().__init__(channels)

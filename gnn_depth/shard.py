@@ -1,0 +1,174 @@
+"""A graph over several processes: each holds some nodes and the edges into them, its shard."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+from torch.autograd import Function
+
+from gnn_depth.graph import Graph
+
+
+class Shard(Graph):
+    """One process's nodes of a graph that several processes hold together, and the edges into these nodes.
+
+    It is a block whose other sources, the *halo*, are nodes of other processes: :meth:`fetch` gets their rows. Sums
+    over all nodes are :meth:`all_reduce`. Both are differentiable, and all processes have to call them together.
+
+    Nodes have two numbers. Their *position* counts through the processes: those from ``bounds[rank]`` to
+    ``bounds[rank + 1]`` are here. Their number in the whole graph decides the order of edges and the random numbers of
+    dropout, which therefore do not depend on the processes.
+
+    Args:
+        edges: Positions of the sources and targets of all edges into the nodes here, shape (2, edges).
+        bounds: First position of each process, and the number of all nodes; shape (processes + 1,).
+        numbers: Numbers of the nodes here in the whole graph, shape (nodes,).
+        group: The processes; by default all.
+        **of_edges: ``edge_weight`` and ``edge_attr`` of the edges, as in :class:`Graph`.
+
+    Attributes:
+        numbers: Numbers of the sources in the whole graph; the nodes here come first.
+        bytes_sent: Bytes of rows that went to other processes so far, in both directions.
+    """
+
+    is_shard = True
+
+    def __init__(
+        self,
+        edges: Int[Tensor, "2 edges"],
+        bounds: Int[Tensor, "_"],
+        numbers: Int[Tensor, "nodes"],
+        group: Any = None,
+        **of_edges: Any,
+    ) -> None:
+        rank, processes = dist.get_rank(group), dist.get_world_size(group)
+        first, after = int(bounds[rank]), int(bounds[rank + 1])
+        source = edges[0]
+        halo: Tensor = source[(source < first) | (source >= after)].unique()  # type: ignore[no-untyped-call]
+        self.group = group
+        self._total_nodes = int(bounds[-1])
+        self.bytes_sent = 0
+        wanted = torch.searchsorted(halo, bounds).diff().tolist()
+        self._receives: list[int] = wanted
+        self._sends: list[int] = _exchanged(torch.tensor(wanted), [1] * processes, [1] * processes, group).tolist()
+        self._sent_rows = _exchanged(halo, self._sends, wanted, group) - first
+        self._halo = len(halo)
+        self.numbers = torch.cat([numbers, _exchanged(numbers[self._sent_rows], wanted, self._sends, group)])
+        is_here = (source >= first) & (source < after)
+        local = torch.where(is_here, source - first, len(numbers) + torch.searchsorted(halo, source))
+        super().__init__(
+            torch.stack([local, edges[1] - first]),
+            after - first,
+            num_sources=len(self.numbers),
+            **of_edges,
+        )
+
+    def _order(self, edge_index: Tensor) -> Tensor:
+        # Not by local sources: sums over edges, and random numbers for them, come in the order of the whole graph.
+        return torch.argsort(edge_index[1] * self.total_nodes + self.numbers[edge_index[0]], stable=True)
+
+    @property
+    def total_nodes(self) -> int:
+        return self._total_nodes
+
+    @property
+    def tensors_on_device(self) -> tuple[str, ...]:
+        return (*super().tensors_on_device, "numbers", "_sent_rows")
+
+    @property
+    def node_numbers(self) -> Tensor | None:
+        return self.numbers[: self.num_nodes]
+
+    @property
+    def edge_numbers(self) -> Tensor | None:
+        return self.once("edge_numbers", self._edge_numbers)
+
+    def _edge_numbers(self) -> Tensor:
+        degree = torch.zeros(self.total_nodes, dtype=torch.long, device=self.device)
+        degree[self.node_numbers] = self.in_degree
+        dist.all_reduce(degree, group=self.group)
+        first = degree.cumsum(0)[self.node_numbers] - self.in_degree
+        return (first - self.ptr[:-1])[self.target] + torch.arange(self.num_edges, device=self.device)
+
+    def fetch(self, x: Shaped[Tensor, "nodes *rest"]) -> Shaped[Tensor, "sources *rest"]:
+        return torch.cat([x, _fetch(x, self, False)])
+
+    def all_reduce(self, sums: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "*any"]:
+        return _all_reduce(sums, self.group)
+
+    def collect(self, x: Shaped[Tensor, "sources *rest"]) -> Shaped[Tensor, "nodes *rest"]:
+        return x[: self.num_nodes] + _fetch(x[self.num_nodes :], self, True)
+
+    def max(self, x: Tensor) -> float:
+        largest = x.max() if x.numel() else x.new_full((), -torch.inf)
+        dist.all_reduce(largest, dist.ReduceOp.MAX, self.group)
+        return largest.item()
+
+    def draw_edges(self) -> Float[Tensor, "edges"]:
+        total = int(self.all_reduce(torch.tensor(self.num_edges, device=self.device)))
+        return torch.rand(total, device=self.device)[self.edge_numbers]
+
+    def draw_sources(self) -> Float[Tensor, "sources"]:
+        return torch.rand(self.total_nodes, device=self.device)[self.numbers]
+
+    def exchanged(self, rows: Tensor, home: bool) -> Tensor:
+        """Rows of the halo for those of the nodes that others want, or with ``home`` the other way round."""
+        receives, sends = (self._sends, self._receives) if home else (self._receives, self._sends)
+        self.bytes_sent += rows.numel() * rows.element_size()
+        return _exchanged(rows, receives, sends, self.group)
+
+
+def _exchanged(rows: Tensor, receives: list[int], sends: list[int], group: Any) -> Tensor:
+    out = rows.new_empty(sum(receives), *rows.shape[1:])
+    dist.all_to_all_single(out, rows.contiguous(), receives, sends, group=group)
+    return out
+
+
+class _Fetch(Function):
+    """The rows of the halo, given those of the nodes; ``home``: its adjoint, from the halo to sums for the nodes."""
+
+    @staticmethod
+    def forward(x: Tensor, shard: Shard, home: bool) -> Tensor:
+        if not home:
+            return shard.exchanged(x.index_select(0, shard._sent_rows), home)
+        returned = shard.exchanged(x, home)
+        sums = returned.new_zeros(shard.num_nodes, *returned.shape[1:])
+        return sums.index_add_(0, shard._sent_rows, returned)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.shard, ctx.home = inputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _fetch(grads[0], ctx.shard, not ctx.home), None, None
+
+
+def _fetch(x: Tensor, shard: Shard, home: bool) -> Tensor:
+    out: Tensor = _Fetch.apply(x, shard, home)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _AllReduce(Function):
+    """A sum over all processes. Each of them reads it, so its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(sums: Tensor, group: Any) -> Tensor:
+        total = sums.detach().clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.group = inputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _all_reduce(grads[0], ctx.group), None
+
+
+def _all_reduce(sums: Tensor, group: Any) -> Tensor:
+    total: Tensor = _AllReduce.apply(sums, group)  # type: ignore[no-untyped-call]
+    return total

@@ -1,0 +1,120 @@
+"""The strategy ``graph``: train on one full batch whose nodes are divided among the processes."""
+
+from typing import Any
+
+import lightning as L
+import torch
+import torch.distributed as dist
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.strategies import DDPStrategy, StrategyRegistry
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
+
+from gnn_depth.data.base import FullBatch, NodeBatch
+from gnn_depth.data.shards import division, shard_batch
+
+
+class GraphStrategy(DDPStrategy):
+    r"""Divide one graph among the processes; loss, gradients and measures are those of a single process.
+
+    Each process holds some nodes, their features, and the edges into them. Before every layer it gets the states of the
+    other nodes that these edges come from, and the backward pass returns their gradients. Parameters are equal in all
+    processes. As with DDP the loss is the mean over the P processes, of :math:`L_r = \tfrac PN \sum_{i \in r} L_i`, and
+    so are the gradients of the parameters.
+
+    Layers run uncompiled. With one process nothing is divided.
+
+    Args:
+        nodes: Division of the nodes: ``contiguous`` chunks in the order of the nodes, ``metis``, or a NumPy file with
+            the process of each node.
+        **options: Options of :class:`lightning.pytorch.strategies.DDPStrategy`.
+
+    Raises:
+        MisconfigurationException: The data is not one full batch, gradients are accumulated, the model does not work on
+            shards, or predictions are asked for.
+    """
+
+    #: Data sets may give each process its part at once.
+    divides_graphs = True
+
+    def __init__(self, nodes: str = "contiguous", **options: Any) -> None:
+        super().__init__(**options)
+        self.nodes = nodes
+        self._shards: dict[NodeBatch, NodeBatch] = {}
+
+    def setup(self, trainer: L.Trainer) -> None:
+        if self.world_size > 1:
+            if trainer.accumulate_grad_batches > 1:
+                raise MisconfigurationException(
+                    f"trainer.accumulate_grad_batches is {trainer.accumulate_grad_batches}, and strategy graph has one "
+                    "batch, the whole graph: use 1."
+                )
+            if trainer.state.fn == TrainerFn.PREDICTING:
+                raise MisconfigurationException("strategy graph does not write predictions: use trainer.devices 1.")
+            check = getattr(getattr(self.lightning_module, "stack", None), "check_shards", None)
+            if check is None:
+                raise MisconfigurationException(
+                    f"strategy graph trains NodeClassifier, whose layers get the states of other processes' nodes, and "
+                    f"{type(self.lightning_module).__name__} has no stack: use strategy ddp."
+                )
+            try:
+                check()
+            except ValueError as error:
+                raise MisconfigurationException(str(error)) from None
+        super().setup(trainer)
+
+    def configure_ddp(self) -> None:
+        assert self.model is not None
+        with torch.no_grad():
+            for tensor in (*self.model.parameters(), *self.model.buffers()):
+                dist.broadcast(tensor, 0)
+
+    def process_dataloader(self, dataloader: object) -> object:
+        if self.world_size == 1:
+            return dataloader
+        if not isinstance(dataloader, FullBatch):
+            raise MisconfigurationException(
+                f"strategy graph divides one full batch among the processes, and {type(dataloader).__name__} gives "
+                "mini-batches: use data without them, or strategy ddp."
+            )
+        batch = dataloader.batch
+        if batch.graph.is_shard:
+            return dataloader
+        if batch not in self._shards:
+            self._shards[batch] = shard_batch(batch, division(self.nodes, batch.graph, self.world_size))
+        return FullBatch(self._shards[batch])
+
+    def backward(self, closure_loss: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Tensor:
+        self.pre_backward(closure_loss)
+        module: Any = self.lightning_module
+        closure_loss = self.precision_plugin.pre_backward(closure_loss, module)
+        self.precision_plugin.backward(closure_loss, module, optimizer, *args, **kwargs)
+        self._average_gradients()  # before on_after_backward, where callbacks read them
+        closure_loss = self.precision_plugin.post_backward(closure_loss, module)
+        self.post_backward(closure_loss)
+        return closure_loss
+
+    def _average_gradients(self) -> None:
+        """In one exchange for each type of numbers; sums of three or more shares then come in the same order always."""
+        assert self.model is not None
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        if self.world_size == 1:
+            return
+        for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
+            same = [gradient for gradient in gradients if gradient.dtype == dtype]
+            flat = torch.cat([gradient.flatten() for gradient in same])
+            dist.all_reduce(flat)
+            flat /= self.world_size
+            for gradient, mean in zip(same, torch.split(flat, [gradient.numel() for gradient in same]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
+
+    def teardown(self) -> None:
+        self._shards.clear()
+        super().teardown()
+
+    @classmethod
+    def register_strategies(cls, strategy_registry: Any) -> None:
+        strategy_registry.register("graph", cls, description="One graph divided among the processes.")
+
+
+GraphStrategy.register_strategies(StrategyRegistry)

@@ -1,0 +1,58 @@
+"""Several processes that each hold a part of one graph train as a single one does."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from gnn_depth.registry import registered
+from tests import sharded
+
+
+def run(folder: Path, processes: int, which: str) -> list[dict]:
+    command = [sys.executable, "-m", "tests.sharded", str(folder), str(processes), which]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
+
+
+def test_loss_gradients_and_weights_are_those_of_one_process_and_only_boundaries_are_sent(tmp_path):
+    of_each = run(tmp_path, 4, "cases")
+    differences = of_each[0]["differences"]
+    assert len(differences) > 5 / 3 * len(sharded.CASES)
+    assert {name: error for name, error in differences.items() if not error < 1e-7} == {}
+    assert of_each[0]["float32"] < 1e-4
+    # Every layer reads the halo: forwards go the rows that others want, backwards the gradients of those received.
+    halos = [of_each[rank]["halo"] for rank in (0, 1)]
+    assert min(halos) > 0
+    row, passes = 8 * sharded.WIDTH, sharded.STEPS * sharded.LAYERS
+    assert [of_each[rank]["bytes"] for rank in (0, 1)] == [passes * row * sum(halos)] * 2
+
+
+def test_every_built_in_part_is_in_a_case():
+    named = str(list(sharded.CASES.values()))
+    for kind in ("layer", "norm", "skip", "graph_dropout"):
+        missing = {name for name in registered(kind) if f"'{name}'" not in named}
+        assert missing <= {"pyg"}, kind
+
+
+def test_parts_that_read_other_nodes_in_ways_of_their_own_are_refused_by_name():
+    convolution = {"name": "pyg", "conv": "GraphConv"}
+    for options, name in (
+        ({"layer": convolution}, "pyg"),
+        ({"layer": "gat", "norm": {"name": "lipschitz", "form": "released"}}, "lipschitz"),
+        ({"graph_dropout": {"name": "drop_edge", "undirected": True}}, "drop_edge"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            sharded.DeepGNN(6, 3, **options).check_shards()
+
+
+@pytest.mark.slow
+def test_every_layer_norm_and_skip_connection_that_claims_it_trains_as_in_one_process(tmp_path):
+    differences = run(tmp_path, 2, "all")[0]["differences"]
+    assert len(differences) > 300
+    assert {name: error for name, error in differences.items() if not error < 1e-6} == {}
