@@ -1,5 +1,6 @@
 """Build data, model and trainer from a command line."""
 
+import os
 import re
 import sys
 from functools import cached_property
@@ -93,6 +94,7 @@ class CommandLineInterface(LightningCLI):
         self.build = build
         self.checkpoint: checkpoints.Checkpoint | None = None
         self.ckpt_path_asked: Any = None
+        self._started_in = Path.cwd()
         super().__init__(
             NodeClassifier,
             GraphDataModule,
@@ -236,6 +238,7 @@ class CommandLineInterface(LightningCLI):
         config = self.config_init["trainer"]
         if config["fast_dev_run"]:
             return
+        os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
         origin = origin or self._own_origin()
         self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
         text, seed = to_yaml(self.resolved), self.config["seed_everything"]

@@ -109,6 +109,8 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
                 outcome = call(attack.argv)
                 if attack.leaves and not (place / attack.leaves).exists():
                     outcome = Outcome(f"no {attack.leaves}", outcome.seconds, outcome.said)
+                if attack.removes and (place / attack.removes).exists():
+                    outcome = Outcome(f"{attack.removes} is left", outcome.seconds, outcome.said)
                 yield attack, outcome
                 os.chdir(top)
                 shutil.rmtree(place)

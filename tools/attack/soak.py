@@ -1,5 +1,7 @@
 """Train for thousands of steps with every callback, and watch the memory: ``python -m tools.attack.soak [STEPS]``."""
 
+import ctypes
+import gc
 import os
 import sys
 import tempfile
@@ -12,7 +14,7 @@ from gnn_depth.cli import main as gnn_depth
 from tools.attack.table import SMALL
 
 LOOK = 500  # steps between two looks
-WARM = 2  # looks until everything has been imported and measured once
+WARM = 4  # looks until everything has been imported, measured and drawn once
 GROWTH = 1.05  # of the memory from then on; the values that are kept for the run's files take some of it
 
 
@@ -28,6 +30,8 @@ class Look(L.Callback):
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step % LOOK == 0:
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)  # what is free but not returned yet would hide slow growth
             Look.seen.append(resident())
 
 

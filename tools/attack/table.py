@@ -17,6 +17,18 @@ CONTROL = (
 HUGE = '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 1' + "0" * 400 + "}}"
 EDITED = '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 0.9}, "checksum": "' + "0" * 64 + '"}'
 AWAY = "import os\nfrom pathlib import Path\nPath('away').mkdir(exist_ok=True)\nos.chdir('away')\n"
+LEAVES = """
+import os
+from gnn_depth.nn.norms import PairNorm
+from gnn_depth import register
+
+@register("norm", "leaves")
+class Leaves(PairNorm):
+    def __init__(self, channels: int):
+        super().__init__(channels)
+        os.makedirs("away", exist_ok=True)
+        os.chdir("away")
+"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,7 @@ class Attack:
         seconds: Longest CPU time.
         lines: Longest output on standard error.
         leaves: A file that must exist afterwards.
+        removes: A file that must not exist afterwards.
     """
 
     name: str
@@ -40,6 +53,7 @@ class Attack:
     seconds: float = 2.0
     lines: int = 24
     leaves: str | None = None
+    removes: str | None = None
 
 
 def fit(*argv: str) -> list[str]:
@@ -146,9 +160,26 @@ OPTIONS = [
     Attack(
         "a plugin that leaves the folder", fit("--plugins=p.py", "--run.root=r"), {"p.py": AWAY}, (0,), 10, leaves="r"
     ),
+    Attack(
+        "a part that leaves the folder",
+        fit("--plugins=leaves.py", "--model.norm=leaves", "--run.root=r"),
+        {"leaves.py": LEAVES},
+        (0,),
+        10,
+        leaves="r",
+    ),
 ]
 
+PART = f"{TRAINED}/checkpoints/.last.ckpt.part"
 FILES = [
+    Attack(
+        "what a killed run left half written",
+        fit("--run.root=..", "--run.name=place", "--trainer.max_epochs=3", "--ckpt_path=auto"),
+        {PART: ""},
+        (0,),
+        10,
+        removes=PART,
+    ),
     Attack("a checkpoint that is text", ["test", "--ckpt_path=bare.ckpt"], {"bare.ckpt": "x"}),
     Attack("an empty checkpoint", ["test", "--ckpt_path=bare.ckpt"], {"bare.ckpt": ""}),
     Attack("a checkpoint cut short", ["test", "--ckpt_path=cut.ckpt"], {"cut.ckpt": b"PK\x03\x04" + bytes(500)}),
