@@ -130,10 +130,8 @@ def call(argv: list[str]) -> Outcome:
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             code: int | str = gnn_depth(argv)
-    except Hung:
-        code = "hung"
     except BaseException as error:
-        code = type(error).__name__
+        code = "hung" if isinstance(error, Hung) else type(error).__name__
         said.write("".join(traceback.format_exception(error)[-3:]))
     finally:
         signal.alarm(0)
