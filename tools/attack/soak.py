@@ -50,8 +50,10 @@ def main(argv: list[str]) -> int:
 
     seen = Imported.seen
     print(f"exit code {code}; MB every {LOOK} steps: {', '.join(f'{one:.0f}' for one in seen)}")
-    print(f"{100 * (max(seen[WARM:]) / seen[WARM] - 1):.1f}% growth after warming up; {resident():.0f} MB at the end")
-    return 1 if code or max(seen[WARM:]) > GROWTH * seen[WARM] else 0
+    late = seen[WARM:] or seen[-1:]
+    growth = max(late) / late[0]
+    print(f"{100 * (growth - 1):.1f}% growth after warming up; {resident():.0f} MB at the end")
+    return 1 if code or growth > GROWTH else 0
 
 
 if __name__ == "__main__":
