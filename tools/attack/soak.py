@@ -41,8 +41,7 @@ def main(argv: list[str]) -> int:
     kinds = [name for name in diagnostics.__all__ if isinstance(getattr(diagnostics, name), type)]
     given = [f"--trainer.callbacks+={name}" for name in (*kinds, "tools.attack.soak.Look")]
     after = given.index("--trainer.callbacks+=LayerMeasures") + 1
-    measures = [name for name in diagnostics.MEASURES if name != "update_ratio"]  # measured by watch only
-    given.insert(after, f"--trainer.callbacks.measures=[{','.join(measures)}]")
+    given.insert(after, f"--trainer.callbacks.measures=[{','.join(diagnostics.MEASURES)}]")
     words = [*SMALL, *given, f"--trainer.max_epochs={steps}", "--model.dropout=0.5", "--run.save_every_epochs=500"]
     with tempfile.TemporaryDirectory() as top:
         code = gnn_depth(["fit", *words, f"--run.root={top}"])
