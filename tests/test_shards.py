@@ -29,7 +29,7 @@ def test_loss_gradients_and_weights_are_those_of_one_process_and_only_boundaries
     # Every layer reads the halo: forwards go the rows that others want, backwards the gradients of those received.
     halos = [of_each[rank]["halo"] for rank in (0, 1)]
     assert min(halos) > 0
-    row, passes = 8 * sharded.WIDTH, sharded.STEPS * sharded.LAYERS
+    row, passes = 8 * sharded.WIDTH, sharded.STEPS["cases"] * sharded.LAYERS
     assert [of_each[rank]["bytes"] for rank in (0, 1)] == [passes * row * sum(halos)] * 2
 
 
@@ -49,6 +49,13 @@ def test_parts_that_read_other_nodes_in_ways_of_their_own_are_refused_by_name():
     ):
         with pytest.raises(ValueError, match=name):
             sharded.DeepGNN(6, 3, **options).check_shards()
+
+
+@pytest.mark.slow
+def test_two_to_four_processes_train_twenty_steps_as_one_does(tmp_path):
+    differences = run(tmp_path, 4, "long")[0]["differences"]
+    assert len(differences) == 3 * len(sharded.CASES)
+    assert {name: error for name, error in differences.items() if not error < 1e-6} == {}
 
 
 @pytest.mark.slow
