@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ from gnn_depth.graph import Graph
 
 if TYPE_CHECKING:
     from tests.pages import Folder
+
+# A shell that starts tests in the background may have told them to ignore what some of them send.
+for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)

@@ -5,6 +5,7 @@
 
 import argparse
 import json
+import os
 import resource
 import tempfile
 import time
@@ -27,6 +28,8 @@ OPTIONS = {"layer": "gcn", "skip": "residual", "norm": "layer"}
 
 def main() -> None:
     given = _parser().parse_args()
+    # glibc would keep freed tensors between others; large blocks of their own go back at once.
+    os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(MB), "MALLOC_TRIM_THRESHOLD_": "0"}
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), given)
         rows = [measure(folder, count, given) for count in given.processes]
