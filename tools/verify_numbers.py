@@ -18,8 +18,7 @@ import time
 from pathlib import Path
 
 from gnn_depth.reports.table import t_half_width
-from gnn_depth.sweeps.grid import METRIC
-from tools.measured import ROOT, Claim, Results, load
+from tools.measured import METRIC, ROOT, Claim, Results, load
 
 EQUAL, POINT = 5e-4, 0.01
 

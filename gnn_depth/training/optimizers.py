@@ -1,7 +1,6 @@
 """Optimizers in their fused form, weight decay of the layers, and learning rate schedules."""
 
 import inspect
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -91,8 +90,6 @@ def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None
 
 def _decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
     """Split every group in two, so that the layers' parameters have a weight decay of their own."""
-    if not 0 <= weight_decay < math.inf:
-        raise MisconfigurationException(f"layer_weight_decay must be a number of at least 0, not {weight_decay}.")
     if "weight_decay" not in optimizer.defaults:
         raise MisconfigurationException(
             f"layer_weight_decay {weight_decay}: optimizer {type(optimizer).__name__} has no weight decay. Choose one "

@@ -7,6 +7,7 @@ from torchmetrics.functional import mean_absolute_error, mean_squared_error, r2_
 from torchmetrics.functional.classification import multilabel_auroc, multilabel_f1_score
 
 from gnn_depth import NodeClassifier, Task
+from gnn_depth.graph import Graph
 from gnn_depth.training.metrics import BatchSets, EpochMetrics
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.report import report
@@ -38,7 +39,7 @@ def measured(task, out, y, parts):
     metrics = EpochMetrics(("val", "test"), task)
     for rows in torch.arange(len(y)).chunk(parts):
         none, all_rows = torch.zeros(len(rows), dtype=torch.bool), torch.ones(len(rows), dtype=torch.bool)
-        batch = type("Batch", (), {"y": y[rows], "masks": (none, none, all_rows)})
+        batch = type("Batch", (), {"y": y[rows], "masks": (none, none, all_rows), "graph": None})
         sets = BatchSets(batch, task).evaluated
         metrics.add(sets, out[rows])
     return metrics.compute(ALONE)
@@ -154,9 +155,8 @@ def test_a_task_of_ones_own_needs_a_loss_and_a_metric(fit):
 def test_an_epoch_that_a_stop_cut_goes_on_with_what_it_had_summed():
     task, y, out = Regression(1), torch.randn(8), torch.randn(8, 1)
     everything = torch.ones(8, dtype=torch.bool)
-    sets = [
-        BatchSets(type("B", (), {"y": y + k, "masks": (everything, ~everything, ~everything)}), task) for k in (0, 1)
-    ]
+    masks, graph = (everything, ~everything, ~everything), Graph(torch.zeros(2, 0, dtype=torch.long), 8)
+    sets = [BatchSets(type("B", (), {"y": y + k, "masks": masks, "graph": graph}), task) for k in (0, 1)]
     whole, first, rest = (EpochMetrics(("train",), task) for _ in range(3))
     for metrics, parts in ((whole, sets), (first, sets[:1])):
         for part in parts:
