@@ -84,12 +84,14 @@ def graph_batch(dtype: torch.dtype = torch.float64, weighted: bool = False) -> N
 
 
 def train(batch: NodeBatch, options: dict, group: object = None, steps: int = 2) -> Trained:
+    on_gpus = torch.cuda.device_count() >= dist.get_world_size()
+    batch = batch.to(torch.device("cuda", dist.get_rank()) if on_gpus else "cpu")
     torch.manual_seed(0)
     torch.set_default_dtype(batch.x.dtype)
-    stack = DeepGNN(6, 3, num_layers=LAYERS, hidden_channels=WIDTH, **options)
+    stack = DeepGNN(6, 3, num_layers=LAYERS, hidden_channels=WIDTH, **options).to(batch.x.device)
     optimizer = torch.optim.SGD(stack.parameters(), lr=0.05)
     graph, rows, losses = batch.graph, batch.train_mask.nonzero().flatten(), []
-    count = graph.all_reduce(torch.tensor(len(rows)))
+    count = graph.all_reduce(torch.tensor(len(rows), device=rows.device))
     torch.manual_seed(1)
     for _ in range(steps):
         loss = F.cross_entropy(stack(batch.x, graph)[rows], batch.y[rows], reduction="sum") / count
@@ -100,8 +102,8 @@ def train(batch: NodeBatch, options: dict, group: object = None, steps: int = 2)
             dist.all_reduce(gradient, group=group)
         optimizer.step()
         losses.append(graph.all_reduce(loss.detach()).item())
-    state = [weight.detach() for weight in (*stack.parameters(), *stack.buffers())]
-    return Trained(losses, gradients, state, getattr(graph, "bytes_sent", 0))
+    state = [weight.detach().cpu() for weight in (*stack.parameters(), *stack.buffers())]
+    return Trained(losses, [gradient.cpu() for gradient in gradients], state, getattr(graph, "bytes_sent", 0))
 
 
 def possible(options: dict) -> bool:
@@ -122,7 +124,8 @@ def difference(found: Trained, expected: Trained) -> float:
 def main(rank: int, folder: str, processes: int, which: str) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=processes)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= processes else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{folder}/meet", rank=rank, world_size=processes)
     groups = {count: dist.new_group(list(range(count))) for count in range(2, processes + 1)}
     whole = graph_batch()
     cases = {

@@ -38,6 +38,8 @@ class GraphStrategy(DDPStrategy):
     divides_graphs = True
 
     def __init__(self, nodes: str = "contiguous", **options: Any) -> None:
+        # Shards are made on the CPU before they move to their devices.
+        options.setdefault("process_group_backend", "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else None)
         super().__init__(**options)
         self.nodes = nodes
         self._shards: dict[NodeBatch, NodeBatch] = {}
