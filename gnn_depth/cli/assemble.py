@@ -67,7 +67,6 @@ CKPT_HELP = {
     "validate": f"Checkpoint to validate: {NAMED}. Without one the untrained model is validated.",
     "test": f"Checkpoint to test: {NAMED}.",
     "predict": f"Checkpoint to predict with: {NAMED}.",
-    "partition": "Not used.",
     "probe": f"Checkpoint to probe: {NAMED}. Without one the untrained model is probed.",
 }
 
@@ -130,7 +129,8 @@ class CommandLineInterface(LightningCLI):
         for source, target in LINKS.items():
             parser.link_arguments(f"data.{source}", f"model.{target}", apply_on="instantiate")
         parser.add_lightning_class_args(RunRecorder, "run")
-        parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP[self.command])
+        if self.command in CKPT_HELP:
+            parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP[self.command])
         if self.command in ("validate", "test", "predict"):
             parser.add_argument("--force", action="store_true", help="Use a checkpoint of a model that has diverged.")
         if self.command == "predict":

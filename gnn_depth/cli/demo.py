@@ -166,7 +166,7 @@ def _train(network: Network, folder: Path, options: Sequence[str]) -> Trained:
         if cli.recorder.result.get("status") != "diverged":
             raise
     print(f"{cli.recorder.result['epochs']} epochs, {time.monotonic() - began:.0f} s", flush=True)
-    result, where = cli.recorder.result, cli.recorder.folder
+    result, where = cli.recorder.result, cli.recorder.shown
     assert where is not None
     gradients = read_measure(where, "gradient_norm_hidden").values[0]  # log10
     found = result.get("findings", {}).get("FirstFailure", {})

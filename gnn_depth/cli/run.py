@@ -122,7 +122,7 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
         if cli.command == "fit":
             _check(cli)
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
-    with keeping() as kept, explained(lambda: cli.recorder.folder or cli.recorder.root):
+    with keeping() as kept, explained(lambda: cli.recorder.shown or cli.recorder.root):
         if cli.command == "fit":
             cli.open_run(origin)
             rank_zero_only(print)(f"{cli.what}\n  {cli.datamodule.about}", file=sys.stderr)
@@ -177,7 +177,7 @@ def _leave_other_processes() -> None:
 
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
     """A message saying where a stopped training was saved and how to resume it; SLURM's SIGUSR1 requeues the job."""
-    folder = cli.recorder.folder
+    folder = cli.recorder.shown
     if folder is None:
         return "nothing was saved: a run of fast_dev_run has no folder."
     saved = f"saved: {folder / 'checkpoints' / 'last.ckpt'}"

@@ -85,7 +85,6 @@ class FullBatch:
 
     Args:
         batch: The graph.
-
     """
 
     def __init__(self, batch: NodeBatch) -> None:
@@ -180,7 +179,25 @@ class GraphDataModule(L.LightningDataModule, ABC):
             )
 
 
-class NodeDataModule(GraphDataModule):
+class FullBatches:
+    """The loaders of a data set whose single ``batch`` serves every stage; a mixin, listed before the base class."""
+
+    batch: Any  # a NodeBatch
+
+    def train_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+    def val_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+    def test_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+    def predict_dataloader(self) -> FullBatch:
+        return FullBatch(self.batch)
+
+
+class NodeDataModule(FullBatches, GraphDataModule):
     """A data set that is one graph, or several side by side, trained on in full batches.
 
     A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is checked here.
@@ -255,18 +272,6 @@ class NodeDataModule(GraphDataModule):
         graph = self.batch.graph
         more = [graph.node_to_graph] if graph.node_to_graph is not None else []
         return fingerprint(*self.batch.tensors, *more, *graph.of_edges(slice(None)).values())
-
-    def train_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def val_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def test_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def predict_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
 
 
 class WrapsSource:

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from jaxtyping import Int
 from torch import Tensor
 
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch
+from gnn_depth.data.base import FullBatches, GraphDataModule, NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.graph import Graph
 from gnn_depth.registry import register
@@ -24,7 +24,7 @@ OF_EDGES = ("edge_weight", "edge_attr")
 
 
 @register("data", "PartitionedGraph")
-class PartitionedGraph(GraphDataModule):
+class PartitionedGraph(FullBatches, GraphDataModule):
     """A folder that ``gnn-depth partition`` has written: a graph whose nodes are ordered by part.
 
     With ``--trainer.strategy graph`` each process reads the rows of its own nodes from memory-mapped files, and none
@@ -125,18 +125,6 @@ class PartitionedGraph(GraphDataModule):
 
     def _of_edges(self) -> list[str]:
         return [name for name in OF_EDGES if (self.path / f"{name}.npy").exists()]
-
-    def train_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def val_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def test_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def predict_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
 
 
 def write_partition(data: GraphDataModule, batch: NodeBatch, part_of_node: Int[Tensor, "nodes"], folder: Path) -> None:

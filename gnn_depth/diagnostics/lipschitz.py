@@ -69,9 +69,9 @@ def local_lipschitz(
         start: A guess of the direction, such as that of an earlier measurement; by default random, and the same in
             every call.
         max_iterations: Maximum number of rounds.
-        all_reduce: Adds up over processes that each hold some rows of x and of the function's output.
         tolerance: Relative error of the value, estimated from the residual, at which the iteration ends. Some singular
             value :math:`\sigma_k` is guaranteed to be this close; in practice the largest one is even closer.
+        all_reduce: Adds up over processes that each hold some rows of x and of the function's output.
     """
     jacobian = Linearised(function, x)
     tolerance = max(tolerance, torch.finfo(x.dtype).eps)

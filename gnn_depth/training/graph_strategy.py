@@ -97,11 +97,11 @@ class GraphStrategy(DDPStrategy):
         return closure_loss
 
     def _average_gradients(self) -> None:
-        """In one exchange for each type of numbers; sums of three or more shares then come in the same order always."""
-        assert self.model is not None
-        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        """Replace gradients by their means over the processes, in one exchange for each type of numbers."""
         if self.world_size == 1:
             return
+        assert self.model is not None
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
             same = [gradient for gradient in gradients if gradient.dtype == dtype]
             flat = torch.cat([gradient.flatten() for gradient in same])
@@ -110,13 +110,5 @@ class GraphStrategy(DDPStrategy):
             for gradient, mean in zip(same, torch.split(flat, [gradient.numel() for gradient in same]), strict=True):
                 gradient.copy_(mean.view_as(gradient))
 
-    def teardown(self) -> None:
-        self._shards.clear()
-        super().teardown()
 
-    @classmethod
-    def register_strategies(cls, strategy_registry: Any) -> None:
-        strategy_registry.register("graph", cls, description="One graph divided among the processes.")
-
-
-GraphStrategy.register_strategies(StrategyRegistry)
+StrategyRegistry.register("graph", GraphStrategy, description="One graph divided among the processes.")

@@ -49,7 +49,8 @@ class NodeSets:
         y: Targets of the nodes.
         masks: The nodes of each set.
         num_classes: Number of classes; None for other targets.
-        share: Factor of the mean loss of these nodes, where other processes have the other nodes of a graph.
+        share: P n / N for the n nodes here of N in all P processes that hold a graph together: the mean over the
+            processes of share x mean loss is the mean loss of all N nodes.
 
     Attributes:
         sizes: Number of nodes of each set.

@@ -134,9 +134,10 @@ class NodeClassifier(PlainModule):
         scores = self(batch).index_select(0, train.nodes)
         # A shard may have no training nodes; the other processes wait for its backward pass all the same.
         loss = self.task.loss(scores, train.targets) if len(train.nodes) else scores.sum()
-        if not math.isfinite(batch.graph.all_reduce(loss.detach()).item()):
+        everywhere = batch.graph.all_reduce(loss.detach())  # so that all processes see a NaN in one of them
+        if not math.isfinite(everywhere.item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
-            self._diverged("training", loss, batch)
+            self._diverged("training", everywhere, batch)
         self.train_metrics.add(train, scores.detach(), loss.detach())
         if self.trainer.is_last_batch:  # so that a validation that diverges leaves the row of its training
             self.on_train_epoch_end()
@@ -152,9 +153,9 @@ class NodeClassifier(PlainModule):
         if evaluated.sizes[0]:
             loss = self.task.loss(scores[: evaluated.sizes[0]], evaluated.targets[: evaluated.sizes[0]])
         if self.trainer.state.fn == TrainerFn.FITTING and (evaluated.sizes[0] or batch.graph.is_shard):
-            every = batch.graph.all_reduce(scores.new_zeros(()) if loss is None else loss)
-            if not math.isfinite(every.item()):
-                self._diverged("validation", every, batch)
+            everywhere = batch.graph.all_reduce(scores.new_zeros(()) if loss is None else loss)
+            if not math.isfinite(everywhere.item()):
+                self._diverged("validation", everywhere, batch)
         self.eval_metrics.add(evaluated, scores, loss)
 
     def on_validation_epoch_end(self) -> None:

@@ -183,7 +183,8 @@ class RunRecorder(L.Callback):
         save_every_epochs: Save a checkpoint every so many epochs as well; null: never.
 
     Attributes:
-        folder: The run's folder; None before it is made.
+        folder: The run's folder, as an absolute path: a part may change the working directory. None before it is made.
+        shown: The folder as messages name it, from the working directory in which the run began.
         best: The best epoch so far.
         result: What ``result.json`` says.
         task: The task that is trained.
@@ -204,6 +205,7 @@ class RunRecorder(L.Callback):
         self.root = root
         self.name = name
         self.folder: Path | None = None
+        self.shown: Path | None = None
         self.best = BestEpoch()
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
@@ -238,7 +240,8 @@ class RunRecorder(L.Callback):
         self._hparams = hparams
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.folder = origin.folder or (new_run_folder(self.root, self.name or name) if first else Path(self.root))
+        self.shown = origin.folder or (new_run_folder(self.root, self.name or name) if first else Path(self.root))
+        self.folder = self.shown.absolute()
         self.result = {
             "format": FORMAT,
             "status": "running",

@@ -37,7 +37,7 @@ def report(recorder: RunRecorder) -> str:
             "",
             f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s; "
             f"{result['num_parameters']:,} parameters",
-            f"run folder: {recorder.folder}",
+            f"run folder: {recorder.shown}",
             f"curves:     tensorboard --logdir {recorder.root}",
         ]
     )

@@ -28,6 +28,10 @@ class Leaves(PairNorm):
         super().__init__(channels)
         os.makedirs("away", exist_ok=True)
         os.chdir("away")
+
+    def forward(self, x, graph):
+        os.chdir("/")
+        return super().forward(x, graph)
 """
 
 
