@@ -171,7 +171,7 @@ class CommandLineInterface(LightningCLI):
             if self.config.get("force") is False:
                 self.checkpoint.check_trained()
             self.config.ckpt_path = str(self.checkpoint.path)
-        else:
+        elif self.command in CKPT_HELP:
             self.config.ckpt_path = None
         self.resolved = resolved(self.config, parser)
 
