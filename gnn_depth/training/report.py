@@ -25,7 +25,8 @@ def report(recorder: RunRecorder) -> str:
         )
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where} {result['epochs']}")
         if warnings := _warnings(answer, shown, last, recorder):
-            probe = f"gnn-depth probe --ckpt_path {recorder.last_checkpoint}"
+            assert recorder.shown is not None
+            probe = f"gnn-depth probe --ckpt_path {recorder.shown / 'checkpoints' / 'last.ckpt'}"
             lines += [*warnings, f"  More epochs may help. See what fails, layer by layer: {probe}"]
     columns = {f"epoch {result['epochs']}": last}
     if best.epoch is not None and best.epoch + 1 != result["epochs"]:
