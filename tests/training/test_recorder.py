@@ -197,7 +197,8 @@ def ended(recorder, tmp_path):
     """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch and its last."""
 
     def of(best, last=None, chance=None):
-        recorder.folder, recorder.chance = tmp_path, chance
+        recorder.folder = recorder.shown = tmp_path
+        recorder.chance = chance
         recorder.result = {"status": "finished", "epochs": 20, "seconds": 1.0, "num_parameters": 5}
         recorder.best.epoch, recorder.best.metrics = 3, best
         recorder._last = last or best

@@ -1,6 +1,9 @@
 """One graph over several processes: peak memory, time and bytes sent per step, against one process.
 
 ``python -m tools.bench.shards --nodes 1000000 --edges 10000000 --layers 3 --processes 1 2 4``
+
+``--limit`` shows what fits: each process may take so many MB above what it has after its imports, and one that asks for
+more fails. ``exchange`` is the share of a step in which a process sends rows to others, and waits for theirs.
 """
 
 import argparse
@@ -9,6 +12,7 @@ import os
 import resource
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +39,15 @@ def main() -> None:
         rows = [measure(folder, count, given) for count in given.processes]
     print(f"{given.nodes:,} nodes, {given.edges:,} edges, {given.outside:.1%} of them between communities")
     print(f"{given.layers} layers of width {given.width}, segments of {given.checkpoint} layers, {given.steps} steps")
-    print("processes  peak MB of a rank  of one    bar  s a step  MB sent  on paper")
-    for row in rows:
-        count = row["processes"]
-        share = row["peak"] / rows[0]["peak"]
+    print("processes  peak MB of a rank  of one    bar  s a step  exchange  MB sent  on paper")
+    for count, row in zip(given.processes, rows, strict=True):
+        if not row:
+            print(f"{count:>9} out of memory: a process may take {given.limit:,} MB")
+            continue
+        share = f"{row['peak'] / rows[0]['peak']:>7.1%}" if rows[0] else "      -"
         print(
-            f"{count:>9} {row['peak'] / MB:>18,.0f} {share:>7.1%} {1 / count + 0.15:>6.0%} {row['seconds']:>9.2f} "
-            f"{row['sent'] / MB:>8.1f} {row['paper'] / MB:>9.1f}"
+            f"{count:>9} {row['peak'] / MB:>18,.0f} {share} {1 / count + 0.15:>6.0%} {row['seconds']:>9.2f} "
+            f"{row['exchange'] / row['seconds']:>9.1%} {row['sent'] / MB:>8.1f} {row['paper'] / MB:>9.1f}"
         )
 
 
@@ -82,18 +88,25 @@ def write(folder: Path, given: argparse.Namespace) -> None:
 
 def measure(folder: str, processes: int, given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as results:
-        torch.multiprocessing.spawn(  # type: ignore[no-untyped-call]
-            _train, (folder, results, processes, given), nprocs=processes
-        )
+        try:
+            torch.multiprocessing.spawn(  # type: ignore[no-untyped-call]
+                _train, (folder, results, processes, given), nprocs=processes
+            )
+        except torch.multiprocessing.ProcessRaisedException as error:
+            if "can't allocate memory" in str(error) or "MemoryError" in str(error):
+                return {}
+            raise
         of_each = [json.loads((Path(results) / f"{rank}.json").read_text()) for rank in range(processes)]
-    largest = {key: max(one[key] for one in of_each) for key in ("peak", "seconds")}
-    return {"processes": processes, **largest, **{key: sum(one[key] for one in of_each) for key in ("sent", "paper")}}
+    largest = {key: max(one[key] for one in of_each) for key in ("peak", "seconds", "exchange")}
+    return {**largest, **{key: sum(one[key] for one in of_each) for key in ("sent", "paper")}}
 
 
 def _train(rank: int, folder: str, results: str, processes: int, given: argparse.Namespace) -> None:
     torch.set_num_threads(max(1, given.threads // processes))
     dist.init_process_group("gloo", init_method=f"file://{results}/meet", rank=rank, world_size=processes)
     before = _peak()
+    if given.limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (_private() + given.limit * MB,) * 2)
     data = PartitionedGraph(folder)
     batch = data._part(data._bounds(processes), rank)
     graph: Any = batch.graph
@@ -105,8 +118,11 @@ def _train(rank: int, folder: str, results: str, processes: int, given: argparse
         checkpoint_every=given.checkpoint or "none", **OPTIONS,  # type: ignore[arg-type]
     )  # fmt: skip
     optimizer = torch.optim.Adam(stack.parameters())
-    rows, times, sent = batch.train_mask.nonzero().flatten(), [], 0
+    rows, times, sent, exchanges = batch.train_mask.nonzero().flatten(), [], 0, [0.0]
+    if processes > 1:
+        graph.exchanged = _timed(graph.exchanged, exchanges)
     for _ in range(given.steps):
+        exchanges.append(0.0)
         began, sent = time.perf_counter(), getattr(graph, "bytes_sent", 0)
         optimizer.zero_grad()
         F.cross_entropy(stack(batch.x, graph)[rows], batch.y[rows]).backward()
@@ -118,15 +134,34 @@ def _train(rank: int, folder: str, results: str, processes: int, given: argparse
     # Forwards and backwards, in every layer, a row of numbers for each node of another process that an edge comes from.
     passes = 3 if given.checkpoint else 2
     paper = passes * given.layers * (graph.num_sources - graph.num_nodes) * given.width * 4
-    found = {"peak": _peak() - before, "seconds": float(np.median(times[1:])), "paper": paper}
+    seconds, exchange = (float(np.median(each)) for each in (times[1:], exchanges[2:]))
+    found = {"peak": _peak() - before, "seconds": seconds, "exchange": exchange, "paper": paper}
     found["sent"] = getattr(graph, "bytes_sent", 0) - sent
     (Path(results) / f"{rank}.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
 
 
+def _timed(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    """The function, whose time is added to the last of the seconds."""
+
+    def timed(*args: Any) -> Any:
+        began = time.perf_counter()
+        result = function(*args)
+        seconds[-1] += time.perf_counter() - began
+        return result
+
+    return timed
+
+
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _private() -> int:
+    """Bytes that count towards RLIMIT_DATA."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -137,6 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=2, help="threads of all processes together")
     parser.add_argument("--outside", type=float, default=0.02, help="share of the edges between communities")
     parser.add_argument("--checkpoint", type=int, default=0, help="layers per checkpointed segment")
+    parser.add_argument("--limit", type=int, default=0, help="MB that a process may take above its imports")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     return parser
 
