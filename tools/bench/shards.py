@@ -33,7 +33,7 @@ OPTIONS = {"layer": "gcn", "skip": "residual", "norm": "layer"}
 def main() -> None:
     given = _parser().parse_args()
     # glibc would keep freed tensors between others; large blocks of their own go back at once.
-    os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(MB), "MALLOC_TRIM_THRESHOLD_": "0"}
+    os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(2**16), "MALLOC_TRIM_THRESHOLD_": "0"}
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), given)
         rows = [measure(folder, count, given) for count in given.processes]
@@ -115,7 +115,7 @@ def _train(rank: int, folder: str, results: str, processes: int, given: argparse
     torch.manual_seed(0)
     stack = DeepGNN(
         given.features, 10, num_layers=given.layers, hidden_channels=given.width,
-        checkpoint_every=given.checkpoint or "none", **OPTIONS,  # type: ignore[arg-type]
+        checkpoint_every=given.checkpoint or "none", reversible=given.reversible, **OPTIONS,  # type: ignore[arg-type]
     )  # fmt: skip
     optimizer = torch.optim.Adam(stack.parameters())
     rows, times, sent, exchanges = batch.train_mask.nonzero().flatten(), [], 0, [0.0]
@@ -132,7 +132,7 @@ def _train(rank: int, folder: str, results: str, processes: int, given: argparse
         optimizer.step()
         times.append(time.perf_counter() - began)
     # Forwards and backwards, in every layer, a row of numbers for each node of another process that an edge comes from.
-    passes = 3 if given.checkpoint else 2
+    passes = 3 if given.checkpoint or given.reversible else 2
     paper = passes * given.layers * (graph.num_sources - graph.num_nodes) * given.width * 4
     seconds, exchange = (float(np.median(each)) for each in (times[1:], exchanges[2:]))
     found = {"peak": _peak() - before, "seconds": seconds, "exchange": exchange, "paper": paper}
@@ -172,6 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=2, help="threads of all processes together")
     parser.add_argument("--outside", type=float, default=0.02, help="share of the edges between communities")
     parser.add_argument("--checkpoint", type=int, default=0, help="layers per checkpointed segment")
+    parser.add_argument("--reversible", type=int, default=0, help="groups of channels of a reversible network")
     parser.add_argument("--limit", type=int, default=0, help="MB that a process may take above its imports")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     return parser
