@@ -88,7 +88,14 @@ def make_plan(
             mine = copy.deepcopy(config) | {"seed_everything": seed}
             place = Place(combination.group, seed, identity(mine, data_sha256))
             runs.append(PlannedRun(place, combination.labels, mine, data_sha256))
-    _check_distinct(runs)
+    seen: dict[str, PlannedRun] = {}
+    for run in runs:
+        other = seen.setdefault(run.place.identity, run)
+        if other is not run:
+            raise PlanError(
+                f"{other.place.label!r} and {run.place.label!r} are the same run: "
+                "the difference between them has no effect. Exclude one of them by a rule with skip: true."
+            )
     store = Store(root, grid.name)
     if force:
         _archive(runs, store)
@@ -109,17 +116,6 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
         raise PlanError(
             f"{combination.group}: {key} is for a single fit: the runs of a sweep start afresh and keep their results."
         )
-
-
-def _check_distinct(runs: list[PlannedRun]) -> None:
-    seen: dict[str, PlannedRun] = {}
-    for run in runs:
-        other = seen.setdefault(run.place.identity, run)
-        if other is not run:
-            raise PlanError(
-                f"{other.place.label!r} and {run.place.label!r} are the same run: "
-                "the difference between them has no effect. Exclude one of them by a rule with skip: true."
-            )
 
 
 def _archive(runs: list[PlannedRun], store: Store) -> None:

@@ -179,7 +179,8 @@ class FreshProcess:
             code = self._process.exitcode
             self._process.close()
         if answer is None:
-            raise WorkerDied(f"the worker process died ({_cause(code)}): killed, crashed or out of memory")
+            cause = signal.Signals(-code).name if code and -code in set(signal.Signals) else f"exit code {code}"
+            raise WorkerDied(f"the worker process died ({cause}): killed, crashed or out of memory")
         value, error = answer
         if error is not None:
             raise error
@@ -209,10 +210,6 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
         message = pickle.dumps((None, RuntimeError(f"{type(result[1] or error).__name__}: {result[1] or error}")))
     with contextlib.suppress(OSError):  # the driver is gone
         answer.send_bytes(message)
-
-
-def _cause(code: int | None) -> str:
-    return signal.Signals(-code).name if code and -code in set(signal.Signals) else f"exit code {code}"
 
 
 def _start_server(preload: Sequence[str], environment: Mapping[str, str]) -> None:

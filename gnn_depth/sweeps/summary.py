@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from gnn_depth.runs import RESULTS, read_result
-
 FOLDER = "summary"
 # Sort after every metric, so that TensorBoard shows these charts last, in sections that are closed at first.
 BAND = "~band"
@@ -24,7 +22,7 @@ TITLE = "mean and standard deviation over seeds"
 
 
 def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None:
-    r"""Write the mean curve of each metric over the seeds of a group, with its band, for TensorBoard.
+    r"""Write the mean curve of each metric over the finished runs of a group, with its band, for TensorBoard.
 
     .. math:: \bar x_t = \tfrac1n \sum_i x_{i,t}, \qquad s_t^2 = \tfrac1{n-1} \sum_i (x_{i,t} - \bar x_t)^2
 
@@ -35,7 +33,7 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 
     An existing summary is replaced, whole or not at all. The event file is returned, None where no run has curves yet.
     """
-    tables = {run: table for run in runs if _counts(run) and (table := read_curves(run)) is not None}
+    tables = {run: table for run in runs if (table := read_curves(run)) is not None}
     curves = summarise(list(tables.values())) if tables else None
     if curves is None or curves.empty:
         return None
@@ -43,13 +41,6 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
     when = max((run / "metrics.csv").stat().st_mtime for run in tables)
     with tempfile.TemporaryDirectory() as place:
         return _replace(folder / FOLDER / group, _write_events(Path(place), curves, when))
-
-
-def _counts(run: Path) -> bool:
-    try:
-        return read_result(run).get("status") in RESULTS
-    except (OSError, ValueError):
-        return False  # damaged results are reported where they are read
 
 
 def read_curves(run: Path) -> pd.DataFrame | None:

@@ -1,5 +1,4 @@
 import csv
-import json
 import math
 import os
 import statistics
@@ -17,10 +16,9 @@ from gnn_depth.sweeps.summary import PATIENCE, TRAINING, average, band, write_su
 GROUP = "data=Cora,depth=2"
 
 
-def make_run(folder: Path, seed: int, curves: dict, status: str = "finished") -> Path:
+def make_run(folder: Path, seed: int, curves: dict) -> Path:
     run = folder / GROUP / f"seed_{seed}-0123abcd"
     run.mkdir(parents=True)
-    (run / "result.json").write_text(json.dumps({"status": status, "seed": seed}))
     epochs = max(map(len, curves.values()))
     with (run / "metrics.csv").open("w", newline="") as file:
         rows = csv.writer(file)
@@ -97,8 +95,8 @@ def test_the_summary_says_how_many_seeds_were_still_training(tmp_path):
 def test_a_diverged_seed_counts_and_its_infinite_loss_does_not(tmp_path):
     runs = [
         make_run(tmp_path, 0, {"train/loss": [2.0, 1.0, 1.0]}),
-        make_run(tmp_path, 1, {"train/loss": [4.0, "inf"]}, "diverged"),
-        make_run(tmp_path, 2, {"train/loss": ["nan"]}, "diverged"),  # no value to average
+        make_run(tmp_path, 1, {"train/loss": [4.0, "inf"]}),
+        make_run(tmp_path, 2, {"train/loss": ["nan"]}),  # no value to average
     ]
     write_summary(tmp_path, GROUP, runs)
     events = read(tmp_path)
@@ -106,19 +104,11 @@ def test_a_diverged_seed_counts_and_its_infinite_loss_does_not(tmp_path):
     assert points(events, TRAINING) == [(1, 3), (3, 2), (5, 1)]
 
 
-@pytest.mark.parametrize("status", ["failed", "interrupted", "running"])
-def test_only_finished_and_diverged_runs_count(tmp_path, status):
-    runs = [make_run(tmp_path, 0, {"val/acc": [0.5]}), make_run(tmp_path, 1, {"val/acc": [0.9]}, status)]
-    write_summary(tmp_path, GROUP, runs)
-    assert points(read(tmp_path), "val/acc") == [(1, 0.5)]
-
-
-def test_runs_without_a_readable_result_or_without_curves_do_not_count(tmp_path):
-    runs = [make_run(tmp_path, seed, {"val/acc": [0.5 + seed]}) for seed in range(5)]
-    (runs[1] / "result.json").write_text('{"status": "fini')
-    (runs[2] / "metrics.csv").unlink()
-    (runs[3] / "metrics.csv").write_text("")
-    (runs[4] / "metrics.csv").write_text("epoch,step,val/acc\n")
+def test_runs_without_curves_do_not_count(tmp_path):
+    runs = [make_run(tmp_path, seed, {"val/acc": [0.5 + seed]}) for seed in range(4)]
+    (runs[1] / "metrics.csv").unlink()
+    (runs[2] / "metrics.csv").write_text("")
+    (runs[3] / "metrics.csv").write_text("epoch,step,val/acc\n")
     assert write_summary(tmp_path, GROUP, runs[1:]) is None
     assert not (tmp_path / "summary").exists()
     write_summary(tmp_path, GROUP, runs)
