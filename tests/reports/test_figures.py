@@ -238,7 +238,7 @@ def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):
 def test_seeds_whose_layers_differ_are_refused(tmp_path):
     first = make_run(tmp_path, {"depth": 5}, 0, measures=[similarity("mu", depth=5)])
     second = make_run(tmp_path, {"depth": 5}, 1, measures=[similarity("mu", depth=6)])
-    with pytest.raises(ReportError, match="other layers or neurons") as error:
+    with pytest.raises(ReportError, match="other layers, neurons or units") as error:
         heatmap(load(tmp_path))
     assert str(first) in str(error.value)
     assert str(second) in str(error.value)

@@ -91,13 +91,12 @@ def measured(folders: Iterable[str], name: str) -> Measured | None:
     values = np.full((len(found), len(steps), *shape), np.nan)
     reached = np.zeros((len(found), len(steps)), dtype=bool)
     for run, (folder, one) in enumerate(found.items()):
-        if one.values.shape[1:] != first.values.shape[1:] or not np.array_equal(one.layers, first.layers):
+        kinds = [(each.values.shape[1:], each.layers.tolist(), each.unit, each.log10) for each in (one, first)]
+        if kinds[0] != kinds[1]:
             raise ReportError(
-                f"{one.name!r} of {folder!r} has other layers or neurons than that of {first_folder!r}: "
+                f"{one.name!r} of {folder!r} has other layers, neurons or units than that of {first_folder!r}: "
                 "runs of one panel may differ only in the seed."
             )
-        if (one.unit, one.log10) != (first.unit, first.log10):
-            raise ReportError(f"{one.name!r} of {folder!r} has another unit than that of {first_folder!r}.")
         at = np.searchsorted(steps, one.steps)
         values[run, at] = one.values.reshape(-1, *shape)
         reached[run, at] = True

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.figures.charts import COLOURS, Axis, Chart, Line, quiet
+from gnn_depth.reports.figures.charts import COLOURS, Axis, Chart, Line
 from gnn_depth.reports.figures.groups import (
     Names,
     count_of,
@@ -27,9 +27,10 @@ from gnn_depth.reports.figures.groups import (
 from gnn_depth.reports.load import ReportError, curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
 from gnn_depth.reports.settings import full_name, is_percent, last_part, main_metric, monitor, settings
-from gnn_depth.reports.table import SPREADS, Labels, t_half_width, tabulate
+from gnn_depth.reports.table import SPREADS, Cell, Labels, t_half_width, tabulate
 
 BandSpread: TypeAlias = Literal["std", "ci", "none"]
+Bands: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], ...]
 BAND_SPREADS = (*SPREADS, "none")
 DODGE = 0.12  # shift between lines above the same category
 LISTED = 4  # points without a value that a caption names
@@ -60,23 +61,24 @@ def depth(
     axis, places = placed(across, [row[0] for row in table.rows])
     titles = [by.split(column) for column in table.columns]
     styles = {label: style for style, label in enumerate(dict.fromkeys(label for _, label in titles))}
-    drawn, empty = [], []
+    drawn, empty, factor = [], [], scale(metric)
     for column, (title, label), cells in zip(table.columns, titles, zip(*table.cells, strict=True), strict=True):
         shift = (styles[label] - (len(styles) - 1) / 2) * min(DODGE, 0.8 / len(styles)) if axis.categories else 0.0
-        at, values, notes = [], [], []
-        for place, row, cell in zip(places, table.rows, cells, strict=True):
-            if not cell.runs:  # a combination that nobody ran is no gap in the line
-                continue
-            diverged = cell.statuses["diverged"]
-            at.append(place + shift)
-            values.append(cell.values)
-            notes.append(f"{diverged} diverged\n" * bool(diverged) + folder_list(run.folder for run in cell.runs))
+        # A combination that nobody ran is no gap in the line.
+        there = [(at, row[0], cell) for at, row, cell in zip(places, table.rows, cells, strict=True) if cell.runs]
+        x_of_line = np.array([at for at, _, _ in there]) + shift
+        mean = factor * np.array([cell.mean for _, _, cell in there])
+        bands: Bands = ()
+        if spread != "none":
+            half = np.array([cell.half_width(spread) for _, _, cell in there], dtype=float)
+            bands = _band(mean, factor * half)
+        notes = tuple(_note(cell) for _, _, cell in there)
+        drawn.append((title, Line(label, x_of_line, mean, bands, styles[label], notes=notes)))
+        for _, value, cell in there:
             if not cell.n:
-                empty.append(", ".join([*column, f"{axis.label} {row[0]}"]) + f" ({counted(cell.statuses)})")
-        samples = scale(metric) * _samples(values)
-        drawn.append((title, _mean(label, np.array(at), samples, spread, styles[label], notes)))
+                empty.append(", ".join([*column, f"{axis.label} {value}"]) + f" ({counted(cell.statuses)})")
     found = compare_published(table, published)
-    drawn += _published(found, by, styles, dict(zip(table.rows, places, strict=True)), scale(metric))
+    drawn += _published(found, by, styles, dict(zip(table.rows, places, strict=True)), factor)
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
     n = count_of(cell.n for _, _, cell in table.each() if cell.n)
     more = f" and {len(empty) - LISTED} more" if len(empty) > LISTED else ""
@@ -90,40 +92,15 @@ def _check_spread(spread: str) -> None:
         raise ReportError(unknown("spread", spread, BAND_SPREADS))
 
 
-def _samples(values: Sequence[Sequence[float]]) -> np.ndarray:
-    """Values of each point, shape (runs, points), NaN where a point has fewer than another."""
-    samples = np.full((max(map(len, values), default=0) or 1, len(values)), np.nan)
-    for point, some in enumerate(values):
-        samples[: len(some), point] = some
-    return samples
+def _band(mean: np.ndarray, half: np.ndarray, least: float = -math.inf) -> Bands:
+    """A band around the mean that does not go below the least value; none if no point has one."""
+    return ((np.maximum(mean - half, least), mean + half),) if np.isfinite(half).any() else ()
 
 
-def _mean(
-    label: str,
-    x: np.ndarray,
-    values: np.ndarray,
-    spread: BandSpread,
-    style: int,
-    notes: Sequence[str] = (),
-    note: str = "",
-    least: float = -math.inf,
-) -> Line:
-    """The mean of values, shape (runs, points), with a band that does not go below the least value."""
-    n = np.isfinite(values).sum(axis=0)
-    with quiet():
-        mean, half = np.nanmean(values, axis=0), half_widths(values, spread)
-    bands = ((np.maximum(mean - half, least), mean + half),) if np.isfinite(half).any() else ()
-    notes = [f"n = {count}\n{text}".rstrip() for count, text in zip(n, notes or [""] * len(n), strict=True)]
-    return Line(label, x, mean, bands, style, notes=tuple(notes), note=note)
-
-
-def half_widths(values: np.ndarray, spread: BandSpread) -> np.ndarray:
-    """The number after ± in every column, as `Cell.half_width` computes it; NaN for fewer than two values."""
-    n = np.isfinite(values).sum(axis=0)
-    with quiet():
-        deviation = np.nanstd(values, axis=0, ddof=1) if spread != "none" else np.full(len(n), np.nan)
-    deviation[n < 2] = np.nan
-    return np.asarray(t_half_width(deviation, np.maximum(n, 2))) if spread == "ci" else deviation
+def _note(cell: Cell) -> str:
+    diverged = cell.statuses["diverged"]
+    parts = [f"n = {cell.n}", f"{diverged} diverged" * bool(diverged), folder_list(run.folder for run in cell.runs)]
+    return "\n".join(filter(None, parts))
 
 
 def _published(
@@ -179,9 +156,13 @@ def convergence(
             kept = table.loc[: _end(table, group.runs["status"])]
             cut = cut or len(kept) < len(table)
             counts.append(kept.shape[1])
-            epochs, folders = kept.index.to_numpy(), folder_list(group.runs["folder"])
-            mean = _mean(group.line, epochs, kept.to_numpy().T, spread, group.style, note=folders, least=least)
-            drawn.append((group.panel, mean))
+            mean, half, n = (kept.agg(what, axis=1).to_numpy() for what in ("mean", "std", "count"))
+            if spread == "ci":
+                half = t_half_width(half, np.maximum(n, 2))
+            bands = () if spread == "none" else _band(mean, half, least)
+            notes, folders = tuple(f"n = {count}" for count in n), folder_list(group.runs["folder"])
+            epochs = kept.index.to_numpy()
+            drawn.append((group.panel, Line(group.line, epochs, mean, bands, group.style, notes=notes, note=folders)))
     if not drawn:
         raise ReportError(f"no run has a value of {tag!r}.")
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
