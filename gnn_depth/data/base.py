@@ -69,15 +69,10 @@ class NodeBatch:
 
 
 class Repeated(NamedTuple):
-    """Everything that all full batches of a loader share.
+    """Everything that all full batches of a loader share."""
 
-    Attributes:
-        graph: Their edges, the same object each time.
-        read: How many of the first nodes are read out.
-    """
-
-    graph: Graph
-    read: int
+    graph: Graph  # their edges, the same object each time
+    read: int  # how many of the first nodes are read out
 
 
 class FullBatch:
@@ -97,7 +92,7 @@ class FullBatch:
 
     @property
     def repeated(self) -> Repeated:
-        """Its graph."""
+        """The graph that all its batches share, and the number of nodes that are read."""
         return Repeated(self.batch.graph, self.batch.read)
 
     def __iter__(self) -> Iterator[NodeBatch]:
@@ -283,11 +278,7 @@ class WrapsSource:
     source: NodeDataModule
 
     def refuse_graphs(self) -> None:
-        """Refuse a source whose targets are of whole graphs.
-
-        Raises:
-            DataError: They are.
-        """
+        """Refuse a source whose targets are of whole graphs."""
         if self.source.per_graph:
             raise DataError(f"{type(self).__name__} is for targets of nodes, and those of its source are of graphs.")
 

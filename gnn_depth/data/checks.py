@@ -1,6 +1,7 @@
 """Checks that every data set must pass; an error names the first faulty index."""
 
 from collections.abc import Iterable
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -39,25 +40,11 @@ def check_nodes(
     """Check for faults that would not stop training but give wrong numbers.
 
     One class, one node, isolated nodes and no edges at all are legal. :class:`~gnn_depth.graph.Graph` checks the edges.
-
-    Args:
-        x: Features of the nodes.
-        y: Their classes, labels or numbers.
-        num_nodes: Number of nodes of the graph.
-        masks: Nodes to train, validate and test on.
-        num_targets: Number of targets, where these are of graphs.
+    The rows of targets and masks are ``num_targets``, by default one for each node.
 
     Raises:
         DataError: There is a fault; the message names the first faulty index.
     """
-    _check_features_shape(x, num_nodes)
-    _check_shapes(y, num_nodes if num_targets is None else num_targets, masks)
-    _check_features(x)
-    check_targets(y, masks)
-    _check_masks(masks)
-
-
-def _check_features_shape(x: Tensor, num_nodes: int) -> None:
     if num_nodes == 0:
         raise DataError("the graph has no nodes.")
     if x.dim() != 2 or not x.is_floating_point():
@@ -66,25 +53,25 @@ def _check_features_shape(x: Tensor, num_nodes: int) -> None:
         raise DataError("x has no columns: give every node at least one feature, for example a constant 1.")
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
-
-
-def _check_shapes(y: Tensor, rows: int, masks: tuple[Tensor, Tensor, Tensor]) -> None:
+    rows = num_nodes if num_targets is None else num_targets
     if len(y) != rows or y.dim() > 2 or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point()):
         raise DataError(
             f"y must be classes (torch.int64, shape ({rows},)), labels of 0 and 1 (shape ({rows}, labels)), "
             f"or numbers (floats), not {y.dtype} {tuple(y.shape)}."
         )
-    for name, value in zip(MASKS, masks, strict=True):
-        if value.shape != (rows,) or value.dtype != torch.bool:
-            raise DataError(f"{name} must be {torch.bool} of shape ({rows},), not {value.dtype} {tuple(value.shape)}.")
-
-
-def _check_features(x: Tensor) -> None:
+    for name, mask in zip(MASKS, masks, strict=True):
+        if mask.shape != (rows,) or mask.dtype != torch.bool:
+            raise DataError(f"{name} must be {torch.bool} of shape ({rows},), not {mask.dtype} {tuple(mask.shape)}.")
     # NaN wins every comparison of aminmax, so one pass without a temporary finds both NaN and Inf.
-    if x.numel() == 0 or all(extreme.isfinite() for extreme in x.aminmax()):
-        return
-    node, feature = (~x.isfinite()).nonzero()[0].tolist()
-    raise DataError(f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite.")
+    if not all(extreme.isfinite() for extreme in x.aminmax()):
+        node, feature = (~x.isfinite()).nonzero()[0].tolist()
+        raise DataError(f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite.")
+    _check_targets(y, masks[0] | masks[1] | masks[2])
+    for (name, mask), (other_name, other) in combinations(zip(MASKS, masks, strict=True), 2):
+        if (shared := _first(mask & other)) is not None:
+            raise DataError(f"node {shared} is in {name} and in {other_name}: the masks must be disjoint.")
+    if not masks[0].any():
+        raise DataError("train_mask is empty: there is no node to train on.")
 
 
 def task_of(y: Tensor) -> str:
@@ -99,26 +86,17 @@ def num_outputs_of(y: Tensor) -> int:
     return int(y.max()) + 1 if task_of(y) == "multiclass" else y[0].numel()
 
 
-def check_targets(y: Tensor, masks: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Check targets, and the rows of them to train, validate and test on.
-
-    Raises:
-        DataError: Classes are not 0, 1, 2, ..., or a number is missing; the message names the first faulty index.
-    """
-    if y.dim() == 1 and not y.is_floating_point():
-        _check_classes(y)
-    elif y.is_floating_point():
-        used = masks[0] | masks[1] | masks[2]
+def _check_targets(y: Tensor, used: Tensor) -> None:
+    if y.is_floating_point():
         row = _first(~y.isfinite().view(len(y), -1).all(1) & used)
         if row is not None:
             raise DataError(f"y[{row}] is {y[row].tolist()}: targets must be finite, or be left out of the masks.")
-    else:
+        return
+    if y.dim() == 2:
         row = _first(((y < 0) | (y > 1)).any(1))
         if row is not None:
             raise DataError(f"y[{row}] is {y[row].tolist()}: in two dimensions y has labels of 0 and 1, or floats.")
-
-
-def _check_classes(y: Tensor) -> None:
+        return
     node = _first(y < 0)
     if node is not None:
         raise DataError(
@@ -126,21 +104,10 @@ def _check_classes(y: Tensor) -> None:
             "Give a node without a class any class, and leave it out of the masks."
         )
     # There are at most as many classes as nodes; the limit keeps one huge number from making a huge table of counts.
-    limit = len(y)
-    present = torch.bincount(y.clamp_max(limit), minlength=limit + 1) > 0
-    missing = _first(~present)
+    missing = _first(torch.bincount(y.clamp_max(len(y)), minlength=len(y) + 1) == 0)
     node = None if missing is None else _first(y >= missing)
     if node is not None:
         raise DataError(f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, 2, ...")
-
-
-def _check_masks(masks: tuple[Tensor, Tensor, Tensor]) -> None:
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        node = _first(masks[one] & masks[other])
-        if node is not None:
-            raise DataError(f"node {node} is in {MASKS[one]} and in {MASKS[other]}: the masks must be disjoint.")
-    if not masks[0].any():
-        raise DataError("train_mask is empty: there is no node to train on.")
 
 
 def _first(fault: Tensor) -> int | None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import ssl
 import urllib.error
 import urllib.request
@@ -16,10 +15,6 @@ from filelock import FileLock
 from gnn_depth.data.checks import DataError
 
 ROOT_VARIABLE = "GNN_DEPTH_DATA"
-# One line per download, "<sha256>  <file name>". A damaged file that we downloaded is set aside and fetched again;
-# a user's own file is never touched.
-RECORD = ".downloaded"
-LOCK = ".lock"
 ATTEMPTS = 2
 TIMEOUT_SECONDS = 30  # without any data; a slow connection has no other limit
 
@@ -38,24 +33,19 @@ CHECKSUMS = _read_checksums()
 
 
 class PublishedFile(NamedTuple):
-    """A file whose content is known by its checksum.
+    """A file whose content is known by its checksum."""
 
-    Attributes:
-        path: Where it is stored, or will be.
-        url: Where it is published.
-    """
+    path: Path  # where it is stored, or will be
+    url: str  # where it is published
 
-    path: Path
-    url: str
+    def is_published(self, content: bytes) -> bool:
+        """True if this is its content, by SHA-256 or by the blob id in the publisher's Git repository."""
+        return not {sha256(content), git_blob_id(content)}.isdisjoint(CHECKSUMS[self.path.name])
 
     @property
-    def checksums(self) -> list[str]:
-        """The accepted checksums, in hex: SHA-256 of the content, or its blob id in the publisher's Git repository."""
-        return CHECKSUMS[self.path.name]
-
-
-class _InterruptedError(Exception):
-    """A download that started and did not finish."""
+    def expected(self) -> str:
+        """The accepted checksums, for messages."""
+        return " or ".join(CHECKSUMS[self.path.name])
 
 
 def resolve_root(root: str | None) -> Path:
@@ -80,97 +70,67 @@ def git_blob_id(content: bytes) -> str:
 def read_verified(file: PublishedFile) -> bytes:
     """The content of a published file, downloaded first if it is missing.
 
-    The bytes that are returned are the bytes that were checked, so the file cannot change in between.
+    The bytes that are returned are the bytes that were checked, so the file cannot change in between. Of several
+    processes one downloads, and the others wait for its file.
 
     Raises:
         DataError: The file is missing and cannot be downloaded, or its checksum is wrong.
     """
     content = _read_local(file)
-    return _fetch(file) if content is None else content
-
-
-def _is_published(file: PublishedFile, content: bytes) -> bool:
-    return sha256(content) in file.checksums or git_blob_id(content) in file.checksums
+    if content is not None:
+        return content
+    try:
+        file.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(file.path.parent / ".lock"):
+            content = _read_local(file)
+            return _download(file) if content is None else content
+    except OSError as error:
+        raise _unavailable(file, f"cannot be stored there: {error.strerror or error}") from None
 
 
 def _read_local(file: PublishedFile) -> bytes | None:
-    """The content of a local file with the right checksum; None if it must be downloaded (again)."""
+    """The content of a local file with the right checksum; None if there is no file."""
     try:
         content = file.path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise DataError(f"data file {str(file.path)!r} cannot be read: {error.strerror}.") from None
-    if _is_published(file, content):
+    if file.is_published(content):
         return content
-    if _was_downloaded(file.path):
-        return None
     raise DataError(
         f"data file {str(file.path)!r} is damaged or is not the published one: its sha256 is {sha256(content)}, "
-        f"expected {' or '.join(file.checksums)}.\n"
+        f"expected {file.expected}.\n"
         f"It was not changed. Move it away to download it from {file.url}\n"
         f"Or set {ROOT_VARIABLE} or the option root to another folder."
     )
 
 
-def _fetch(file: PublishedFile) -> bytes:
-    """Download under a lock, so that of several processes one downloads and the others wait for its file."""
-    folder = file.path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / LOCK):
-            content = _read_local(file)
-            if content is not None:
-                return content
-            if file.path.is_file():
-                file.path.replace(_corrupt(file.path))
-            return _download(file)
-    except OSError as error:
-        raise _unavailable(file, f"cannot be stored there: {error.strerror or error}") from None
-
-
 def _download(file: PublishedFile) -> bytes:
-    # The name is fixed, not random: the next holder of the lock overwrites what a killed process left.
-    part = file.path.with_name(file.path.name + ".part")
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _receive(file.url, part)
+            with open_url(file.url) as response:
+                content = response.read()
             break
-        except _InterruptedError as error:
-            if attempt == ATTEMPTS:
-                part.unlink(missing_ok=True)
-                raise _unavailable(file, f"its download was interrupted: {error}") from None
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-            part.unlink(missing_ok=True)
-            reason = getattr(error, "reason", None) or error
-            raise _unavailable(file, f"cannot be downloaded: {reason}") from None
-    content = part.read_bytes()
-    if not _is_published(file, content):
-        part.replace(_corrupt(file.path))
+            if attempt == ATTEMPTS:
+                reason = getattr(error, "reason", None) or error
+                raise _unavailable(file, f"cannot be downloaded: {reason}") from None
+    if not file.is_published(content):
+        corrupt = file.path.with_name(f"{file.path.name}.corrupt")
+        corrupt.write_bytes(content)
         raise DataError(
-            f"{file.url} returned a file with sha256 {sha256(content)}, expected {' or '.join(file.checksums)}: "
-            f"it was changed in transit or by its publisher.\n"
-            f"It was kept as {str(_corrupt(file.path))!r} and is not used."
+            f"{file.url} returned a file with sha256 {sha256(content)}, expected {file.expected}: it was changed in "
+            f"transit or by its publisher.\nIt was kept as {str(corrupt)!r} and is not used."
         )
-    part.replace(file.path)
-    with (file.path.parent / RECORD).open("a") as record:
-        record.write(f"{sha256(content)}  {file.path.name}\n")
-    return content
-
-
-def _receive(url: str, part: Path) -> None:
-    """Write all of ``url`` to the file ``part`` and flush it to disk."""
-    with open_url(url) as response, part.open("wb") as out:
-        try:
-            shutil.copyfileobj(response, out)
-        except (HTTPException, TimeoutError, ConnectionError) as error:
-            raise _InterruptedError(str(error) or type(error).__name__) from None
-        size = out.tell()
+    # The name is fixed, not random: the next holder of the lock overwrites what a killed process left.
+    part = file.path.with_name(f"{file.path.name}.part")
+    with part.open("wb") as out:
+        out.write(content)
         out.flush()
         os.fsync(out.fileno())
-    expected = response.headers.get("Content-Length")
-    if expected is not None and size != int(expected):
-        raise _InterruptedError(f"received {size} of {expected} bytes")
+    part.replace(file.path)
+    return content
 
 
 class _SameScheme(urllib.request.HTTPRedirectHandler):
@@ -183,27 +143,10 @@ class _SameScheme(urllib.request.HTTPRedirectHandler):
 
 
 def open_url(url: str) -> Any:
-    """Open an address like a file. Certificates are verified, and no redirection may leave https.
-
-    Raises:
-        OSError, HTTPException: The address cannot be opened.
-    """
+    """Open an address like a file. Certificates are verified, and no redirection may leave https."""
     # The context is explicit because some programs replace urllib's default one with one that verifies nothing.
     verifying = urllib.request.HTTPSHandler(context=ssl.create_default_context())
     return urllib.request.build_opener(verifying, _SameScheme).open(url, timeout=TIMEOUT_SECONDS)
-
-
-def _was_downloaded(path: Path) -> bool:
-    """True for a file that we downloaded, False for a user's own file."""
-    try:
-        lines = (path.parent / RECORD).read_text().splitlines()
-    except OSError:
-        return False
-    return any(line.partition("  ")[2] == path.name for line in lines)
-
-
-def _corrupt(path: Path) -> Path:
-    return path.with_name(path.name + ".corrupt")
 
 
 def _unavailable(file: PublishedFile, reason: str) -> DataError:

@@ -59,14 +59,7 @@ def random_split(
 
 
 def fraction_split(labelled: Tensor, seed: int, train: float, val: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of a fraction of the labelled rows to train on, at least one, a fraction to validate on, and the rest.
-
-    Args:
-        labelled: True for rows with a target.
-        seed: Determines the split.
-        train: Fraction to train on.
-        val: Fraction to validate on.
-    """
+    """Masks of a fraction of the labelled rows to train on, at least one, a fraction to validate on, and the rest."""
     order = Draws(seed, "split").permutation(len(labelled))
     order = order[labelled[order]]
     first = max(1, round(train * len(order)))

@@ -12,8 +12,8 @@ from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
 from gnn_depth.data.checks import MASKS, DataError, num_outputs_of
 from gnn_depth.data.draws import Draws, fraction_split
-from gnn_depth.data.loaders import EpochLoader, check_divisible, rank_and_processes
-from gnn_depth.data.mini_batches import row_entries
+from gnn_depth.data.loaders import EpochLoader, share
+from gnn_depth.data.mini_batches import induced_subgraph, row_entries
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, in_range
 
@@ -50,8 +50,7 @@ class GraphSet(NodeDataModule):
                 "batch_size is for targets of whole graphs, and these are of nodes: wrap the set in MiniBatches, or "
                 "leave batch_size out."
             )
-        rank, processes = rank_and_processes(self.trainer)
-        check_divisible("batch_size", self.batch_size, processes)
+        rank, processes = share(self.trainer, "batch_size", self.batch_size)
         batch, size = self.batch, self.batch_size
         train = batch.train_mask.nonzero().flatten()
         count = max(1, len(train) // size)
@@ -65,29 +64,19 @@ class GraphSet(NodeDataModule):
 
 def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     """A training batch of some graphs of a batch of many, in the given order."""
-    graph, graph_of_node = batch.graph, batch.graph.node_to_graph
+    graph_of_node = batch.graph.node_to_graph
     assert graph_of_node is not None
-    nodes, new_graph = row_entries(pointers(graph_of_node, graph.num_graphs), graphs)
-    position = torch.full((graph.num_nodes,), -1)
-    position[nodes] = torch.arange(len(nodes))
-    edges, target = row_entries(graph.ptr, nodes)
-    ends = torch.stack([position[graph.source[edges]], target])
-    part = Graph(ends, len(nodes), new_graph, **graph.of_edges(edges))
+    nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
+    part = induced_subgraph(batch.graph, nodes, new_graph)
     yes = torch.ones(len(graphs), dtype=torch.bool)
     return NodeBatch(batch.x[nodes], batch.y[graphs], part, yes, ~yes, ~yes, per_graph=True)
 
 
 def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Tensor, Tensor, Graph, bool]:
-    """Features and targets of ``Data`` objects of PyTorch Geometric, and their edges as one graph.
+    """Features and targets of ``Data`` objects, their edges as one graph, and whether the targets are of graphs.
 
-    Args:
-        graphs: Each has ``edge_index`` and ``y``, and ``x`` or ``num_nodes``. ``y`` has one row for the graph or one
-            for each node. Without ``x`` all nodes get the feature 1; a single column of integers becomes one-hot.
-            ``edge_weight`` and ``edge_attr`` are read where all of them have it.
-        edge_features: Read ``edge_attr``.
-
-    Returns:
-        Features, targets, the graph of all nodes (which knows the graph of each), and whether each graph has a target.
+    ``y`` has one row for the graph or one for each node. Without ``x`` all nodes get the feature 1; a single column of
+    integers becomes one-hot. ``edge_weight`` and ``edge_attr`` (``edge_features``) are read where all graphs have it.
 
     Raises:
         DataError: There are none, or one lacks something; the message has its number.
@@ -99,7 +88,7 @@ def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Ten
             if getattr(data, name, None) is None:
                 raise DataError(f"graph {number} has no {name}: {data!r}.")
     sizes = [int(data.num_nodes) for data in graphs]
-    rows = [_rows(data.y) for data in graphs]
+    rows = [y if y.dim() else y[None] for y in (torch.as_tensor(data.y) for data in graphs)]
     per_graph = all(len(y) == 1 for y in rows) and (len(graphs) > 1 or sizes != [1])
     for number, (y, size) in enumerate(zip(rows, sizes, strict=True)):
         if len(y) != (1 if per_graph else size):
@@ -128,22 +117,10 @@ def _features(given: Sequence[Any]) -> Tensor | None:
     return x.float()
 
 
-def _rows(y: Any) -> Tensor:
-    y = torch.as_tensor(y)
-    return y.view(1) if y.dim() == 0 else y
-
-
 def split_masks(
     count: int, split: Mapping[str, Any] | None, seed: int, train: float, val: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of the rows to train, validate and test on, from lists of their numbers or at random.
-
-    Args:
-        count: Number of nodes or graphs.
-        split: Numbers of rows under ``train``, ``val`` and ``test``; None for a random split.
-        seed: Determines a random split.
-        train: Fraction to train on, in a random split.
-        val: Fraction to validate on.
+    """Masks of the rows to train, validate and test on: those of a split, or fractions of them drawn at random.
 
     Raises:
         DataError: A list is missing, or a number is out of range.

@@ -13,12 +13,7 @@ Content = TypeVar("Content")
 
 
 class FixedLoader(Generic[Content]):
-    """A loader that makes the same batches every time.
-
-    Args:
-        contents: The content of each batch.
-        make: Makes a batch from its content.
-    """
+    """A loader that makes the same batches every time, from the content of each."""
 
     def __init__(self, contents: Sequence[Content], make: Callable[[Content], NodeBatch]) -> None:
         self._contents = contents
@@ -90,20 +85,18 @@ class EpochLoader(Generic[Content]):
         self._resumed = True
 
 
-def rank_and_processes(trainer: L.Trainer | None) -> tuple[int, int]:
-    """This process's rank and the number of processes; (0, 1) without a trainer."""
-    return (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-
-
-def check_divisible(option: str, value: int, processes: int) -> None:
-    """Check that a number is divisible by the number of processes; otherwise one would wait forever for its last batch.
+def share(trainer: L.Trainer | None, option: str, value: int) -> tuple[int, int]:
+    """This process's rank and the number of processes, (0, 1) without a trainer, which must divide an option's value.
 
     Raises:
-        DataError: They do not divide it; the message names the nearest numbers that they divide.
+        DataError: They do not divide it, so that one would wait forever for its last batch; the message names the
+            nearest numbers that they divide.
     """
+    rank, processes = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
     if value % processes:
         lower = value // processes * processes
         raise DataError(
             f"{option} {value} is not divisible by the {processes} processes that share it: "
             f"use {f'{lower} or ' if lower else ''}{lower + processes}."
         )
+    return rank, processes

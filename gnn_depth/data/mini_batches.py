@@ -13,7 +13,7 @@ from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, WrapsSource
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.loaders import EpochLoader, check_divisible, rank_and_processes
+from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.data.partition import partition
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural
@@ -122,8 +122,7 @@ class MiniBatches(WrapsSource, GraphDataModule):
             return GroupSampler(batch, self.parts, self.seed, labels)
 
     def train_dataloader(self) -> "EpochLoader[Deal]":
-        rank, processes = rank_and_processes(self.trainer)
-        check_divisible("parts", self.parts, processes)
+        rank, processes = share(self.trainer, "parts", self.parts)
         sampler = self.sampler
         return EpochLoader(
             lambda epoch: sampler.deal(epoch)[rank::processes], sampler.make, self.parts // processes, self.trainer
@@ -140,13 +139,7 @@ class MiniBatches(WrapsSource, GraphDataModule):
 
 
 class Deal(NamedTuple):
-    """The units (nodes or groups of nodes) of one batch.
-
-    Attributes:
-        epoch: The epoch.
-        number: The number of the batch within it.
-        units: The units.
-    """
+    """The units (nodes or groups of nodes) of one batch of an epoch."""
 
     epoch: int
     number: int
@@ -156,30 +149,16 @@ class Deal(NamedTuple):
 class SubgraphSampler(ABC):
     """Shuffles the units of a graph into batches in every epoch, so that each batch has some to train on.
 
-    Args:
-        batch: The whole graph.
-        count: Batches in an epoch.
-        seed: Determines, with the epoch, the batch of each unit.
-        trained: The units that have training nodes.
-        others: The units that have none.
-        trained_name: The name of ``trained`` units in messages.
-
-    Raises:
-        DataError: There are fewer units with training nodes than batches.
+    Units are ``trained``, those that have training nodes, or ``others``. There is an error if there are fewer trained
+    ones, which are called ``name`` in it, than batches.
     """
 
     def __init__(
-        self,
-        batch: NodeBatch,
-        count: int,
-        seed: int,
-        trained: Tensor,
-        others: Tensor,
-        trained_name: str = "training nodes",
+        self, batch: NodeBatch, count: int, seed: int, trained: Tensor, others: Tensor, name: str = "training nodes"
     ) -> None:
         if count > len(trained):
             raise DataError(
-                f"parts is {count}, but there are only {len(trained)} {trained_name}, and every batch needs one: "
+                f"parts is {count}, but there are only {len(trained)} {name}, and every batch needs one: "
                 f"use {len(trained)} parts or fewer."
             )
         self.batch = batch
@@ -203,15 +182,7 @@ class SubgraphSampler(ABC):
 
 
 class GroupSampler(SubgraphSampler):
-    """Batches that partition all nodes, with the edges inside each batch.
-
-    Args:
-        batch, count, seed: As for all samplers.
-        group: The group of each node; a group is never divided.
-
-    Raises:
-        DataError: There are fewer groups with training nodes than batches.
-    """
+    """Batches that partition all nodes, with the edges inside each batch; a ``group`` of nodes is never divided."""
 
     def __init__(self, batch: NodeBatch, count: int, seed: int, group: Int[Tensor, "nodes"]) -> None:
         groups = int(group.max()) + 1
@@ -230,15 +201,7 @@ class GroupSampler(SubgraphSampler):
 
 
 class NeighborSampler(SubgraphSampler):
-    """Batches that partition the training nodes, with a sample of the edges that lead to them.
-
-    Args:
-        batch, count, seed: As for all samplers.
-        sizes: Maximal number of edges sampled into a training node, into a node sampled there, and so on.
-
-    Raises:
-        DataError: There are fewer training nodes than batches.
-    """
+    """Batches that partition the training nodes, with a sample of the edges that lead to them."""
 
     def __init__(self, batch: NodeBatch, count: int, seed: int, sizes: Sequence[int]) -> None:
         self._sizes = sizes
@@ -251,28 +214,25 @@ class NeighborSampler(SubgraphSampler):
         return self._subgraph(nodes, len(deal.units), graph)
 
 
-def induced_subgraph(graph: Graph, nodes: Int[Tensor, "part"]) -> Graph:
+def induced_subgraph(
+    graph: Graph, nodes: Int[Tensor, "part"], node_to_graph: Int[Tensor, "part"] | None = None
+) -> Graph:
     """All edges between some distinct nodes, which are renumbered in the given order."""
     position = _positions(graph, nodes)
     edge, target = row_entries(graph.ptr, nodes)
     source = position[graph.source[edge]]
     inside = source >= 0
-    return Graph(torch.stack([source[inside], target[inside]]), len(nodes), **graph.of_edges(edge[inside]))
+    ends = torch.stack([source[inside], target[inside]])
+    return Graph(ends, len(nodes), node_to_graph, **graph.of_edges(edge[inside]))
 
 
 def sample_neighbors(
     graph: Graph, seeds: Int[Tensor, "seeds"], sizes: Sequence[int], draws: Draws
 ) -> tuple[Int[Tensor, "part"], Graph]:
-    """Sample neighbours of some nodes, then neighbours of those, and so on.
+    """Sample neighbours of some distinct nodes, then neighbours of those, and so on.
 
-    The edges into a node are sampled once, without replacement, when the node is first reached; the nodes reached last
-    have none.
-
-    Args:
-        graph: The whole graph.
-        seeds: Distinct nodes of it.
-        sizes: Maximal number of edges into a seed, into a node reached from there, and so on.
-        draws: Random numbers.
+    ``sizes`` are the maximal numbers of edges into a seed, into a node reached from there, and so on. The edges into a
+    node are sampled once, without replacement, when the node is first reached; the nodes reached last have none.
 
     Returns:
         The nodes in the order in which they are reached, seeds first, and the sampled edges between them.
@@ -297,12 +257,7 @@ def sample_neighbors(
 def row_entries(
     ptr: Int[Tensor, "pointers"], rows: Int[Tensor, "rows"]
 ) -> tuple[Int[Tensor, "entries"], Int[Tensor, "entries"]]:
-    """The entries of some rows of a CSR matrix, row by row: their positions, and the index into ``rows`` of each.
-
-    Args:
-        ptr: The row pointers.
-        rows: The rows.
-    """
+    """The entries of some rows of a CSR matrix, row by row: their positions, and the index into ``rows`` of each."""
     count = ptr[rows + 1] - ptr[rows]
     row = torch.repeat_interleave(torch.arange(len(rows)), count)
     skipped = ptr[rows] - (count.cumsum(0) - count)

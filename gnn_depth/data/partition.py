@@ -21,12 +21,7 @@ def partition(graph: Graph, count: int, draws: Draws) -> Int[Tensor, "nodes"]:
     Chunks start at one random node each and grow at the same time: in each round every unassigned node joins the chunk
     with most of its neighbours, along edges in either direction, as long as there is room. Then nodes with more
     neighbours in another chunk leave, and choose again. A multilevel partition (METIS) cuts fewer edges, but needs a
-    compiled library.
-
-    Args:
-        graph: The graph.
-        count: Number of chunks, at most the number of nodes.
-        draws: Random numbers; they determine where chunks start.
+    compiled library. The random numbers determine where chunks start.
     """
     growth = _Growth(graph, count, draws)
     growth.grow()
@@ -37,12 +32,7 @@ def partition(graph: Graph, count: int, draws: Draws) -> Int[Tensor, "nodes"]:
 
 
 class _Growth:
-    """The state of chunks while they grow.
-
-    Attributes:
-        chunk: The chunk of each node, or NONE.
-        room: The number of nodes that each chunk can still take.
-    """
+    """The state of chunks while they grow: the chunk of each node, or NONE, and the room that each chunk has left."""
 
     def __init__(self, graph: Graph, count: int, draws: Draws) -> None:
         source, target = graph.source.numpy(), graph.target.numpy()
@@ -59,7 +49,9 @@ class _Growth:
         unassigned = self.chunk[self.node] == NONE
         node, neighbour = self.node[unassigned], self.neighbour[unassigned]
         while True:
-            joining, wanted = self._choices(node, neighbour)
+            chunk = self.chunk[neighbour]
+            has_room = (chunk != NONE) & (self.room[chunk] > 0)
+            joining, wanted = self._most_frequent(node[has_room] * len(self.room) + chunk[has_room])
             if not len(joining):
                 joining, wanted = self._restarts((self.chunk[neighbour] == NONE).any())
             if not len(joining):
@@ -74,12 +66,6 @@ class _Growth:
         leaving = node[self.chunk[node] != chunk]
         self.room += np.bincount(self.chunk[leaving], minlength=len(self.room))
         self.chunk[leaving] = NONE
-
-    def _choices(self, node: np.ndarray, neighbour: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The unassigned nodes with neighbours in chunks that have room, and the chunk that each chooses."""
-        chunk = self.chunk[neighbour]
-        has_room = (chunk != NONE) & (self.room[chunk] > 0)
-        return self._most_frequent(node[has_room] * len(self.room) + chunk[has_room])
 
     def _most_frequent(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The most frequent chunk of each node, from pairs ``node * chunks + chunk``; its own chunk wins ties."""

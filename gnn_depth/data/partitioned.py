@@ -128,17 +128,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
 
 
 def write_partition(data: GraphDataModule, batch: NodeBatch, part_of_node: Int[Tensor, "nodes"], folder: Path) -> None:
-    """Write a graph as :class:`PartitionedGraph` reads it; nothing is left behind if that fails.
-
-    Args:
-        data: The data set.
-        batch: Its full batch.
-        part_of_node: The part of each node.
-        folder: A new folder.
-
-    Raises:
-        DataError: The folder exists.
-    """
+    """Write a data set's full batch to a new folder for :class:`PartitionedGraph`; nothing is left if that fails."""
     if folder.exists():
         raise DataError(f"{folder} exists: name a new folder, or remove it.")
     graph = batch.graph

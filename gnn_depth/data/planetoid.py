@@ -4,7 +4,6 @@ import codecs
 import io
 import pickle
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import chain
 from math import inf
 from typing import Any
@@ -85,57 +84,45 @@ class Planetoid(NodeDataModule):
         Raises:
             DataError: Files are missing, damaged or not the published ones, or lack the features this split needs.
         """
-        raw = self._read_raw()
-        self.train_features_only = raw.train_features_only
-        if raw.train_features_only and self.split != "public":
+        nodes, features, classes = SIZES[self.name]
+        x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
+        # The PubMed rebuilt from the files `x` and `tx` has features of the training and test nodes only.
+        self.train_features_only = not allx[len(x) :].any()
+        if self.train_features_only and self.split != "public":
             raise DataError(
                 f"the files of {self.name} in {str(self.root)!r} have the features of the public split's training "
                 f"nodes only: split {self.split!r} would train on nodes without features.\n"
                 "Use split public, or complete files."
             )
-        masks = self._masks(raw)
-        graph = Graph(raw.edge_index, len(raw.y))
-        if self.drop_isolated:
-            has_edges = torch.bincount(raw.edge_index.flatten(), minlength=len(raw.y)) > 0
-            masks = tuple(mask & has_edges for mask in masks)
-        x = normalize_rows(raw.x) if self.normalize_features else raw.x
-        return NodeBatch(x, raw.y, graph, *masks)
-
-    def _masks(self, raw: "_RawData") -> tuple[Tensor, ...]:
-        if self.split == "geom-gcn":
-            return self._geom_gcn_masks()
-        if self.split == "random":
-            return random_split(raw.y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
-        train, val, test = raw.public_masks
-        return (train if self.split == "public" else ~(val | test)), val, test
-
-    def _geom_gcn_masks(self) -> tuple[Tensor, ...]:
-        file_name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
-        file = PublishedFile(self.root / self.name / "geom-gcn" / "raw" / file_name, f"{SPLITS_URL}/{file_name}")
-        with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
-            return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in ("train", "val", "test"))
-
-    def _read_raw(self) -> "_RawData":
-        nodes, features, classes = SIZES[self.name]
-        x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
-        ally, ty = self._unpickle("ally"), self._unpickle("ty")
-        test = np.array(self._content("test.index").split(), np.int64)
         # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose features and class are
         # unknown: they get zeros, hence class 0, and are in no mask of the public split.
+        test = np.array(self._content("test.index").split(), np.int64)
         full_x, full_y = np.zeros((nodes, features), np.float32), np.zeros((nodes, classes), np.float32)
-        full_x[: len(allx)], full_y[: len(ally)] = allx, ally
-        full_x[test], full_y[test] = tx, ty
-        index = np.arange(nodes)
-        train, val = index < len(x), (index >= len(x)) & (index < len(x) + NUM_VAL)
-        return _RawData(
-            x=torch.from_numpy(full_x),
-            y=torch.from_numpy(full_y.argmax(1)),
-            edge_index=self._edges(nodes),
-            public_masks=(torch.from_numpy(train), torch.from_numpy(val), torch.from_numpy(np.isin(index, test))),
-            train_features_only=not allx[len(x) :].any(),
-        )
+        full_x[: len(allx)], full_x[test] = allx, tx
+        full_y[: len(allx)], full_y[test] = self._unpickle("ally"), self._unpickle("ty")
+        y = torch.from_numpy(full_y.argmax(1))
+        masks = self._masks(y, len(x), torch.from_numpy(test))
+        edges = self._edges(nodes)
+        if self.drop_isolated:
+            has_edges = torch.bincount(edges.flatten(), minlength=nodes) > 0
+            masks = tuple(mask & has_edges for mask in masks)
+        x = torch.from_numpy(full_x)
+        return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, Graph(edges, nodes), *masks)
+
+    def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
+        if self.split == "geom-gcn":
+            name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
+            file = PublishedFile(self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}")
+            with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
+                return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in ("train", "val", "test"))
+        if self.split == "random":
+            return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
+        node = torch.arange(len(y))
+        val, test = (node >= num_train) & (node < num_train + NUM_VAL), torch.isin(node, listed_test)
+        return (node < num_train if self.split == "public" else ~(val | test)), val, test
 
     def _edges(self, nodes: int) -> Tensor:
+        """Both directions of each edge once, without self-loops."""
         neighbours: dict[int, list[int]] = self._unpickle("graph")
         counts = [len(targets) for targets in neighbours.values()]
         source = np.repeat(np.fromiter(neighbours.keys(), np.int64), counts)
@@ -149,24 +136,6 @@ class Planetoid(NodeDataModule):
     def _content(self, part: str) -> bytes:
         file_name = f"ind.{self.name.lower()}.{part}"
         return read_verified(PublishedFile(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}"))
-
-
-@dataclass(frozen=True)
-class _RawData:
-    """The content of a set's raw files.
-
-    Attributes:
-        x, y, edge_index: Features, classes and edges; both directions of an edge, no self-loops.
-        public_masks: Nodes to train, validate and test on.
-        train_features_only: True if only the training and test nodes have features, as in the PubMed rebuilt from the
-            files ``x`` and ``tx``.
-    """
-
-    x: Tensor
-    y: Tensor
-    edge_index: Tensor
-    public_masks: tuple[Tensor, Tensor, Tensor]
-    train_features_only: bool
 
 
 def unpickle(content: bytes) -> Any:

@@ -44,12 +44,7 @@ def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
 
 
 def division(nodes: str, graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
-    """The process of each node.
-
-    Args:
-        nodes: ``contiguous`` chunks in the order of the nodes, ``metis``, or a NumPy file with each node's process.
-        graph: The graph.
-        processes: Their number.
+    """The process of each node: ``contiguous`` chunks in the order of the nodes, ``metis``, or as a NumPy file has it.
 
     Raises:
         DataError: There is no such file, or pymetis is not installed.
@@ -66,11 +61,7 @@ def division(nodes: str, graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
 
 
 def check_division(process_of_node: Int[Tensor, "_"], num_nodes: int, processes: int) -> None:
-    """Check that every node has a process, and every process a node.
-
-    Raises:
-        DataError: One has none.
-    """
+    """Refuse a division in which a node has no process, or a process no node."""
     sizes = torch.bincount(process_of_node.clamp_min(0), minlength=processes)
     if process_of_node.shape != (num_nodes,) or process_of_node.min() < 0 or len(sizes) > processes or 0 in sizes:
         raise DataError(
@@ -80,11 +71,7 @@ def check_division(process_of_node: Int[Tensor, "_"], num_nodes: int, processes:
 
 
 def check_one_graph(batch: NodeBatch) -> None:
-    """Check that a batch is one graph with a target for each node.
-
-    Raises:
-        DataError: It is not.
-    """
+    """Refuse a batch that is not one graph with a target for each node."""
     if batch.per_graph or batch.graph.node_to_graph is not None or len(batch.y) != batch.graph.num_nodes:
         raise DataError(
             "only one graph with a target for each node can be divided among processes: use strategy ddp for graphs "
@@ -93,12 +80,7 @@ def check_one_graph(batch: NodeBatch) -> None:
 
 
 def shard_batch(batch: NodeBatch, process_of_node: Int[Tensor, "nodes"], group: Any = None) -> NodeBatch:
-    """This process's share of a full batch.
-
-    Args:
-        batch: The whole graph, the same in all processes.
-        process_of_node: The process that holds each node.
-        group: The processes; by default all.
+    """This process's share of a full batch, the same in all processes of the group (by default all).
 
     Raises:
         DataError: Targets are of graphs, or a node has no process, or a process no node.

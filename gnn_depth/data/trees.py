@@ -1,10 +1,9 @@
 """Tree-NeighborsMatch: the root of a tree must learn the value of one of its leaves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from math import factorial
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Int, Int16
@@ -13,7 +12,7 @@ from torch import Tensor
 from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
-from gnn_depth.data.loaders import EpochLoader, FixedLoader, check_divisible, rank_and_processes
+from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
@@ -64,6 +63,7 @@ class TreeNeighborsMatch(GraphDataModule):
         self.train_fraction = train_fraction
         self.passes = passes
         self.seed = seed
+        self._graphs: dict[int, Graph] = {}
 
     @property
     def num_classes(self) -> int:
@@ -80,36 +80,30 @@ class TreeNeighborsMatch(GraphDataModule):
 
     @property
     def checksum(self) -> str:
-        return fingerprint(*self.examples.tensors)
+        return fingerprint(*self.examples)
 
     @cached_property
     def examples(self) -> "TreeExamples":
         """All examples, drawn on first use."""
-        return TreeExamples.draw(self.depth, self.train_fraction, self.seed)
-
-    @cached_property
-    def batches(self) -> "TreeBatches":
-        """Makes batches of the examples."""
-        return TreeBatches(self.examples)
+        return draw_examples(self.depth, self.train_fraction, self.seed)
 
     def train_dataloader(self) -> EpochLoader[Tensor]:
-        rank, processes = rank_and_processes(self.trainer)
         count = self.passes * len(self.examples.train)
-        self._check_processes(count, processes)
+        rank, processes = self._share(count)
         repeated = min(self.batch_size, count) // processes  # all batches but the last, which may be smaller
         return EpochLoader(
             lambda epoch: training_batches(self.training_order(epoch), self.batch_size, rank, processes),
-            partial(self.batches.batch, stage="train"),
+            partial(self.make_batch, stage="train"),
             length=-(-(count // processes * processes) // self.batch_size),
             trainer=self.trainer,
-            repeated=Repeated(self.batches.graph(repeated), repeated),
+            repeated=Repeated(self.graph(repeated), repeated),
         )
 
     def val_dataloader(self) -> FixedLoader[Tensor]:
-        return self._held_out("val", *rank_and_processes(self.trainer))
+        return self._held_out("val", *self._share(len(self.examples.held_out)))
 
     def test_dataloader(self) -> FixedLoader[Tensor]:
-        return self._held_out("test", *rank_and_processes(self.trainer))
+        return self._held_out("test", *self._share(len(self.examples.held_out)))
 
     def predict_dataloader(self) -> FixedLoader[Tensor]:
         return self._held_out("test", 0, 1)  # every process gets all examples, as one of them writes the predictions
@@ -121,81 +115,80 @@ class TreeNeighborsMatch(GraphDataModule):
         return torch.cat([train[draws.permutation(len(train))] for _ in range(self.passes)])
 
     def _held_out(self, stage: Stage, rank: int, processes: int) -> FixedLoader[Tensor]:
-        self._check_processes(len(self.examples.held_out), processes)
         batches = evaluation_batches(self.examples.held_out, self.batch_size, rank, processes)
-        return FixedLoader(batches, partial(self.batches.batch, stage=stage))
+        return FixedLoader(batches, partial(self.make_batch, stage=stage))
 
-    def _check_processes(self, examples: int, processes: int) -> None:
-        """Check that every process has a batch; otherwise the others would wait for it forever."""
-        check_divisible("batch_size", self.batch_size, processes)
+    def _share(self, examples: int) -> tuple[int, int]:
+        """Rank and number of the processes, each of which needs a batch: the others would wait for it forever."""
+        rank, processes = share(self.trainer, "batch_size", self.batch_size)
         if examples < processes:
             raise DataError(
                 f"{examples} examples are too few for {processes} processes: use fewer processes, or another "
                 "train_fraction."
             )
+        return rank, processes
+
+    def make_batch(self, chosen: Int[Tensor, "batch"], stage: Stage) -> NodeBatch:
+        """The examples with these numbers, which belong to the set ``stage``, as trees side by side.
+
+        Node v of example b of B is row v B + b: the roots are the first rows and each level comes before the next, so
+        that a layer can skip the last rows once they are no longer needed.
+        """
+        leaves, size = self.num_classes, len(chosen)
+        values = self.examples.values[chosen // leaves]
+        leaf = chosen % leaves
+        x = torch.zeros(2 * leaves - 1, size, 2, dtype=torch.long)
+        x[0, :, 0] = leaf + 1
+        x[-leaves:, :, 0] = torch.arange(1, leaves + 1)[:, None]
+        x[-leaves:, :, 1] = values.T
+        y = values[torch.arange(size), leaf].long() - 1
+        train, val, test = (torch.full((size,), stage == name) for name in ("train", "val", "test"))
+        return NodeBatch(x.view(-1, 2), y, self.graph(size), train, val, test)
+
+    def graph(self, size: int) -> Graph:
+        """The graph of ``size`` trees side by side, the same object every time."""
+        if size not in self._graphs:
+            with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
+                edges = tree_edges(self.depth)[:, :, None] * size + torch.arange(size)
+                rows = torch.arange((2 * self.num_classes - 1) * size)
+                self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
+        return self._graphs[size]
 
 
-@dataclass(frozen=True, eq=False)
-class TreeExamples:
-    r"""Permutations of the values over the leaves, each combined with every key.
+class TreeExamples(NamedTuple):
+    """Permutations of the values over the leaves, each combined with every key.
 
-    .. math:: P = \min(1000,\ \lfloor 32000 / 2^r \rfloor,\ 2^r!), \quad \text{examples} = 2^r P
-
-    Alon & Yahav, ICLR 2021: 96, 8000, 16000 and then 32000 examples for r = 2, 3, 4 and more. Example e is permutation
-    ``e // leaves`` with the key of leaf ``e % leaves``, so all keys and all values are equally frequent, and no two
-    examples are the same.
-
-    Attributes:
-        values: The value of each leaf, 1 to leaves.
-        train: Examples to train on, equally many of every value.
-        held_out: The others.
+    Example e is permutation ``e // leaves`` with the key of leaf ``e % leaves``, so all keys and all values are equally
+    frequent, and no two examples are the same.
     """
 
-    values: Int16[Tensor, "permutations leaves"]
-    train: Int[Tensor, "train"]
-    held_out: Int[Tensor, "held_out"]
+    values: Int16[Tensor, "permutations leaves"]  # of each leaf, 1 to leaves
+    train: Int[Tensor, "train"]  # examples to train on, equally many of every value
+    held_out: Int[Tensor, "held_out"]  # the others
 
-    @classmethod
-    def draw(cls, depth: int, train_fraction: float, seed: int) -> "TreeExamples":
-        """Draw distinct permutations and the training set.
 
-        Args:
-            depth: r, at least 1.
-            train_fraction: Fraction of the examples of each value to train on.
-            seed: The same seed gives the same examples on any machine.
-        """
-        leaves, count, trained = 2**depth, _num_permutations(depth), _num_trained(depth, train_fraction)
-        draws = Draws(seed, "tree values")
-        distinct: dict[tuple[int, ...], None] = {}
-        while len(distinct) < count:
-            distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
-        values = torch.tensor(list(distinct))
-        of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)  # by permutation and value
-        draws = Draws(seed, "tree split")
-        order = torch.stack([of_value[draws.permutation(count), value] for value in range(leaves)], 1)
-        train, held_out = order[:trained].flatten(), order[trained:].flatten()
-        return cls(values.short() + 1, train.sort().values, held_out.sort().values)
-
-    @property
-    def leaves(self) -> int:
-        return self.values.shape[1]
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Everything that distinguishes these examples from others."""
-        return self.values, self.train, self.held_out
+def draw_examples(depth: int, train_fraction: float, seed: int) -> TreeExamples:
+    """Draw distinct permutations, and a fraction of the examples of each value to train on."""
+    leaves, count, trained = 2**depth, _num_permutations(depth), _num_trained(depth, train_fraction)
+    draws = Draws(seed, "tree values")
+    distinct: dict[tuple[int, ...], None] = {}
+    while len(distinct) < count:
+        distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
+    values = torch.tensor(list(distinct))
+    of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)  # by permutation and value
+    draws = Draws(seed, "tree split")
+    order = torch.stack([of_value[draws.permutation(count), value] for value in range(leaves)], 1)
+    train, held_out = order[:trained].flatten(), order[trained:].flatten()
+    return TreeExamples(values.short() + 1, train.sort().values, held_out.sort().values)
 
 
 def _num_permutations(depth: int) -> int:
+    r"""As published: :math:`\min(1000,\ \lfloor 32000 / 2^r \rfloor,\ 2^r!)`, and :math:`2^r` examples of each."""
     return min(PERMUTATIONS, EXAMPLES // 2**depth, factorial(2**depth))
 
 
 def _num_trained(depth: int, train_fraction: float) -> int:
-    """Number of training examples of each value.
-
-    Raises:
-        ValueError: None, or all.
-    """
+    """Number of training examples of each value; a ValueError if it is none, or all."""
     count = _num_permutations(depth)
     trained = round(train_fraction * count)
     if not 0 < trained < count:
@@ -204,44 +197,6 @@ def _num_trained(depth: int, train_fraction: float) -> int:
             f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
         )
     return trained
-
-
-class TreeBatches:
-    """Makes batches of trees side by side.
-
-    All examples have the same tree and differ in their features, so all batches of a size share one graph, which is
-    kept. Node v of example b of B is row v B + b: the roots are the first rows and each level comes before the next, so
-    that a layer can skip the last rows once they are no longer needed.
-
-    Args:
-        examples: All examples.
-    """
-
-    def __init__(self, examples: TreeExamples) -> None:
-        self.examples = examples
-        self.leaves = examples.leaves
-        self._values = examples.values.T.contiguous()  # by leaf, like the rows of a batch
-        self._graphs: dict[int, Graph] = {}
-
-    def batch(self, chosen: Int[Tensor, "batch"], stage: Stage) -> NodeBatch:
-        """The batch of the examples with these numbers, which belong to the set ``stage``."""
-        size, permutation, leaf = len(chosen), chosen // self.leaves, chosen % self.leaves
-        x = torch.zeros(2 * self.leaves - 1, size, 2, dtype=torch.long)
-        x[0, :, 0] = leaf + 1
-        x[-self.leaves :, :, 0] = torch.arange(1, self.leaves + 1)[:, None]
-        x[-self.leaves :, :, 1] = self._values.index_select(1, permutation)
-        y = self.examples.values[permutation, leaf].long() - 1
-        train, val, test = (torch.full((size,), stage == name) for name in ("train", "val", "test"))
-        return NodeBatch(x.view(-1, 2), y, self.graph(size), train, val, test)
-
-    def graph(self, size: int) -> Graph:
-        """The graph of ``size`` trees side by side, the same object every time."""
-        if size not in self._graphs:
-            with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
-                edges = tree_edges(self.leaves.bit_length() - 1)[:, :, None] * size + torch.arange(size)
-                rows = torch.arange((2 * self.leaves - 1) * size)
-                self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
-        return self._graphs[size]
 
 
 def tree_edges(depth: int) -> Int[Tensor, "2 edges"]:

@@ -114,7 +114,11 @@ class UserGraph(NodeDataModule):
         Raises:
             DataError: They cannot be read, lack a part, or do not fit each other.
         """
-        content = self._content()
+        if self.nodes is not None:
+            content = read_tables(Table(self.path), Table(self.nodes), self.columns, self.of_edges)
+        else:
+            with _naming(self.path):
+                content = read_arrays(self.path, self.of_edges)
         x = content.x
         with _naming(self.nodes or self.path):
             self._split_is_drawn = content.masks is None
@@ -126,12 +130,6 @@ class UserGraph(NodeDataModule):
         if self.undirected:
             graph = self._both_ways(content)
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, content.y, graph, *masks)
-
-    def _content(self) -> UserContent:
-        if self.nodes is not None:
-            return read_tables(Table(self.path), Table(self.nodes), self.columns, self.of_edges)
-        with _naming(self.path):
-            return read_arrays(self.path, self.of_edges)
 
     def _both_ways(self, content: UserContent) -> Graph:
         """Every edge in both directions once; its weight and features are those of all its repetitions."""

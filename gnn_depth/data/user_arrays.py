@@ -20,50 +20,29 @@ NPZ_HINT = "np.savez('graph.npz', x=x, y=y, edge_index=edge_index)"
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """The roles of the columns of a table of edges, or of the arrays in a file.
+    """The roles of the columns of a table of edges, or of the arrays in a file."""
 
-    Args:
-        ends: Source and target, of a table; the first two columns if it is empty.
-        weight: The weight of each edge, if it is given.
-        features: Numbers of each edge.
-    """
-
-    ends: Sequence[str] = ()
+    ends: Sequence[str] = ()  # source and target, of a table; the first two columns if it is empty
     weight: str | None = None
     features: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class UserContent:
-    """The content of a user's files, before it is checked.
-
-    Attributes:
-        x: Features of the nodes, shape (nodes, features).
-        y: Classes, labels or numbers; any for a node without a label.
-        edge_index: Sources and targets of the edges, shape (2, edges).
-        masks: The nodes to train, validate and test on, if the files have a split.
-        labelled: The nodes that have a label.
-        node_ids: Names of the nodes, if they have any.
-        class_names: Names of the classes, labels or numbers, if they have any.
-        of_edges: ``edge_weight`` and ``edge_attr``, if the files have them: arguments of a graph.
-    """
+    """The content of a user's files, before it is checked."""
 
     x: Tensor
-    y: Tensor
+    y: Tensor  # any value for a node without a label
     edge_index: Tensor
-    masks: tuple[Tensor, Tensor, Tensor] | None
-    labelled: Tensor
+    masks: tuple[Tensor, Tensor, Tensor] | None  # if the files have a split
+    labelled: Tensor  # the nodes that have a label
     node_ids: np.ndarray | None = None
     class_names: list[str] | None = None
-    of_edges: dict[str, Any] = field(default_factory=dict)
+    of_edges: dict[str, Any] = field(default_factory=dict)  # arguments of a graph: edge_weight and edge_attr
 
 
 def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
     """Read an ``.npz``, ``.pt`` or ``.pth`` file, without running code in it.
-
-    Args:
-        path: The file.
-        of_edges: The arrays of edges to read.
 
     Raises:
         DataError: The file cannot be read, lacks a part, or contains anything but numbers.
@@ -72,10 +51,25 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
     absent = [name for name in REQUIRED if name not in arrays]
     if absent:
         raise DataError(f"it has no {' and no '.join(absent)}; it has {', '.join(sorted(arrays)) or 'nothing'}.")
-    x, y = _features(arrays["x"]), _targets(arrays["y"])
+    x, y, edges = (arrays[name] for name in REQUIRED)
+    if x.layout != torch.strided or x.is_complex() or x.dim() != 2:
+        raise DataError(
+            f"x must be dense real numbers of shape (nodes, features), not {x.layout} {x.dtype} {tuple(x.shape)}."
+        )
+    if y.is_complex() or y.dtype == torch.bool:
+        raise DataError(f"y must be the integer class of each node, labels of 0 and 1, or floats, not {y.dtype}.")
+    y = y.flatten() if y.shape[1:] == (1,) else y
+    y = y.float() if y.is_floating_point() else y.long()
+    if edges.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
+        edges = torch.empty(2, 0, dtype=torch.long)
+    if edges.is_floating_point() or edges.dim() != 2 or 2 not in edges.shape:
+        raise DataError(
+            f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} {tuple(edges.shape)}."
+        )
+    edges = (edges if len(edges) == 2 else edges.T).long().contiguous()
     labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else torch.ones(len(x), dtype=torch.bool)
-    edges = _edge_index(arrays["edge_index"])
-    return UserContent(x, y, edges, _masks(arrays), labelled, of_edges=_of_edges(arrays, of_edges))
+    more = _of_edges(arrays, of_edges)
+    return UserContent(x.to(torch.float32, copy=True), y, edges, _masks(arrays), labelled, of_edges=more)
 
 
 def _read_npz(path: Path) -> dict[str, Tensor]:
@@ -112,32 +106,6 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
 
 
-def _features(x: Tensor) -> Tensor:
-    if x.layout != torch.strided or x.is_complex() or x.dim() != 2:
-        raise DataError(
-            f"x must be dense real numbers of shape (nodes, features), not {x.layout} {x.dtype} {tuple(x.shape)}."
-        )
-    return x.to(torch.float32, copy=True)
-
-
-def _targets(y: Tensor) -> Tensor:
-    if y.is_complex() or y.dtype == torch.bool:
-        raise DataError(f"y must be the integer class of each node, labels of 0 and 1, or floats, not {y.dtype}.")
-    y = y.flatten() if y.shape[1:] == (1,) else y
-    return y.float() if y.is_floating_point() else y.long()
-
-
-def _edge_index(edge_index: Tensor) -> Tensor:
-    if edge_index.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
-        return torch.empty(2, 0, dtype=torch.long)
-    if edge_index.is_floating_point() or edge_index.dim() != 2 or 2 not in edge_index.shape:
-        raise DataError(
-            f"edge_index must be integers of shape (2, edges) or (edges, 2), "
-            f"not {edge_index.dtype} {tuple(edge_index.shape)}."
-        )
-    return (edge_index if len(edge_index) == 2 else edge_index.T).long().contiguous()
-
-
 def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns) -> dict[str, Any]:
     for name in (*([columns.weight] if columns.weight else []), *columns.features):
         if name not in arrays:
@@ -147,19 +115,17 @@ def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns) -> dict[str, Any]
     return found | ({"edge_attr": torch.cat(features, 1).float()} if features else {})
 
 
-def _mask(name: str, mask: Tensor) -> Tensor:
-    if mask.dim() == 2:
-        raise DataError(f"{name} has shape {tuple(mask.shape)}, so it holds several splits. Save only one of them.")
-    if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
-        raise DataError(f"{name} must be true or false for each node.")
-    return mask.bool()
-
-
 def _masks(arrays: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor] | None:
     given = [name for name in MASKS if name in arrays]
     if not given:
         return None
     if len(given) < len(MASKS):
         raise DataError(f"it has {' and '.join(given)}: give all of {', '.join(MASKS)}, or none.")
-    train, val, test = (_mask(name, arrays[name]) for name in MASKS)
+    for name in MASKS:
+        mask = arrays[name]
+        if mask.dim() == 2:
+            raise DataError(f"{name} has shape {tuple(mask.shape)}, so it holds several splits. Save only one of them.")
+        if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
+            raise DataError(f"{name} must be true or false for each node.")
+    train, val, test = (arrays[name].bool() for name in MASKS)
     return train, val, test

@@ -36,23 +36,14 @@ MAX_LISTED = 20  # columns that a message lists
 
 @dataclass(frozen=True)
 class NodeColumns:
-    """The roles of the columns of a table of nodes.
+    """The roles of the columns of a table of nodes."""
 
-    Args:
-        label: The class of each node; None if numbers are predicted.
-        id: The name of each node in the table of edges; by default the first column.
-        split: Train, val or test for each node, if it is given.
-        features: Columns of numbers; by default all that have no other role.
-        categories: Columns of text; each value becomes a feature of 0 and 1.
-        targets: Columns of numbers to predict, instead of a label.
-    """
-
-    label: str | None
-    id: str | None = None
-    split: str | None = None
-    features: Sequence[str] | None = None
-    categories: Sequence[str] = ()
-    targets: Sequence[str] = ()
+    label: str | None  # the class of each node; None if numbers are predicted
+    id: str | None = None  # the name of each node in the table of edges; by default the first column
+    split: str | None = None  # train, val or test for each node, if it is given
+    features: Sequence[str] | None = None  # columns of numbers; by default all that have no other role
+    categories: Sequence[str] = ()  # columns of text; each value becomes a feature of 0 and 1
+    targets: Sequence[str] = ()  # columns of numbers to predict, instead of a label
 
     @property
     def text(self) -> list[str]:
@@ -61,13 +52,7 @@ class NodeColumns:
 
 
 def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: EdgeColumns) -> UserContent:
-    """Read a graph from two tables.
-
-    Args:
-        edges: An edge in each row, between ids of nodes.
-        nodes: A node in each row.
-        columns: The columns of the nodes.
-        of_edges: The columns of the edges.
+    """Read a graph from two tables, with an edge or a node in each row.
 
     Raises:
         DataError: They cannot be read or do not fit each other; the message names file and line.
@@ -103,11 +88,7 @@ def is_table(path: str) -> bool:
 
 
 class Table:
-    """A table in a CSV or Parquet file, whose errors name the file and the line or row.
-
-    Args:
-        path: The file, which is not read yet.
-    """
+    """A table in a CSV or Parquet file, read on demand, whose errors name the file and the line or row."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -116,13 +97,13 @@ class Table:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The names of the columns.
-
-        Raises:
-            DataError: The file cannot be read, or a name is missing or repeated.
-        """
+        """The names of the columns, none of which is missing or repeated."""
         with self._errors():
-            names = self._parquet_columns() if self.separator is None else self._csv_columns(self.separator)
+            if self.separator is None:  # without the index that pandas stores as a column
+                stored = self._parquet_file().schema_arrow.names
+                names = [name for name in stored if not re.fullmatch(r"__index_level_\d+__", name)]
+            else:
+                names = self._csv_columns(self.separator)
         if "" in names:
             raise self.error(
                 f"column {names.index('') + 1} has no name. If pandas wrote its index there, write with index=False."
@@ -132,11 +113,7 @@ class Table:
         return names
 
     def column(self, name: str) -> str:
-        """Return ``name`` if it is a column.
-
-        Raises:
-            DataError: It is not; the message has the nearest match and the columns.
-        """
+        """Return ``name`` if it is a column; otherwise the error has the nearest match and the columns."""
         if name in self.columns:
             return name
         near = nearest(name, self.columns)
@@ -146,21 +123,28 @@ class Table:
         raise self.error(f"unknown column {name!r}.{hint} Available: {listed}{more}.")
 
     def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
-        """Some columns.
+        """Some columns, of which ``text`` come without surrounding spaces, and empty where the value is missing.
 
-        Args:
-            columns: Their names.
-            text: Those to read as text, without surrounding spaces, and empty where the value is missing; the type of
-                the others depends on their values.
-
-        Raises:
-            DataError: The file cannot be read.
+        The type of the others depends on their values.
         """
-        with self._errors():
+        with self._errors(), warnings.catch_warnings():
             if self.separator is None:
                 frame = self._parquet_file().read(list(columns)).to_pandas(ignore_metadata=True)
             else:
-                frame = self._read_csv(self.separator, text)
+                warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # mixed types are refused, with the line
+                # All columns are read: with some of them, pandas accepts lines that have too many values.
+                frame = pd.read_csv(
+                    self.path,
+                    sep=self.separator,
+                    names=self.columns,
+                    header=0,
+                    index_col=False,
+                    dtype=dict.fromkeys(text, object),
+                    keep_default_na=False,
+                    na_values={name: [] if name in text else list(MISSING) for name in self.columns},
+                    skipinitialspace=True,
+                    encoding="utf-8-sig",
+                )
             return frame[list(columns)].assign(**{name: _as_text(frame[name]) for name in text})
 
     def place(self, row: int) -> str:
@@ -177,15 +161,7 @@ class Table:
         return DataError(f"table {str(self.path)!r}: {reason}")
 
     def check_rows(self, faulty: Any, reason: Callable[[int], str]) -> None:
-        """Check for faulty rows.
-
-        Args:
-            faulty: True for each row with a fault.
-            reason: Describes the fault of a row.
-
-        Raises:
-            DataError: There is a faulty row; the message names the first.
-        """
+        """Refuse the first faulty row, for the reason that a function of it gives."""
         rows = np.flatnonzero(faulty)
         if len(rows):
             row = int(rows[0])
@@ -199,7 +175,7 @@ class Table:
         names = [name.strip() for name in names]
         if not names:
             raise self.error("it is empty; the first line must have the names of the columns.")
-        if all(_is_number(name) for name in names):
+        if pd.to_numeric(pd.Series(names), errors="coerce").notna().all():
             raise self.error(
                 f"its first line is {separator.join(names)[:60]!r}, numbers instead of the names of the columns. "
                 "Write a first line of names, such as source,target."
@@ -214,23 +190,6 @@ class Table:
             raise self.error(f"line {line} has {len(first)} values for {len(names)} columns.")
         return names
 
-    def _read_csv(self, separator: str, text: Collection[str]) -> pd.DataFrame:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # mixed types are refused, with the line
-            # All columns are read: with some of them, pandas accepts lines that have too many values.
-            return pd.read_csv(
-                self.path,
-                sep=separator,
-                names=self.columns,
-                header=0,
-                index_col=False,
-                dtype=dict.fromkeys(text, object),
-                keep_default_na=False,
-                na_values={name: [] if name in text else list(MISSING) for name in self.columns},
-                skipinitialspace=True,
-                encoding="utf-8-sig",
-            )
-
     def _open(self) -> TextIOWrapper:
         if self.path.suffix.lower() == ".gz":
             return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
@@ -240,11 +199,6 @@ class Table:
         """The last line of each record, and its values."""
         reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
         return ((reader.line_num, record) for record in reader if len(record) > 1 or "".join(record).strip())
-
-    def _parquet_columns(self) -> list[str]:
-        # Without the index that pandas stores as a column.
-        names = self._parquet_file().schema_arrow.names
-        return [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)]
 
     def _parquet_file(self) -> Any:
         try:
@@ -362,7 +316,19 @@ def _numbers(table: Table, frame: pd.DataFrame) -> np.ndarray:
     """Features of nodes as float32, shape (rows, columns)."""
     texts = [name for name in frame if frame[name].dtype.kind not in "biuf"]
     if texts:
-        raise _not_numbers(table, frame[texts])
+        column = frame[texts[0]]
+        no_number = pd.to_numeric(column, errors="coerce").isna() if column.dtype.kind == "O" else column.notna()
+        text = no_number & column.notna()
+        row = int(np.argmax(text if text.any() else no_number))
+        value = "missing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row])[:40])
+        words = {*SPLITS, ""}
+        sets = [name for name in texts if set(frame[name].dropna().astype(str).str.lower()) <= words]
+        raise table.error(
+            f"features must be numbers. Found in {table.place(row)}: {texts[0]!r} is {value}\n"
+            "To make each value of a column a feature of 0 and 1, use `categories`: "
+            f"--data.categories '[{','.join(map(str, texts))}]'; or list the features to use: --data.features '[...]'."
+            + "".join(f"\n{name!r} looks like a split of the nodes: `split`, --data.split {name}." for name in sets)
+        )
     fix = "Fill it in, or leave the column out: `features` lists those to use."
     return _finite(table, frame, f"features must be finite numbers.\n{fix}")
 
@@ -382,28 +348,6 @@ def _finite(table: Table, frame: pd.DataFrame, rule: str, empty: bool = False) -
 
     table.check_rows(~fits.all(1), reason)
     return x
-
-
-def _not_numbers(table: Table, frame: pd.DataFrame) -> DataError:
-    rows = []
-    for name in frame.columns[:5]:
-        column = frame[name]
-        no_number = pd.to_numeric(column, errors="coerce").isna() if column.dtype.kind == "O" else column.notna()
-        text = no_number & column.notna()
-        row = int(np.argmax(text if text.any() else no_number))
-        value = column.iloc[row]
-        rows.append(f"  {table.place(row)}: {name!r} is {'missing' if pd.isna(value) else repr(str(value)[:40])}")
-    if len(frame.columns) > 5:
-        rows.append(f"  and {len(frame.columns) - 5} more columns")
-    names = {"train", "val", "test", ""}
-    sets = [name for name in frame if set(frame[name].dropna().astype(str).str.lower()) <= names]
-    return table.error(
-        "features must be numbers, and these columns are not:\n" + "\n".join(rows) + "\n"
-        "To make each of their values a feature of 0 and 1, use `categories`: "
-        f"--data.categories '[{','.join(map(str, frame.columns))}]'; or list the features to use: "
-        "--data.features '[...]'."
-        + "".join(f"\n{name!r} looks like a split of the nodes: `split`, --data.split {name}." for name in sets)
-    )
 
 
 def _one_hot(table: Table, frame: pd.DataFrame) -> np.ndarray:
@@ -463,11 +407,3 @@ def _as_text(column: pd.Series) -> pd.Series:
 def _repeated(names: Sequence[str]) -> str | None:
     """The first name that occurs more than once."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

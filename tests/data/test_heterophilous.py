@@ -66,12 +66,9 @@ def test_a_pickle_is_not_loaded_even_where_its_checksum_is_right(tiny_texas, mon
     assert not mark.exists()
 
 
-def test_wrong_names_and_splits_are_refused_at_construction():
+def test_a_wrong_name_is_refused_at_construction():
     with pytest.raises(ValueError, match="Did you mean 'squirrel'"):
         HeterophilousGraphs("squirel")
-    for split in (-1, 10):
-        with pytest.raises(ValueError, match=f"split .*0 to 9, not {split}"):
-            HeterophilousGraphs("texas", split)
     assert HeterophilousGraphs("Roman-empire").name == "roman_empire"
 
 

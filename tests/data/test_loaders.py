@@ -2,13 +2,14 @@
 
 import logging
 from itertools import chain
+from unittest.mock import Mock
 
 import lightning as L
 import pytest
 import torch
 
 from gnn_depth.data import DataError, MiniBatches, TreeNeighborsMatch
-from gnn_depth.data.loaders import check_divisible
+from gnn_depth.data.loaders import share
 from tests.data.test_mini_batches import Ring
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -89,6 +90,8 @@ def test_a_resumed_training_sees_every_batch_that_was_left_and_no_other(tmp_path
 
 @pytest.mark.parametrize(("value", "nearest"), [(1022, "1020 or 1024"), (3, "use 4")])
 def test_what_the_processes_do_not_divide_is_refused_with_the_nearest_numbers(value, nearest):
+    trainer = Mock(spec=L.Trainer, global_rank=3, world_size=4)
     with pytest.raises(DataError, match=f"batch_size {value} .*4 processes.*{nearest}"):
-        check_divisible("batch_size", value, 4)
-    check_divisible("batch_size", 1024, 4)
+        share(trainer, "batch_size", value)
+    assert share(trainer, "batch_size", 1024) == (3, 4)
+    assert share(None, "batch_size", value) == (0, 1)

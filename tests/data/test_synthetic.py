@@ -76,7 +76,7 @@ def test_seeds_differ_and_the_global_generator_is_left_alone(default):
     assert fingerprint(other) != fingerprint(default)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.integers(1, 5), st.integers(2, 200), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**32), st.booleans())
 def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, normalize):
     nodes = max(nodes, 2 * classes)
@@ -106,13 +106,8 @@ def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, no
     [
         ({"num_nodes": 1639}, "1639.* 1640"),
         ({"num_edges": 10_000_000}, "num_edges 10000000"),
-        ({"homophily": 1.5}, "homophily .*1.5"),
-        ({"topicality": -1.0}, "topicality .*-1.0"),
         ({"num_features": 6}, "num_features .*7, not 6"),
         ({"num_classes": 1}, "edges across classes"),
-        ({"num_edges": -1}, "num_edges .*0, not -1"),
-        ({"words_per_node": 0}, "words_per_node .*1, not 0"),
-        ({"seed": -1}, "seed .*0, not -1"),
     ],
 )
 def test_sizes_that_no_graph_has_are_refused_at_construction(options, words):

@@ -165,11 +165,7 @@ def test_what_is_not_a_graph_is_refused(tmp_path):
     [
         ({"path": "nowhere.npz"}, "'nowhere.npz' does not exist"),
         ({"path": "."}, "'.' is a folder"),
-        ({"train_fraction": 0.0}, "train_fraction .*0"),
         ({"train_fraction": 0.9, "val_fraction": 0.2}, r"train_fraction \+ val_fraction .*1.1"),
-        ({"train_fraction": float("nan")}, "train_fraction .*nan"),
-        ({"val_fraction": -0.1}, "val_fraction .*-0.1"),
-        ({"seed": -1}, "seed .*-1"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(tmp_path, options, words):

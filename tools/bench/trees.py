@@ -23,7 +23,7 @@ class Trees:
     def __init__(self, depth: int, size: int = BATCH) -> None:
         data = TreeNeighborsMatch(depth, batch_size=size)
         self.num_values, self.classes = data.num_features, data.num_classes
-        self._batches, self._chosen = data.batches, data.examples.train[:size]
+        self._data, self._chosen = data, data.examples.train[:size]
         batch, edges = self.batch(), tree_edges(depth)
         x = batch.x.view(-1, len(batch.y), 2).transpose(0, 1)
         is_root = torch.arange(x.shape[1]) == 0
@@ -34,7 +34,7 @@ class Trees:
 
     def batch(self) -> NodeBatch:
         """The examples side by side, made as for every step of a training."""
-        return self._batches.batch(self._chosen, "train")
+        return self._data.make_batch(self._chosen, "train")
 
     def ours(self) -> tuple[torch.Tensor, Graph, int]:
         """Features, edges, and how many of the first nodes are read."""
