@@ -21,13 +21,10 @@ def pointers(index: Tensor, size: int) -> Tensor:
 class EdgeRows:
     """Edges x heads flattened to the non-zeros of a sparse (nodes * heads) x (sources * heads) matrix.
 
-    Row ``i * heads + h`` holds the edges into node i of head h, so that every head's
-    aggregation is one sparse product over rows of ``channels`` numbers. Two orders exist of
-    the same edges: the *rows* order (by target node, head, source), and the order of the
-    tensors that layers see, (edges, heads) flattened; ``order`` leads from the second to the
-    first. With one head the two agree.
-
-    Indices are int32, half the memory of int64, wherever the counts allow it.
+    Row ``i * heads + h`` holds the edges into node i of head h, so that every head's aggregation is one sparse product
+    over rows of ``channels`` numbers. Two orders exist of the same edges: the *rows* order (by target node, head,
+    source), and the order of the tensors that layers see, (edges, heads) flattened; ``order`` leads from the second to
+    the first. With one head the two agree. Indices are int32, half the memory of int64, wherever the counts allow it.
 
     Attributes:
         ptr, source: CSR of the rows order; shapes (nodes * heads + 1,), (edges * heads,).
@@ -120,22 +117,19 @@ class PaddedRows:
         return [self._part(*begin, *end) for begin, end in pairwise(self.borders)]
 
     def _part(self, node: int, first: int, last_node: int, end: int) -> "PaddedRows":
-        whole = ((0, 0), (last_node - node, end - first))
-        ptr = self.ptr[node : last_node + 1] - first
-        inner = slice(first, end)
+        inner, length = slice(first, end), end - first
         return PaddedRows(
-            self.node[inner], self.neighbour[inner], self.edge[inner], ptr, self.index[: end - first], whole
+            node=self.node[inner],
+            neighbour=self.neighbour[inner],
+            edge=self.edge[inner],
+            ptr=self.ptr[node : last_node + 1] - first,
+            index=self.index[:length],
+            borders=((0, 0), (last_node - node, length)),
         )
 
 
 def padded_rows(ptr: Tensor, neighbour: Tensor, order: Tensor | None, width: int = 4) -> PaddedRows:
-    """Cut the rows of a CSR into slices of equal width.
-
-    Args:
-        ptr, neighbour: The CSR.
-        order: The edge of each of its entries; they are in order if it is None.
-        width: Length of a slice.
-    """
+    """Cut the rows of a CSR into slices of equal width; ``order`` is the edge of each entry, None if in order."""
     slices = (ptr.diff().long() + width - 1) // width
     first_slice = torch.zeros_like(ptr, dtype=torch.long)
     first_slice[1:] = slices.cumsum(0)

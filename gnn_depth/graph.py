@@ -17,10 +17,9 @@ OF_EDGES = ("edge_weight", "edge_attr")  # what a graph may have a row of for ea
 class Graph:
     """A directed graph whose edges are sorted by target, then source.
 
-    A message runs from ``source[e]`` to ``target[e]``; the edges into node i are
-    ``ptr[i]:ptr[i + 1]``. Everything derived (self-loops, degrees, GCN weights, the
-    transposed order) is computed at its first use and kept, so the L layers and the
-    steps of a training share it. Repeated edges stay repeated.
+    A message runs from ``source[e]`` to ``target[e]``; the edges into node i are ``ptr[i]:ptr[i + 1]``. Everything
+    derived (self-loops, degrees, GCN weights, the transposed order) is computed at its first use and kept, so the
+    layers and the steps of a training share it. Repeated edges stay repeated.
 
     A *block* of a larger graph has more sources than targets: the first ``num_nodes`` sources are the
     targets themselves, and the others only send.
@@ -85,15 +84,7 @@ class Graph:
 
     @classmethod
     def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
-        """A graph itself, or that of an ``edge_index``: made once, and kept while the tensor lives and is unchanged.
-
-        Args:
-            graph: A graph, or sources and targets, shape (2, edges).
-            num_nodes: Number of nodes of an ``edge_index``.
-
-        Raises:
-            ValueError: An edge names a node out of range.
-        """
+        """A graph itself, or that of an ``edge_index``: made once, and kept while the tensor lives and is unchanged."""
         if isinstance(graph, Graph):
             return graph
         if graph.is_inference():  # it counts no versions
@@ -251,11 +242,7 @@ class Graph:
         return block
 
     def keeping(self, kept: Tensor) -> "Graph":
-        """The same nodes with some of the edges; degrees and weights are those of the remaining edges.
-
-        Args:
-            kept: True for each edge that stays, shape (edges,).
-        """
+        """The same nodes with the edges that ``kept``, shape (edges,), is true for; degrees are those of what stays."""
         assert self._whole is None, "a block takes derived tensors from the whole graph"
         graph = self._copy()
         graph.source, graph.target = self.source[kept], self.target[kept]
@@ -274,15 +261,12 @@ class Graph:
 
     @property
     def edge_ids(self) -> Tensor:
-        """0, 1, ..., edges - 1, of the type of the pointers of :meth:`rows`."""
+        """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
         return self.once("edge_ids", lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr))
 
     @property
     def reverse(self) -> Tensor | None:
-        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge has one.
-
-        Of the type of the pointers of :meth:`rows`.
-        """
+        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge has one."""
         return self.once("reverse", self._reverse)
 
     def _reverse(self) -> Tensor | None:

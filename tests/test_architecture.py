@@ -48,7 +48,7 @@ MAY_IMPORT = {
 
 #: Concrete parts that are somebody's default. No other file of the stack, training or diagnostics names one.
 DEFAULTS = {
-    "nn/stack.py": {"nn.graph_dropouts", "nn.layers.gcn", "nn.skips.none"},
+    "nn/stack.py": {"nn.graph_dropouts", "nn.layers.gcn", "nn.skips"},
     "training/module.py": {"nn.inits"},
 }
 PARTS = ("nn.layers", "nn.norms", "nn.skips", "nn.inits", "nn.graph_dropouts")

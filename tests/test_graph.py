@@ -136,26 +136,6 @@ def test_a_reverse_exists_exactly_where_every_edge_runs_both_ways_equally_often(
     assert (Graph(edge_index, num_nodes).reverse is not None) == symmetric
 
 
-@pytest.mark.parametrize(
-    ("edges", "mirrored"),
-    [
-        ([(0, 1), (1, 0)], True),
-        ([(0, 1)], False),
-        ([(0, 1), (0, 1), (1, 0)], False),
-        ([(0, 1), (0, 1), (1, 0), (1, 0)], True),
-        ([(2, 2), (2, 2)], True),
-        ([(2, 2), (0, 2)], False),
-        ([(0, 1), (1, 2), (2, 0)], False),
-        ([], True),
-    ],
-)
-def test_repeated_edges_and_self_loops_are_mirrored_one_by_one(edges, mirrored):
-    graph = Graph(torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t(), 3)
-    assert (graph.reverse is not None) == mirrored
-    if mirrored:
-        assert torch.equal(graph.edge_index[:, graph.reverse], graph.edge_index.flip(0))
-
-
 @st.composite
 def blocks(draw):
     num_nodes, others = draw(st.integers(1, 5)), draw(st.integers(1, 5))
@@ -214,12 +194,6 @@ def test_a_block_has_neither_gcn_weights_nor_reverse_edges():
         block.gcn_weights(torch.float32)
 
 
-def test_edge_ids_count_the_edges_in_the_type_of_the_pointers(graph):
-    assert graph.edge_ids.tolist() == list(range(graph.num_edges))
-    assert graph.edge_ids.dtype == graph.rows(1).ptr.dtype
-    assert graph.edge_ids is graph.edge_ids
-
-
 def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_those_made_of_it(graph):
     looped = graph.with_self_loops()
     graph.derive()
@@ -270,12 +244,6 @@ def test_a_prefix_derives_what_the_whole_graph_does(directed, count):
     inner = directed.prefix(count).prefix(count - 1)
     assert torch.equal(inner.edge_index, directed.prefix(count - 1).edge_index)
     assert torch.equal(pickle.loads(pickle.dumps(block)).edge_index, block.edge_index)
-
-
-def test_a_prefix_without_edges_has_its_nodes_as_sources():
-    block = Graph(torch.tensor([[0, 1], [2, 2]]), 3).prefix(2)
-    assert (block.num_edges, block.num_nodes, block.num_sources) == (0, 2, 2)
-    assert block.with_self_loops().num_edges == 2
 
 
 @pytest.mark.parametrize("count", [-1, 10])

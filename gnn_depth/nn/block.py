@@ -117,13 +117,7 @@ class Block(nn.Module):
         self.returns_state = keeps != "nothing" or is_output or is_first
 
     def forward(self, flow: Flow, graph: Graph, run: Callable[..., Any] | None = None) -> Flow:
-        """Pass messages once.
-
-        Args:
-            flow: From the block before.
-            graph: The edges of this layer.
-            run: The compiled form of :meth:`compute`, if there is one.
-        """
+        """Pass messages once; ``run`` is the compiled form of :meth:`compute`, if there is one."""
         update, before, carried = flow.update, flow.graph, flow.carried
         if self.join is not None and before is not None and self.join.skip.reads == "all":
             # Every block has one more state and would need its own compilation, so this join runs uncompiled.
@@ -152,13 +146,7 @@ class Block(nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The tensor operations of a block, compiled as one: the new update, the state if it is kept, the second state.
 
-        Args:
-            update: The update of the block before.
-            states: The earlier states that the join reads.
-            before: The graph of the block before; None if there is nothing to join.
-            graph: The edges of this layer.
-            first: The first state, if layers read it and there is one yet.
-            carried: The second state.
+        Without the graph of the block before there is nothing to join.
         """
         x = update
         if self.join is not None and before is not None:

@@ -70,15 +70,8 @@ def of_linear_scores(
 ) -> float | None:
     """The bound of attention with linear or additive scores of two linear maps; the second also gives the values.
 
-    Args:
-        layer: The layer, with its score norms.
-        weight_dst, weight_src: The maps.
-        graph: The graph with the self-loops that the layer adds.
-        slope: Slope of the LeakyReLU after the scores, or inside them.
-        at_most: See :func:`spectral_norm`.
-
-    Returns:
-        The bound, or None if no norm bounds the scores.
+    The slope is that of the LeakyReLU after the scores, or inside them; the graph has the self-loops that the layer
+    adds. None if no norm bounds the scores.
     """
     alpha = bound_of_scores(layer)
     if alpha is None:
@@ -122,9 +115,7 @@ def bound_of_scores(layer: AttentionLayer) -> float | None:
 def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
     """The largest singular value of matrices stacked on one another, in float64; inf if they are not finite.
 
-    Args:
-        weights: The matrices.
-        at_most: If given, the limit for matrices of which each has at most this spectral norm.
+    With ``at_most``, its limit for matrices of which each has at most this spectral norm.
     """
     if at_most is not None:
         return at_most * math.sqrt(len(weights))

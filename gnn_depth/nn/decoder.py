@@ -15,17 +15,7 @@ Pool: TypeAlias = Literal["mean", "sum", "max"]
 
 
 def make_decoder(decoder: Decoder, jump: Jump, widths: Sequence[int], out_channels: int) -> nn.Module:
-    """Make a decoder.
-
-    Args:
-        decoder: A ``linear`` map, or ``none``: the last layer gives the outputs.
-        jump: Which of the layers' output states it reads.
-        widths: Their widths.
-        out_channels: Number of outputs of a node.
-
-    Raises:
-        ValueError: The options contradict each other.
-    """
+    """Make a decoder of output states of these widths."""
     if decoder == "linear":
         return nn.Linear(jumped_width(jump, widths), out_channels)
     if jump != "last":
@@ -47,11 +37,7 @@ class MeanOfHeads(nn.Module):
 
 
 def jumped_width(jump: Jump, widths: Sequence[int]) -> int:
-    """Width of the states of :func:`jumped`.
-
-    Raises:
-        ValueError: ``max`` needs states of equal width.
-    """
+    """Width of the states of :func:`jumped`; ``max`` needs states of equal width."""
     if jump == "max" and len(set(widths)) > 1:
         raise ValueError(f"jump max compares states of one width, and these have {list(widths)}: use cat or last.")
     return sum(widths) if jump == "cat" else widths[-1]

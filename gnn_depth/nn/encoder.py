@@ -16,13 +16,7 @@ Encoder: TypeAlias = Literal["linear", "embedding", "none"]
 def make_encoder(encoder: Encoder, in_channels: int | Sequence[int], hidden_channels: int) -> tuple[nn.Module, int]:
     """Make an encoder; also returns the width of its output.
 
-    Args:
-        encoder: A ``linear`` map, an ``embedding`` of integer features, or ``none``.
-        in_channels: Width of the features; for integer features, the number of values of each column.
-        hidden_channels: Width of the output of a linear map or an embedding.
-
-    Raises:
-        ValueError: The encoder does not accept the features.
+    The widths of integer features are the number of values of each column.
     """
     if isinstance(in_channels, int):
         if encoder == "embedding":

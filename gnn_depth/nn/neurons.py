@@ -43,10 +43,7 @@ from gnn_depth.registry import name_of, registered
 
 
 def links(stack: Any) -> list[Link]:
-    """All neurons of a stack that can be rescaled, by depth.
-
-    Args:
-        stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
+    """All neurons of a :class:`gnn_depth.nn.stack.DeepGNN` that can be rescaled, by depth.
 
     Raises:
         ValueError: A layer has no weight chain, or it is unknown how neurons are joined. This is so for some skip
@@ -101,11 +98,7 @@ def hidden_states(stack: Any) -> list[int]:
 
 
 def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
-    """The weight chain of a layer.
-
-    Raises:
-        ValueError: It has none.
-    """
+    """The weight chain of a layer, which the caller needs."""
     if not isinstance(layer, HasWeightChain):
         raise ValueError(
             f"{wanted_by} needs the weight chain of layer {position + 1}, and {type(layer).__name__} has none; "
@@ -115,11 +108,7 @@ def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
 
 
 def why_no_law(stack: Any) -> str | None:
-    """The reason why rescaling neurons changes a stack's outputs; None if it does not.
-
-    Args:
-        stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
-    """
+    """The reason why rescaling neurons changes the outputs of a ``DeepGNN``; None if it does not."""
     sample = torch.tensor([-1.0, 1.0])
     is_used = len(stack.blocks) > 1 or stack.last_activation or stack.first_activation
     if is_used and not torch.allclose(stack.activation(2 * sample), 2 * stack.activation(sample)):
@@ -144,11 +133,7 @@ def _into_first(encoder: nn.Module) -> Iterator[Share]:
 
 
 def _chain_of_skip(skip: Skip) -> WeightChain:
-    """The weight chain of a skip connection.
-
-    Raises:
-        ValueError: It is unknown which neurons it joins.
-    """
+    """The weight chain of a skip connection, of which it must be known which neurons it joins."""
     if skip.adds is None and (skip.carries or skip.reads != "nothing"):
         found = name_of(type(skip))
         skips: dict[str, Any] = registered("skip")

@@ -91,11 +91,7 @@ class HasWeightChain(Protocol):
     """A layer that declares which weights lead into and out of its neurons, for initialisations and diagnostics."""
 
     def weight_chain(self) -> WeightChain:
-        """The chain.
-
-        Raises:
-            ValueError: The layer has none with its present options.
-        """
+        """The chain; a ValueError if the layer has none with its present options."""
 
 
 @runtime_checkable
@@ -105,10 +101,8 @@ class HasLipschitzBound(Protocol):
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         """The bound on a graph or a block; None if none is known.
 
-        Args:
-            graph: The graph.
-            at_most: If given, the bound for weight matrices of which each has at most this spectral norm, to which it
-                is proportional. By default the bound is that of the present weights.
+        By default it is that of the present weights. With ``at_most`` it is that for weight matrices of which each has
+        at most this spectral norm, to which it is proportional.
         """
 
 
@@ -116,7 +110,6 @@ class Share(NamedTuple):
     """A parameter's contribution to neurons.
 
     Attributes:
-        parameter: The parameter.
         axis: The axis along which its neurons lie; None if every entry belongs to another neuron.
     """
 
@@ -198,36 +191,20 @@ class Layer(Part, nn.Module, ABC):
         """Estimate how many numbers it keeps for the backward pass, besides its input.
 
         By default this is nodes x width for each linear map except the last: sums with fixed weights keep nothing.
-
-        Args:
-            nodes: Nodes of the graph.
-            edges: Its edges, with self-loops.
+        Edges include self-loops.
         """
         return max(_number_of_maps(self) - 1, 0) * nodes * self.width
 
     def compile_saving(self, nodes: int, edges: int) -> float:
-        """Estimate cautiously the seconds that compiling saves in one training step of the layer.
-
-        Args:
-            nodes: Source nodes of the graph.
-            edges: Its edges.
-        """
+        """Estimate cautiously the seconds that compiling saves in one training step with so many sources and edges."""
         return 1e-9 * nodes * self.width
 
     def add_edge_features(self, channels: int) -> None:
-        """Make the parameters that read ``graph.edge_attr``; called once, on layers with ``takes_edge_features``.
-
-        Args:
-            channels: Number of features of an edge, at least 1.
-        """
+        """Make the parameters that read ``graph.edge_attr``; called once, on layers with ``takes_edge_features``."""
         self.edge_channels = channels
 
     def enter_stack(self, depth: int, first_channels: int) -> None:
-        """Tell the layer its position in the stack; called once per position.
-
-        Args:
-            depth: The position, counted from 1.
-            first_channels: Width of the first state.
+        """Tell the layer its position, from 1, and the width of the first state; called once per position.
 
         Raises:
             ValueError: The layer cannot be at this position.
@@ -375,10 +352,6 @@ class ScoreNorm(Norm):
 
         It must also bound both parts of the scores' derivative (of the score and of the divisor), each multiplied by
         the size of the features.
-
-        Args:
-            score: The class of the scores.
-            channels: Width of a head.
         """
         return None
 
@@ -413,12 +386,7 @@ class WeightNorm(Norm):
 
     @classmethod
     def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
-        """Update the states of norms of this class to their matrices, before every pass.
-
-        Args:
-            norms: The norms.
-            weights: Their matrices, all of one shape.
-        """
+        """Update the states of norms of this class to their matrices, all of one shape, before every pass."""
 
 
 class Skip(Part, nn.Module, ABC):
@@ -471,11 +439,7 @@ class Skip(Part, nn.Module, ABC):
 
 
 class Init(Part, ABC):
-    """An initialisation: draws the parameters of an assembled stack.
-
-    Raises:
-        TypeError: A subclass overrides ``__call__``, which also updates the weight norms.
-    """
+    """An initialisation: draws the parameters of an assembled stack."""
 
     def __init_subclass__(cls) -> None:
         if "__call__" in vars(cls):
@@ -483,11 +447,7 @@ class Init(Part, ABC):
 
     @final
     def __call__(self, stack: Any) -> None:
-        """Draw all parameters; weight norms then restart from the drawn matrices.
-
-        Args:
-            stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
-        """
+        """Draw all parameters of a ``DeepGNN``; weight norms then restart from the drawn matrices."""
         try:
             self.draw(stack)
         finally:
@@ -495,11 +455,7 @@ class Init(Part, ABC):
 
     @abstractmethod
     def draw(self, stack: Any) -> None:
-        """Draw all parameters in place.
-
-        Args:
-            stack: A :class:`gnn_depth.nn.stack.DeepGNN`.
-        """
+        """Draw all parameters of a ``DeepGNN`` in place."""
 
 
 class GraphDropout(Part, ABC):
@@ -510,9 +466,6 @@ class GraphDropout(Part, ABC):
 
     Args:
         p: Probability of dropping an edge or node; with 0 the graph stays the same.
-
-    Raises:
-        ValueError: The probability is outside [0, 1].
     """
 
     @in_range

@@ -81,28 +81,20 @@ class NormPlacement:
     """
 
     def __init__(self, factories: Sequence[NormFactory]) -> None:
-        self._score: list[tuple[NormFactory, type]] = []
-        self._feature: list[tuple[NormFactory, type]] = []
-        self._weight: list[tuple[NormFactory, type]] = []
+        self._norms: dict[type, list[tuple[NormFactory, type]]] = {ScoreNorm: [], FeatureNorm: [], WeightNorm: []}
         for make in factories:
             cls = part_class(make)
-            bases = {ScoreNorm: self._score, FeatureNorm: self._feature, WeightNorm: self._weight}
-            group = next((group for base, group in bases.items() if issubclass(cls, base)), None)
-            if group is None:
+            base = next((base for base in self._norms if issubclass(cls, base)), None)
+            if base is None:
                 raise ValueError(f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm.")
-            group.append((make, cls))
-        if len(self._weight) > 1:
-            names = " and ".join(repr(_name(cls)) for _, cls in self._weight)
+            self._norms[base].append((make, cls))
+        if len(self._norms[WeightNorm]) > 1:
+            names = " and ".join(repr(_name(cls)) for _, cls in self._norms[WeightNorm])
             raise ValueError(f"norms {names} act on the same weights: choose one of them.")
-        self._places = 0
 
     def on_scores(self, layer: Layer) -> None:
-        """Place the score norms in a layer.
-
-        Raises:
-            ValueError: The layer has no scores, or the norm has no formula for them.
-        """
-        for make, cls in self._score:
+        """Place the score norms in a layer, which must have scores that they have a formula for."""
+        for make, cls in self._norms[ScoreNorm]:
             if not isinstance(layer, AttentionLayer):
                 with_scores = [name for name, each in registered("layer").items() if issubclass(each, AttentionLayer)]
                 raise ValueError(
@@ -113,21 +105,16 @@ class NormPlacement:
             layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
 
     def on_features(self, width: int) -> FeatureNorms:
-        """Make the feature norms of one more layer."""
-        self._places += 1
-        return FeatureNorms(make(width) for make, _ in self._feature)
+        """Make the feature norms of one layer."""
+        return FeatureNorms(make(width) for make, _ in self._norms[FeatureNorm])
 
     def on_weights(self, layers: Iterable[Layer]) -> WeightNorms:
-        """Place the weight norm in the linear maps of all layers.
-
-        Raises:
-            ValueError: A layer has no linear map with a place for it, or no known bound although the norm needs it.
-        """
+        """Place the weight norm in the linear maps of all layers; a norm of whole layers needs their bounds."""
         layers = list(layers)
         placed: list[tuple[Linear, Layer]] = []
-        for make, cls in self._weight:
+        for make, cls in self._norms[WeightNorm]:
             for layer in dict.fromkeys(layers):
-                maps = normed_maps(layer)
+                maps = _normed_maps(layer)
                 norms: list[Any] = [make(len(layers)) for _ in maps]
                 if any(norm.whole_layer for norm in norms):
                     _check_bound(layer, _name(cls))
@@ -136,27 +123,18 @@ class NormPlacement:
                     placed.append((linear, layer))
         return WeightNorms(placed)
 
-    def check_features(self) -> None:
-        """Check that the stack has a place for its feature norms.
-
-        Raises:
-            ValueError: It has none.
-        """
-        if self._feature and not self._places:
+    def check_features(self, places: int) -> None:
+        """Check that a stack with this number of places for feature norms has one if it has feature norms."""
+        features = self._norms[FeatureNorm]
+        if features and not places:
             raise ValueError(
-                f"norm {_name(self._feature[0][1])!r} acts between layers, and there is only one layer, which gives "
+                f"norm {_name(features[0][1])!r} acts between layers, and there is only one layer, which gives "
                 "the class scores itself: use more layers or a decoder."
             )
 
 
-def normed_maps(layer: Layer) -> list[Linear]:
-    """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all without a chain.
-
-    All heads of a layer are one matrix; separate weights for source and target are two.
-
-    Raises:
-        ValueError: The layer has no such map, or its chain names a matrix that is not the weight of a :class:`Linear`.
-    """
+def _normed_maps(layer: Layer) -> list[Linear]:
+    """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all without a chain."""
     linears = [module for module in layer.modules() if isinstance(module, Linear)]
     try:
         chain = layer.weight_chain() if isinstance(layer, HasWeightChain) else None
@@ -181,11 +159,7 @@ def normed_maps(layer: Layer) -> list[Linear]:
 
 
 def _check_bound(layer: Layer, norm: str) -> None:
-    """Check that a layer has a bound, which does not depend on the graph.
-
-    Raises:
-        ValueError: It has none.
-    """
+    """Check that a layer has a bound; whether it has one does not depend on the graph."""
     one_edge = Graph(torch.zeros(2, 1, dtype=torch.long), 1)
     if not isinstance(layer, HasLipschitzBound) or layer.lipschitz_bound(one_edge, 1.0) is None:
         known = {name: each for name, each in registered("layer").items() if hasattr(each, "lipschitz_bound")}
@@ -199,13 +173,8 @@ def _check_bound(layer: Layer, norm: str) -> None:
 
 
 def part_class(factory: Callable[..., object]) -> type:
-    """The class that a part's factory makes: the class itself, or the one inside a ``functools.partial``.
-
-    Raises:
-        ValueError: The factory must be called to know its class, for example a lambda.
-    """
-    held = (factory, getattr(factory, "func", None), *getattr(factory, "args", ()))
-    for item in held:
+    """The class that a part's factory makes: the class itself, or the one inside a ``functools.partial``."""
+    for item in (factory, getattr(factory, "func", None), *getattr(factory, "args", ())):
         if isinstance(item, type):
             return item
     raise ValueError(f"a part must be a class or a functools.partial of one, not {factory!r}.")

@@ -20,24 +20,15 @@ from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, seg
 from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
 from gnn_depth.nn.named import Named, takes_names
 from gnn_depth.nn.neurons import links, why_no_law
-from gnn_depth.nn.parts import (
-    GraphDropout,
-    Init,
-    Layer,
-    LayerFactory,
-    Link,
-    NormFactory,
-    SkipFactory,
-)
+from gnn_depth.nn.parts import GraphDropout, Init, Layer, LayerFactory, Link, NormFactory, SkipFactory
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
-from gnn_depth.nn.skips.none import NoSkip
+from gnn_depth.nn.skips import NoSkip
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described, registered
 
 Activation = Literal[
     "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
 ]
-
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
 
@@ -174,14 +165,16 @@ class DeepGNN(nn.Module):
             phi = _identity if is_last and not last_activation else self.activation
             joins.append(Join(phi, joined, placed if norm_after_skip else None))
             norms.append(None if norm_after_skip else placed)
-        placement.check_features()
+        placement.check_features(len(widths) - 1)
         self._weight_norms = placement.on_weights(layers)
 
         reads = [None if join is None else join.skip.reads for join in joins[1:]]
         reads_first = any(each.reads_first for each in layers)
         self.blocks = nn.ModuleList()
         for position, (join, each, after) in enumerate(zip(joins, layers, norms, strict=False)):
-            keeps = _keeps(position, reads[position:])
+            keeps: Any = reads[position] if reads[position] in ("input", "all") else "nothing"
+            if position == 0 and keeps == "nothing" and "first" in reads:
+                keeps = "input"
             is_output, is_first = jump != "last" and position > 0, reads_first and position == 0
             self.blocks.append(Block(join, dropout, each, after, keeps, is_output, is_first))
         self.join = joins[-1]
@@ -260,11 +253,7 @@ class DeepGNN(nn.Module):
         return [norm for of_layer in placed for norm in of_layer]
 
     def check_shards(self) -> None:
-        """Check that every part works on a graph of which other processes hold the rest.
-
-        Raises:
-            ValueError: A part does not.
-        """
+        """Check that every part works on a graph of which other processes hold the rest."""
         parts: list[Any] = [*self.layers, *self.skips, *self._node_norms(), self.graph_dropout]
         for part in parts:
             is_local = getattr(part, "takes_blocks", False) or getattr(part, "nodewise", False)
@@ -362,15 +351,6 @@ def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) ->
                 f"the edges of this graph have {what}, and {described(type(layer))} does not read them. Layers that "
                 f"do: {names}, and pyg with a convolution that takes {argument}.{without}"
             )
-
-
-def _keeps(position: int, reads: Sequence[str | None]) -> Literal["nothing", "input", "all"]:
-    """The way a block keeps its state, given what later skip connections and layers read."""
-    if reads[0] == "input":
-        return "input"
-    if reads[0] == "all":
-        return "all"
-    return "input" if position == 0 and "first" in reads else "nothing"
 
 
 def _identity(x: Tensor) -> Tensor:

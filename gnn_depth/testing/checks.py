@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any
 
 from gnn_depth.nn.parts import FeatureNorm, Layer, Norm, ScoreNorm, Skip, WeightNorm
@@ -22,13 +22,13 @@ COMMON: list[Property[Subject]] = [
     properties.inputs_stay,
     properties.repeat,
 ]
-OF_NODES = [properties.permutation, properties.batch]
+OF_GRAPHS = [*COMMON, properties.permutation, properties.batch, properties.blocks]
 ROWS = replace(
     properties.blocks, name="rows", remedy="Join every node by itself, without sums over nodes; use a norm for those."
 )
 
 
-def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), processes: int = 1, **options: Any) -> None:
+def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a norm has the properties of every norm.
 
     Properties: ``shape``, ``finite``, ``gradient``, ``dtype``, ``state``, ``ddp``, ``compile``, ``inputs``, ``repeat``;
@@ -38,7 +38,6 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), proces
     Args:
         norm: The class, or its registered name.
         except_for: Properties that it lacks on purpose.
-        processes: With 2 or more it is also trained in that many processes, property ``processes``: some 10 s.
         options: Arguments of its constructor after the width.
 
     Raises:
@@ -48,69 +47,32 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), proces
     __tracebackhide__ = True
     cls = class_of("norm", norm, FeatureNorm, ScoreNorm, WeightNorm)
     of_norm: Callable[..., list[Subject]] = subjects.of_weight_norm
-    expected = COMMON
     if not issubclass(cls, WeightNorm):
         of_norm = subjects.of_feature_norm if issubclass(cls, FeatureNorm) else subjects.of_score_norm
-        expected = [*COMMON, *OF_NODES, properties.blocks]
-    _check("check_norm", cls, partial(of_norm, cls, options), expected, except_for, processes)
+    expected = COMMON if issubclass(cls, WeightNorm) else OF_GRAPHS
+    check("check_norm", cls, partial(of_norm, cls, options), expected, except_for)
 
 
-def check_layer(
-    layer: type[Layer] | str, *, except_for: Sequence[str] = (), processes: int = 1, **options: Any
-) -> None:
+def check_layer(layer: type[Layer] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a layer has the properties of every layer.
 
     Properties: those of :func:`check_norm`, ``sparse``, and ``chain``, the conservation law of a declared weight chain.
-
-    Args:
-        layer: The class, or its registered name.
-        except_for: Properties that it lacks on purpose.
-        processes: With 2 or more it is also trained in that many processes, property ``processes``: some 10 s.
-        options: Arguments of its constructor after the two widths, 4 and 24.
-
-    Raises:
-        NotConforming: A property does not hold.
-        ValueError: It is not a layer, or there is no such property.
+    Arguments and errors are those of :func:`check_norm`; ``options`` follow the two widths, 4 and 24.
     """
     __tracebackhide__ = True
     cls = class_of("layer", layer, Layer)
-    expected = [*COMMON, *OF_NODES, properties.blocks, properties.sparse, properties.chain]
-    _check("check_layer", cls, partial(subjects.of_layer, cls, options), expected, except_for, processes)
+    expected = [*OF_GRAPHS, properties.sparse, properties.chain]
+    check("check_layer", cls, partial(subjects.of_layer, cls, options), expected, except_for)
 
 
-def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), processes: int = 1, **options: Any) -> None:
+def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a skip connection has the properties of every one.
 
     Properties: those that all norms have, ``rows``, and its promises ``adds`` and ``invertible``. It gets the states
     that it ``reads``, no others. One that carries a second state is tried on two layers.
-
-    Args:
-        skip: The class, or its registered name.
-        except_for: Properties that it lacks on purpose.
-        processes: With 2 or more it is also trained in that many processes, property ``processes``: some 10 s.
-        options: Arguments of its constructor after the widths.
-
-    Raises:
-        NotConforming: A property does not hold.
-        ValueError: It is not a skip connection, or there is no such property.
+    Arguments and errors are those of :func:`check_norm`; ``options`` follow the widths.
     """
     __tracebackhide__ = True
     cls = class_of("skip", skip, Skip)
     expected = [*COMMON, ROWS, properties.adds, properties.invertible]
-    _check("check_skip", cls, partial(subjects.of_skip, cls, options), expected, except_for, processes)
-
-
-def _check(
-    call: str,
-    cls: type,
-    make: Callable[[], list[Subject]],
-    expected: Sequence[Property[Subject]],
-    except_for: Sequence[str],
-    processes: int,
-) -> None:
-    __tracebackhide__ = True
-    if processes > 1:
-        together = update_wrapper(partial(properties.in_processes, make, processes), properties.in_processes)
-        advice = "See ddp; and do not let the part depend on the process it runs in."
-        expected = [*expected, Property("processes", together, advice, once=True)]
-    check(call, cls, make, expected, except_for)
+    check("check_skip", cls, partial(subjects.of_skip, cls, options), expected, except_for)

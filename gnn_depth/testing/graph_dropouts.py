@@ -76,16 +76,7 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a graph dropout has the properties of every one.
 
-    Properties: ``fewer``, ``seed``, ``inputs``.
-
-    Args:
-        part: The class, or its registered name.
-        except_for: Properties that it lacks on purpose.
-        options: Arguments of its constructor.
-
-    Raises:
-        NotConforming: A property does not hold.
-        ValueError: It is not a graph dropout, or there is no such property.
+    Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of :func:`check_norm`.
     """
     __tracebackhide__ = True
     cls = class_of("graph_dropout", part, GraphDropout)

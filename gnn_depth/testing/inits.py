@@ -19,21 +19,11 @@ from gnn_depth.testing.suite import Violation, as_property, assert_close, assert
 STACKS: dict[str, dict[str, Any]] = {
     "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
     "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},
-    "one GCN layer": {"num_layers": 1, "hidden_channels": 4},
+    "one GCN layer": {"num_layers": 1},
     "a GAT of two heads": {"layer": ("gat", {"heads": 2}), "num_layers": 3, "hidden_channels": 5},
-    "a GAT without encoder and decoder": {
-        "layer": ("gat", {}),
-        "num_layers": 3,
-        "hidden_channels": 4,
-        "encoder": "none",
-        "decoder": "none",
-    },
+    "a GAT without encoder and decoder": {"layer": ("gat", {}), "num_layers": 3, "encoder": "none", "decoder": "none"},
     "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": get("skip", "residual")},
-    "a GCN with a norm of its weights": {
-        "num_layers": 2,
-        "hidden_channels": 4,
-        "norm": [get("norm", "weight_frobenius")],
-    },
+    "a GCN with a norm of its weights": {"num_layers": 2, "norm": [get("norm", "weight_frobenius")]},
 }
 
 
@@ -49,7 +39,7 @@ class Drawing:
 
     def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
         """The stack before the initialisation, with every parameter set to a number if one is given."""
-        options = dict(STACKS[self.label])
+        options = {"hidden_channels": 4} | STACKS[self.label]
         layer, of_layer = options.pop("layer", ("gcn", {}))
         with seeded(0):
             stack: DeepGNN = DeepGNN(5, 3, partial(get("layer", layer), **of_layer), **options).to(dtype)
@@ -99,10 +89,7 @@ def finite(drawing: Drawing) -> None:
 
 @as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
 def in_place(drawing: Drawing) -> None:
-    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as before.
-
-    Optimizers and other processes refer to them.
-    """
+    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as before."""
     stack = drawing.stack(torch.float64)
     before = _identities(stack)
     with seeded(1):
@@ -131,16 +118,7 @@ def _assert_equal(one: DeepGNN, other: DeepGNN, where: str) -> None:
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that an initialisation has the properties of every one, on seven small stacks.
 
-    Properties: ``seed``, ``touched``, ``finite``, ``in_place``.
-
-    Args:
-        init: The class, or its registered name.
-        except_for: Properties that it lacks on purpose.
-        options: Arguments of its constructor.
-
-    Raises:
-        NotConforming: A property does not hold.
-        ValueError: It is not an initialisation, or there is no such property.
+    Properties: ``seed``, ``touched``, ``finite``, ``in_place``. Arguments and errors are those of :func:`check_norm`.
     """
     __tracebackhide__ = True
     cls = class_of("init", init, Init)

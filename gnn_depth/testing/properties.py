@@ -1,23 +1,17 @@
 """The properties of norms, layers and skip connections; each function checks one property of a subject."""
 
-import datetime
 import io
 import logging
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError, gradcheck
-from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
-from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.diagnostics.balance import defect
 from gnn_depth.nn.functional.sparse_features import _sparse
@@ -27,9 +21,6 @@ from gnn_depth.registry import get
 from gnn_depth.testing.graphs import both_ways, degenerate, has_edges, mixed, pair, renumbered
 from gnn_depth.testing.subjects import OUT, Subject, parameters_of
 from gnn_depth.testing.suite import Violation, as_property, assert_close, assert_finite, seeded
-
-PATIENCE = 60  # seconds that a process waits for the others
-STEPS = 3  # that processes train together
 
 # Structure: the shape of the output, and the nodes and graphs that it depends on.
 
@@ -412,52 +403,3 @@ def _check_law(**parts: Any) -> None:
                 f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two sides differ by "
                 f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
             )
-
-
-# Training in several processes at once.
-
-
-def in_processes(make: Callable[[], list[Subject]], processes: int, subject: Subject) -> None:
-    """Processes that train together on different features keep the same parameters."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            spawn(_train, (processes, folder, make), nprocs=processes)  # type: ignore[no-untyped-call]
-        except (ProcessRaisedException, ProcessExitedException) as error:
-            last = str(error).strip().splitlines()[-1]
-            raise Violation(f"{subject}, {processes} processes: {last}") from None
-
-
-def _train(rank: int, processes: int, folder: str, make: Callable[[], list[Subject]]) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=Path(folder, "meeting").as_uri(),
-        rank=rank,
-        world_size=processes,
-        timeout=datetime.timedelta(seconds=PATIENCE),
-    )
-    try:
-        for subject in make():
-            _take_steps(subject, rank, processes)
-    finally:
-        dist.destroy_process_group()
-
-
-def _take_steps(subject: Subject, rank: int, processes: int) -> None:
-    graph = mixed()
-    part = subject.part(seed=rank)
-    parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
-    if not parameters:
-        return
-    shared = DistributedDataParallel(part)
-    optimizer = torch.optim.SGD(shared.parameters(), 0.01)
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        inputs = subject.inputs(graph, seed=processes * step + rank)
-        torch.autograd.backward(subject.apply(Called(part, shared), inputs, graph).square().mean())
-        optimizer.step()
-    for name, parameter in part.named_parameters():
-        everywhere = [torch.empty_like(parameter) for _ in range(processes)]
-        dist.all_gather(everywhere, parameter.detach())
-        if any(not torch.equal(everywhere[0], other) for other in everywhere):
-            raise Violation(f"{subject}: after {STEPS} steps the processes have different {name}.")

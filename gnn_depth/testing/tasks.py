@@ -41,17 +41,9 @@ def metrics(trial: Trial) -> None:
 
 
 def check_task(task: type[Task] | str, *, except_for: Sequence[str] = (), outputs: int = 2, **options: Any) -> None:
-    """Check that a task has the properties of every one: ``loss`` and ``metrics``.
+    """Check that a task with so many outputs has the properties of every one: ``loss`` and ``metrics``.
 
-    Args:
-        task: The class, or its registered name.
-        except_for: Properties that it lacks on purpose.
-        outputs: Number of classes, labels or numbers.
-        options: Arguments of its constructor after the number of outputs.
-
-    Raises:
-        NotConforming: A property does not hold.
-        ValueError: It is not a task, or there is no such property.
+    Arguments and errors are those of :func:`check_norm`; ``options`` follow the number of outputs.
     """
     __tracebackhide__ = True
     cls = class_of("task", task, Task)

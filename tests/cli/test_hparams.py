@@ -37,7 +37,7 @@ def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
     pair = {"class_path": f"{norms}.pair.PairNorm", "init_args": {"scale": 1.0}}
     batch = {"class_path": f"{norms}.batch.BatchNorm", "init_args": {"affine": False, "eps": 1e-5}}
     balanced = "gnn_depth.nn.inits.balanced.Balanced"
-    orthogonal = {"class_path": "gnn_depth.nn.inits.looks_linear_orthogonal.LooksLinearOrthogonal"}
+    orthogonal = {"class_path": "gnn_depth.nn.inits.matrices.LooksLinearOrthogonal"}
 
     def said(**model: object) -> str:
         ((name, part),) = model.items()

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that compile."""
+"""Fixtures: a graph whose first nodes hear from few others, and a compiler."""
 
 import warnings
 from functools import partial
@@ -9,6 +9,7 @@ import torch._dynamo.utils
 from torch._functorch import config
 from torch._inductor import compile_fx
 
+from gnn_depth.graph import Graph
 from gnn_depth.nn.compile.compiled import keep_compiled_code
 
 
@@ -45,3 +46,10 @@ def compiler(request, monkeypatch):
 
 #: For what only compiled code shows.
 compiled_only = pytest.mark.parametrize("compiler", ["compiled"], indirect=True)
+
+
+@pytest.fixture
+def chain():
+    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all others."""
+    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
+    return Graph(torch.tensor(edges).t(), 9)

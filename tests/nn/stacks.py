@@ -4,9 +4,7 @@ import torch
 
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.norms import MeanNorm
-from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips import Gated, InitialResidual, LayerScale, Residual, ReZero
-from gnn_depth.nn.skips.options import project, projection_chain
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
@@ -14,23 +12,16 @@ WITHOUT_CHAIN = ("ggnn", "sage_of_one_length", "pyg")
 WITH_CHAIN = [name for name in VARIANTS if name not in WITHOUT_CHAIN]
 
 
-class Oscillator(Skip):
+class Oscillator(Residual):
     """A skip connection with a second state: Y' = Y / 2 + (F(X) - X) / 2, X' = X + Y' / 2."""
 
     carries = True
-    adds = "input"
-
-    def __init__(self, widths, out_channels):
-        super().__init__(widths, out_channels)
-        self.project = project(widths[-1], out_channels)
+    invertible = False
 
     def forward(self, update, states, graph, velocity):
         x = self.project(states[-1])
         velocity = (update - x) / 2 + (0 if velocity is None else velocity / 2)
         return x + velocity / 2, velocity
-
-    def weight_chain(self):
-        return projection_chain(self.project)
 
 
 #: How a stack is put together: options of DeepGNN.

@@ -6,7 +6,6 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GATv2Conv, GINEConv, TransformerConv
 
-import gnn_depth
 from gnn_depth import DeepGNN, Graph
 from gnn_depth.data import MiniBatches, PyG, PyGData
 from gnn_depth.data.graph_sets import subset
@@ -183,21 +182,3 @@ def test_features_that_nothing_reads_or_that_do_not_fit_are_refused(featured, ma
     graph = Graph(edges, NODES, edge_attr=features.float())
     with pytest.raises(ValueError, match=words):
         make(graph)
-
-
-def test_which_neighbour_counts_is_learned_from_the_features_of_edges_alone(tmp_path):
-    draws = torch.Generator().manual_seed(0)
-    nodes, neighbours = 300, 5
-    x = torch.randint(2, (nodes,), generator=draws)
-    source = torch.stack([torch.randperm(nodes, generator=draws)[:neighbours] for _ in range(nodes)])
-    marked = torch.randint(neighbours, (nodes,), generator=draws)
-    edges = torch.stack([source.flatten(), torch.arange(nodes).repeat_interleave(neighbours)])
-    is_marked = torch.nn.functional.one_hot(marked, neighbours).flatten()
-    y = x[source[torch.arange(nodes), marked]]
-    data = Data(x=x[:, None].float(), edge_index=edges, edge_attr=is_marked.float(), y=y)
-    model = {"layer": "gat", "num_layers": 1, "hidden_channels": 8, "optimizer": {"name": "Adam", "lr": 0.03}}
-    options = {"epochs": 60, "root": str(tmp_path), "enable_progress_bar": False, "accelerator": "cpu"}
-    told = gnn_depth.fit(model, data, **options)
-    blind = gnn_depth.fit(model, PyGData(data, edge_features=False), **options)
-    assert told.metrics["test_acc_at_best_val"] > 0.95
-    assert blind.metrics["test_acc_at_best_val"] < 0.8

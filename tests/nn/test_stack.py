@@ -7,10 +7,11 @@ import torch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.nn.layers import GAT, GCN, GATv2
+from gnn_depth.nn.layers import GAT, GCN, GCNII, GATv2
 from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Skip
 from gnn_depth.nn.skips import Residual
+from gnn_depth.registry import registered
 from tests.nn.stacks import Oscillator
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
@@ -164,14 +165,6 @@ def test_a_deep_stack_is_permutation_equivariant(graph):
     torch.testing.assert_close(stack(x[order], renumbered), stack(x, graph)[order])
 
 
-def test_an_embedding_is_a_linear_map_of_the_one_hot_columns(graph):
-    stack = DeepGNN((4, 3), 2, GCN, 1, 5, encoder="embedding")
-    x = torch.stack([torch.arange(9) % 4, torch.arange(9) % 3], 1)
-    hot = torch.cat([torch.nn.functional.one_hot(x[:, 0], 4), torch.nn.functional.one_hot(x[:, 1], 3)], 1).float()
-    torch.testing.assert_close(stack.encoder(x), hot @ stack.encoder.weight)
-    torch.testing.assert_close(stack(x, graph), stack.decoder(stack.layers[0](hot @ stack.encoder.weight, graph)))
-
-
 @pytest.mark.parametrize(
     ("channels", "encoder", "answer"),
     [(6, "embedding", "linear or none"), ((4, 3), "linear", "2 columns.*embedding")],
@@ -216,13 +209,6 @@ def test_shared_layers_of_equal_shape_are_one_and_normed_once(graph):
     torch.testing.assert_close(again(X, graph), stack(X, graph))
 
 
-PRUNED = {
-    "gat": partial(DeepGNN, layer=partial(GAT, heads=2), norm=[LipschitzNorm, LayerNorm]),
-    "residual": partial(DeepGNN, layer=partial(GCN), norm=[LayerNorm], skip=Residual, norm_after_skip=True),
-    "bare": partial(DeepGNN, layer=partial(GATv2, bias=False), encoder="none", decoder="none"),
-}
-
-
 class JoinsAll(Skip):
     """The sum of all states, for skips that read more than the last one."""
 
@@ -232,8 +218,25 @@ class JoinsAll(Skip):
         return update + sum(states[1:], states[0])
 
 
-PRUNED["second state"] = partial(DeepGNN, layer=GCN, skip=Oscillator)
-PRUNED["all states"] = partial(DeepGNN, layer=GCN, skip=JoinsAll)
+SKIPS = {name: cls for name, cls in registered("skip").items() if cls.__module__.startswith("gnn_depth.")}
+PRUNED = {
+    "gat": {"layer": partial(GAT, heads=2), "norm": [LipschitzNorm, LayerNorm]},
+    "bare": {"layer": partial(GATv2, bias=False), "encoder": "none", "decoder": "none"},
+    "gcnii": {"layer": GCNII, "first_activation": True, "last_activation": True},
+    "second state": {"skip": Oscillator},
+    "all states": {"skip": JoinsAll},
+    **{
+        f"{name}, norm {when}": {"norm": [LayerNorm], "skip": cls, "norm_after_skip": when == "after"}
+        for name, cls in SKIPS.items()
+        for when in ("before", "after")
+    },
+    **{
+        f"{name}, jump {jump}": {"norm": [LayerNorm], "skip": cls, "jump": jump}
+        for name, cls in SKIPS.items()
+        for jump in ("max", "cat")
+        if (name, jump) != ("dense", "max")
+    },
+}
 
 
 class Messages(Skip):
@@ -256,17 +259,13 @@ def test_copies_have_lists_of_their_own_blocks():
     assert len(list(twin.parameters())) == len(twin.state_dict())
 
 
-@pytest.fixture
-def chain():
-    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all others."""
-    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
-    return Graph(torch.tensor(edges).t(), 9)
-
-
 @pytest.mark.parametrize("kind", PRUNED)
-@pytest.mark.parametrize("read", [1, 2, 5, 9])
+@pytest.mark.parametrize("read", [1, 5, 9])
 def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
-    stack, x = PRUNED[kind](6, 3, num_layers=2, hidden_channels=6).double(), X.double()
+    stack, x = DeepGNN(6, 3, num_layers=2, hidden_channels=6, **PRUNED[kind]).double(), X.double()
+    with torch.no_grad():
+        for parameter in stack.skips.parameters():  # scales that begin as zero hide what they scale
+            parameter.normal_()
     rows = []
     for layer in stack.layers:
         layer.register_forward_hook(lambda _, inputs, out: rows.append((len(inputs[0]), len(out))))
@@ -278,7 +277,7 @@ def test_what_nobody_reads_is_left_out_and_changes_nothing(kind, read, chain):
     torch.testing.assert_close(some, whole, rtol=1e-12, atol=1e-12)
     for ours, theirs in zip(got, wanted):
         torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
-    if read <= 2:
+    if read == 1:
         assert rows[-1][1] == read
         assert rows[0][0] < 9
 

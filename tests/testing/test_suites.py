@@ -362,25 +362,6 @@ def test_the_authors_random_numbers_are_left_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-class Uneven(FeatureNorm):
-    """Trains another parameter in each process."""
-
-    def __init__(self, channels):
-        super().__init__(channels)
-        self.first, self.second = (nn.Parameter(torch.ones(channels)) for _ in range(2))
-
-    def forward(self, x, graph):
-        if not torch.distributed.is_initialized():
-            return self.first * self.second * x
-        return (self.second if torch.distributed.get_rank() else self.first) * x
-
-
-@pytest.mark.slow
-def test_processes_that_train_different_parameters_are_named():
-    assert "processes" in fails(check_norm, Uneven, processes=2)
-    check_norm("graph", except_for=["compile"], processes=2)  # shape checks do not compile
-
-
 class Wrong(Task):
     """Everything that a task must do is wrong here."""
 

@@ -50,13 +50,7 @@ class CompiledBlocks:
         )
 
     def for_pass(self, stack: Any, graph: Graph, graphs: Sequence[Graph]) -> "CompiledPass | None":
-        """The function for one pass of a stack; None if the pass runs uncompiled.
-
-        Args:
-            stack: The stack.
-            graph: The graph of the pass.
-            graphs: The graph of each layer.
-        """
+        """The function for one pass of a stack, given the graph of each layer; None if the pass runs uncompiled."""
         if self._modules is None:  # listed once, because walking the module tree in every pass is slow
             self._modules = [module for block in stack.blocks for module in block.modules() if module is not block]
         if self.failed or any(map(has_hooks, self._modules)):

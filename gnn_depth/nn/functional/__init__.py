@@ -1,8 +1,7 @@
 """Functions of tensors that layers and norms are built from."""
 
 from gnn_depth.nn.functional.dropout import dropout
-from gnn_depth.nn.functional.heads import head_dots
-from gnn_depth.nn.functional.linear import linear
+from gnn_depth.nn.functional.linear import head_dots, linear
 from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
 from gnn_depth.nn.functional.segments import (
     at_source,

@@ -49,13 +49,7 @@ def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = Tru
 
 
 def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
-    """1 for the positions that are kept, 0 for the others, as int32.
-
-    Args:
-        positions: Numbers of elements, int32.
-        seed: Two numbers, int32.
-        p: Probability of 0.
-    """
+    """1 for the positions (int32) that are kept, 0 for the others, as int32; the seed is two numbers, int32."""
     bits = (positions ^ seed[0]) * FIRST
     bits = ((bits ^ (bits >> 15)) + seed[1]) * SECOND
     bits = (bits ^ (bits >> 16)) * FIRST

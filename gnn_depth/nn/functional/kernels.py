@@ -12,12 +12,8 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
     r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k x_{index_k}`.
 
     The kernel of ``torch.nn.functional.embedding_bag``, without the values that its backward pass would need. It
-    supports float32 and float64; half precisions go through float32.
-
-    Args:
-        x: Shape (rows, channels).
-        index, ptr: Row numbers and the start of each bag, in one integer type.
-        weights: One for each entry of index; 1 by default.
+    supports float32 and float64; half precisions go through float32. Index and pointers have one integer type, and
+    weights are 1 by default.
     """
     dtype = x.dtype if weights is None else torch.promote_types(x.dtype, weights.dtype)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -35,11 +31,8 @@ def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice 
     ``setup_context``, and torch then inspects the function's signature in every call, which is slow. So outside
     transforms ``forward`` does both.
 
-    Args:
-        function: An autograd function.
-        jvp: Its forward derivative.
-        reads: The inputs that ``jvp`` gets as saved tensors; by default those that the backward pass gets. They are
-            not kept after the call.
+    ``jvp`` is the forward derivative. It gets the inputs ``reads`` as saved tensors, by default those that the backward
+    pass gets; they are not kept after the call.
     """
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""A linear map of the rows of a matrix."""
+"""Linear maps of the rows of a matrix, and dot products of each head's features with vectors of that head."""
 
 from typing import Any
 
@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from gnn_depth.nn.functional import onednn
+
+# Sums over fewer numbers than a vector register holds are computed one number at a time.
+NARROW = 16
 
 
 def linear(
@@ -58,3 +61,19 @@ def _is_transformed() -> bool:
     if torch.compiler.is_compiling():
         return False
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+
+
+def head_dots(
+    x: Float[Tensor, "nodes heads channels"], *vectors: Float[Tensor, "heads channels"]
+) -> tuple[Float[Tensor, "nodes heads"], ...]:
+    r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of several vectors a.
+
+    Narrow heads use one matrix product with the vectors on a block diagonal, which is faster. There, a single infinite
+    entry makes all products of its node NaN.
+    """
+    heads, channels = x.shape[1:]
+    if channels >= NARROW or any(a.dtype != x.dtype for a in vectors):  # the sum is in the wider type of the two
+        return tuple((x * a).sum(-1) for a in vectors)
+    diagonal = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
+    blocks = torch.cat([(diagonal * a).flatten(1) for a in vectors])
+    return torch.split(linear(x.flatten(1), blocks), heads, 1)

@@ -38,12 +38,7 @@ FASTER = is_faster()
 
 
 def pays(left: Tensor, right: Tensor) -> bool:
-    r"""True if :math:`A B^\top` is large enough for oneDNN; always in compiled code, where shapes never change.
-
-    Args:
-        left: Shape (rows, inner).
-        right: Shape (columns, inner).
-    """
+    r"""True if :math:`A B^\top` is large enough for oneDNN; always in compiled code, where shapes never change."""
     (rows, inner), columns = left.shape, right.shape[0]
     if torch.compiler.is_compiling():
         return left.numel() > 0
@@ -70,13 +65,7 @@ def _shape(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
 
 
 def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
-    r"""The product :math:`A B^\top`, plus a row, by oneDNN; it has no derivative.
-
-    Args:
-        left: Shape (rows, inner), float32, on a CPU.
-        right: Shape (columns, inner), as ``left``.
-        row: Shape (columns,), as ``left``.
-    """
+    r"""The product :math:`A B^\top` of float32 matrices on a CPU, plus a row, by oneDNN; it has no derivative."""
     if not torch.compiler.is_compiling():
         return _product(left, right, row)
     out: Tensor = torch.ops.gnn_depth.product(left, right, row)

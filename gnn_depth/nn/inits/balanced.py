@@ -20,8 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.inits.looks_linear_orthogonal import LooksLinearOrthogonal
-from gnn_depth.nn.inits.xavier_zero_attention import XavierZeroAttention
+from gnn_depth.nn.inits.matrices import LooksLinearOrthogonal, XavierZeroAttention
 from gnn_depth.nn.neurons import hidden_states, links
 from gnn_depth.nn.parts import Init, Link, Share
 from gnn_depth.nn.stack import DeepGNN
@@ -44,7 +43,7 @@ class Balanced(Init):
         beta: Squared norm of the weights into each neuron of the first hidden state.
 
     Raises:
-        ValueError: beta is not positive; on a call, the stack has neurons that cannot be balanced.
+        ValueError: On a call, the stack has neurons that cannot be balanced.
     """
 
     def __init__(self, base: Init, beta: Positive = 2.0) -> None:
@@ -54,7 +53,12 @@ class Balanced(Init):
     def draw(self, stack: DeepGNN) -> None:
         self.base.draw(stack)
         found = links(stack)
-        _check_all_are_free(stack, found)
+        missing = set(hidden_states(stack)) - {state for link in found for state in link.states}
+        if missing:
+            raise ValueError(
+                f"what leaves layer {min(missing) - 1} is added to the input features, or is an output too, so that "
+                "its neurons cannot be rescaled: use encoder linear and decoder linear, or no skip connections."
+            )
         with torch.no_grad():
             for position, link in enumerate(found):
                 _balance(link, self.beta if position == 0 else None)
@@ -64,7 +68,7 @@ class Balanced(Init):
 
 
 @register("init", "balanced_xavier")
-class BalancedXavier(Init):
+class BalancedXavier(Balanced):
     """Balanced Xavier (Bal X): the same as ``{name: balanced, base: xavier_zero_attention}``.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal X).
@@ -76,14 +80,11 @@ class BalancedXavier(Init):
     treats = ("dying_signal", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: Positive = 2.0) -> None:
-        self.balanced = Balanced(XavierZeroAttention(), beta)
-
-    def draw(self, stack: DeepGNN) -> None:
-        self.balanced.draw(stack)
+        super().__init__(XavierZeroAttention(), beta)
 
 
 @register("init", "balanced_orthogonal")
-class BalancedOrthogonal(Init):
+class BalancedOrthogonal(Balanced):
     """Balanced orthogonal (Bal O): the same as ``{name: balanced, base: looks_linear_orthogonal}``.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal O).
@@ -95,19 +96,7 @@ class BalancedOrthogonal(Init):
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: Positive = 2.0) -> None:
-        self.balanced = Balanced(LooksLinearOrthogonal(), beta)
-
-    def draw(self, stack: DeepGNN) -> None:
-        self.balanced.draw(stack)
-
-
-def _check_all_are_free(stack: DeepGNN, found: list[Link]) -> None:
-    missing = set(hidden_states(stack)) - {state for link in found for state in link.states}
-    if missing:
-        raise ValueError(
-            f"what leaves layer {min(missing) - 1} is added to the input features, or is an output too, so that its "
-            "neurons cannot be rescaled: use encoder linear and decoder linear, or no skip connections."
-        )
+        super().__init__(LooksLinearOrthogonal(), beta)
 
 
 def _balance(link: Link, beta: float | None) -> None:
@@ -116,12 +105,19 @@ def _balance(link: Link, beta: float | None) -> None:
     coming = [share for share in link.incoming if not _is_among(share, inner)]
     leaving = [share for share in link.outgoing if not _is_among(share, inner)]
     into, flow = _squares(coming), sum(share.parameter.double().square() for share in inner)
-    _check_lengths(link, into, flow, _squares(leaving))
+    out = _squares(leaving)
+    for what, total in (("comes into", into), ("leaves", out if isinstance(flow, int) else out + flow.sum(0))):
+        if not (total > 0).all():
+            neuron = int((total <= 0).nonzero()[0])
+            raise ValueError(
+                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale balances it: use "
+                "another base."
+            )
     if beta is not None:
         for share in coming:
             _scale(share, (beta / into).sqrt())
         into = _squares(coming)
-    log_scale = _log_scale(into, flow, _squares(leaving))
+    log_scale = _log_scale(into, flow, out)
     for share in inner:
         _scale(share, log_scale.exp())
     for share in (*inner, *leaving):
@@ -135,7 +131,7 @@ def _log_scale(
     if isinstance(flow, int):
         return (out / into).log() / 2
     u = torch.zeros_like(into)
-    for _ in range(MOST_STEPS):
+    for _ in range(500):  # about twenty suffice
         within, leaves = flow * (2 * (u[:, None] - u)).exp(), out * (-2 * u).exp()
         slope = into + within.sum(1) - within.sum(0) - leaves
         if (slope.abs() <= 1e-12 * (into + within.sum(1))).all():
@@ -144,21 +140,6 @@ def _log_scale(
         step = torch.linalg.solve(curvature, slope)
         u = u - step / (1 + 2 * step.abs().max())
     raise ValueError("the neurons could not be balanced: use another base, or no skip connections.")
-
-
-#: Steps of Newton's method at most; about twenty suffice.
-MOST_STEPS = 500
-
-
-def _check_lengths(link: Link, into: Tensor, flow: Tensor | int, out: Tensor) -> None:
-    total_out = out if isinstance(flow, int) else out + flow.sum(0)
-    for what, total in (("comes into", into), ("leaves", total_out)):
-        if not (total > 0).all():
-            neuron = int((total <= 0).nonzero()[0])
-            raise ValueError(
-                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale balances it: use "
-                "another base."
-            )
 
 
 def _is_among(share: Share, others: tuple[Share, ...] | list[Share]) -> bool:

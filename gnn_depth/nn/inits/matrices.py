@@ -1,7 +1,8 @@
-"""The base of initialisations that draw a stack matrix by matrix."""
+"""Initialisations that draw a stack matrix by matrix, and the library defaults."""
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,20 @@ from torch import Tensor, nn
 from gnn_depth.nn.neurons import chain_of
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.registry import name_of
+from gnn_depth.ranges import NonNegative
+from gnn_depth.registry import name_of, register
+
+
+@register("init", "default")
+class DefaultInit(Init):
+    """Library defaults: draw layers as PyTorch Geometric does, and linear maps as PyTorch does."""
+
+    def draw(self, stack: DeepGNN) -> None:
+        for layer in stack.layers:
+            assert isinstance(layer, Layer)
+            layer.reset_parameters()
+        for linear in stack.linear_maps():
+            linear.reset_parameters()
 
 
 class Place(NamedTuple):
@@ -29,7 +43,7 @@ class Place(NamedTuple):
 class MatrixInit(Init):
     """Draw the matrices of a stack one by one, and everything else in a layer as PyTorch Geometric does.
 
-    Biases are zero, and by default attention parameters are zero too.
+    Biases are zero, and by default attention parameters are zero too, so that attention starts uniform.
 
     Attributes:
         looks_linear: True if matrices are mirrored so that activations remove nothing. The decoder must then read only
@@ -89,9 +103,7 @@ def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
 def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
     if linear is stack.encoder:
         return Place(hidden=False, activated=_activates(stack, 0), reads_activated=False)
-    reads = 0
-    if linear is stack.decoder:
-        reads = len(stack.layers)
+    reads = len(stack.layers) if linear is stack.decoder else 0
     for position, skip in enumerate(stack.skips):
         if any(linear is module for module in skip.modules()) and skip.reads == "input":
             reads = position
@@ -106,8 +118,172 @@ def _activates(stack: DeepGNN, state: int) -> bool:
     return not torch.equal(stack.activation(below_zero), below_zero)
 
 
-def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
-    r"""A mirrored matrix, whose positive and negative halves together undo the activation between two layers.
+@register("init", "xavier")
+class Xavier(MatrixInit):
+    r"""Xavier (Glorot) initialisation: keeps the variance of activations and gradients.
+
+    .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
+
+    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are zero. Other
+    parameters of a layer are drawn as PyTorch Geometric does.
+    Glorot & Bengio, *Understanding the difficulty of training deep feedforward neural networks*, AISTATS 2010.
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+        gain: g, a factor on the standard deviation.
+    """
+
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: NonNegative = 1.0) -> None:
+        self.distribution = distribution
+        self.gain = gain
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
+        draw(weight, gain=self.gain)
+
+    def draw_attention(self, head: Tensor) -> None:
+        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))
+
+
+@register("init", "xavier_zero_attention")
+class XavierZeroAttention(Xavier):
+    """Xavier with zero attention: matrices are Xavier's; attention starts uniform.
+
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Xav Z).
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+        gain: A factor on the standard deviation.
+    """
+
+    draw_attention = MatrixInit.draw_attention
+
+
+@register("init", "kaiming")
+class Kaiming(MatrixInit):
+    r"""Kaiming (He) initialisation: keeps the variance of activations through ReLUs.
+
+    .. math:: \mathrm{Var}(W_{ij}) = \frac{2}{n_{in}}
+
+    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are zero. Other
+    parameters of a layer are drawn as PyTorch Geometric does.
+    He et al., *Delving Deep into Rectifiers*, ICCV 2015.
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+    """
+
+    treats = ("dying_signal", "vanishing_gradients")
+
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
+        self.distribution = distribution
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        draw = nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
+        draw(weight, nonlinearity="relu")
+
+    def draw_attention(self, head: Tensor) -> None:
+        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))
+
+
+@register("init", "orthogonal")
+class Orthogonal(MatrixInit):
+    r"""Orthogonal initialisation: matrices have orthonormal rows or columns; attention starts uniform.
+
+    .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
+
+    Saxe, McClelland & Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep linear neural networks*,
+    ICLR 2014.
+
+    Args:
+        gain: g, the norm of these rows or columns.
+    """
+
+    def __init__(self, gain: NonNegative = 1.0) -> None:
+        self.gain = gain
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        nn.init.orthogonal_(weight, gain=self.gain)
+
+
+@register("init", "identity")
+class IdentityInit(MatrixInit):
+    r"""Identity initialisation: hidden matrices are identities; input and output matrices are Xavier's.
+
+    .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
+
+    A matrix that is not square repeats the identity. Attention starts uniform.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
+    """
+
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        if place.hidden:
+            repeat_identity_(weight)
+        else:
+            nn.init.xavier_normal_(weight)
+
+
+@register("init", "looks_linear_identity")
+class LooksLinearIdentity(MatrixInit):
+    """Looks-linear identity: hidden matrices are mirrored identities of half the size.
+
+    Input and output matrices are drawn as Xavier does. Attention starts uniform.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
+    """
+
+    looks_linear = True
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        if place.hidden:
+            mirror_(weight, repeat_identity_, place)
+        else:
+            nn.init.xavier_normal_(weight)
+
+
+@register("init", "looks_linear_orthogonal")
+class LooksLinearOrthogonal(MatrixInit):
+    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention starts uniform.
+
+    .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
+
+    Each D is a separate random orthogonal matrix. A side without an activation is not mirrored: the input side of the
+    first layer if there is an encoder, and the output side of the last layer if there is a decoder.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (LLortho); the structure is that of Shang
+    et al., *Understanding and Improving Convolutional Neural Networks via Concatenated ReLUs*, ICML 2016.
+    """
+
+    looks_linear = True
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        mirror_(weight, nn.init.orthogonal_, place)
+
+
+@register("init", "looks_linear_xavier")
+class LooksLinearXavier(MatrixInit):
+    """Looks-linear Xavier: mirror Xavier's matrices of half the size; attention starts uniform.
+
+    The matrices are those of Glorot & Bengio 2010, mirrored as in Shang et al. 2016. The combination is ours.
+
+    Args:
+        distribution: ``normal`` or ``uniform``.
+    """
+
+    looks_linear = True
+
+    def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
+        self.distribution = distribution
+
+    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+        draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
+        mirror_(weight, draw, place)
+
+
+def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> None:
+    r"""Draw a mirrored matrix, whose positive and negative halves together undo the activation between two layers.
 
     .. math:: [D; -D], \quad [D, -D], \quad [[D, -D], [-D, D]]
 
@@ -116,16 +292,21 @@ def mirrored(drawn: Tensor, shape: tuple[int, ...], place: Place) -> Tensor:
     neuron has no mirror image.
 
     Args:
-        drawn: D, of :func:`half_shape`.
-        shape: Shape of the matrix.
+        weight: The matrix.
+        draw: Draws D, in place.
         place: Its place in the stack.
     """
-    rows = torch.cat([drawn, -drawn]) if place.activated else drawn
-    both = torch.cat([rows, -rows], 1) if place.reads_activated else rows
-    return both[: shape[0], : shape[1]]
+    rows, columns = weight.shape
+    half = (rows + 1) // 2 if place.activated else rows, (columns + 1) // 2 if place.reads_activated else columns
+    drawn = draw(weight.new_empty(half))
+    drawn = torch.cat([drawn, -drawn]) if place.activated else drawn
+    drawn = torch.cat([drawn, -drawn], 1) if place.reads_activated else drawn
+    with torch.no_grad():
+        weight.copy_(drawn[:rows, :columns])
 
 
-def half_shape(shape: tuple[int, ...], place: Place) -> tuple[int, int]:
-    """The shape of D in :func:`mirrored`."""
-    rows, columns = shape
-    return (rows + 1) // 2 if place.activated else rows, (columns + 1) // 2 if place.reads_activated else columns
+@torch.no_grad()
+def repeat_identity_(weight: Tensor) -> Tensor:
+    """The identity, repeated along the longer side of a matrix."""
+    rows, columns = (torch.arange(size, device=weight.device) % min(weight.shape) for size in weight.shape)
+    return weight.copy_(rows[:, None] == columns)

@@ -1,4 +1,4 @@
-"""Graph attention with linear scores."""
+"""Graph attention: GAT and omega-GAT with linear scores, GATv2 with additive ones."""
 
 import torch
 import torch.nn.functional as F
@@ -8,10 +8,21 @@ from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_linear_scores
-from gnn_depth.nn.functional import aggregate, at_source, at_target, dropout, head_dots, segment_softmax, targets
+from gnn_depth.nn.functional import (
+    SparseFeatures,
+    aggregate,
+    at_source,
+    at_target,
+    dropout,
+    edge_additive,
+    head_dots,
+    linear,
+    segment_softmax,
+    targets,
+)
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
-from gnn_depth.nn.scores import LinearScore
+from gnn_depth.nn.scores import AdditiveScore, LinearScore
 from gnn_depth.ranges import Count, Finite, Probability
 from gnn_depth.registry import register
 
@@ -90,12 +101,186 @@ class GAT(AttentionLayer):
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
         h = self.lin(x).view(-1, self.heads, self.out_channels)
-        score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
-        scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
+        of_edges = None
         if self.lin_edge is not None and graph.edge_attr is not None and self.att_edge is not None:
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
-            scores = scores + graph.edge_attr.to(h.dtype) @ (self.att_edge[..., None] * weight).sum(1).t()
-        scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
-        alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
-        out = aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), h, graph).flatten(1)
+            of_edges = graph.edge_attr.to(h.dtype) @ (self.att_edge[..., None] * weight).sum(1).t()
+        out = aggregate(_attention(self, h, graph, of_edges), h, graph).flatten(1)
         return out if self.bias is None else out + self.bias
+
+
+@register("layer", "omega_gat")
+class OmegaGAT(AttentionLayer):
+    r"""Omega-GAT: move each channel towards or away from the attention-weighted mean of the neighbours.
+
+    .. math::
+        x'_i = W \Big( x_i - \omega \odot \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
+
+    for each head, with the attention weights :math:`\alpha` of a :class:`GAT` and one learned :math:`\omega` for each
+    incoming channel. :math:`\omega` starts at 1, where the layer is a GAT. Values between 0 and 1 smooth less, values
+    below 0 sharpen. The heads are concatenated.
+    Eliasof, Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation Operators*, ICML 2023.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        negative_slope: Slope of the LeakyReLU below zero.
+        dropout: Probability of dropping an attention weight in training.
+        bias: Add b.
+        split_heads: Interpret out_channels as the width of all heads together.
+    """
+
+    takes_sparse = True
+    takes_blocks = True
+    score = LinearScore
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: Count = 1,
+        negative_slope: Finite = 0.2,
+        dropout: Probability = 0.0,
+        bias: bool = True,
+        split_heads: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads, split_heads)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.lin = Linear(in_channels, self.width, bias=False)
+        self.omega = nn.Parameter(torch.ones(in_channels))
+        self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.lin.weight, self.att_dst, self.att_src):
+            glorot(weight)
+        nn.init.ones_(self.omega)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
+        bias = () if self.bias is None else (self.bias,)
+        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        graph = graph.with_self_loops()
+        shape = (-1, self.heads, self.out_channels)
+        h = self.lin(x).view(shape)
+        # Propagate W (omega x) instead of x: the result is the same, and the tensor is narrower.
+        weight = self.lin.normed_weight * self.omega
+        moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)).view(shape)
+        alpha = _attention(self, h, graph)
+        kept = targets(h, graph) - targets(moving, graph)
+        out = (kept + aggregate(alpha, moving, graph)).flatten(1)
+        return out if self.bias is None else out + self.bias
+
+
+@register("layer", "gatv2")
+class GATv2(AttentionLayer):
+    r"""GATv2: average the neighbours with weights from a small network on each pair.
+
+    .. math::
+        s_{ij} = a \cdot \mathrm{LeakyReLU}(W_{dst} x_i + W_{src} x_j), \quad
+        \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} s_{ij}, \quad
+        x'_i = \sum_j \alpha_{ij} W_{src} x_j + b
+
+    for each head; the heads are concatenated. Score norms act on s. Features :math:`e_{ij}` of the edges add
+    :math:`W_{edge} e_{ij}` inside the LeakyReLU.
+    Brody, Alon & Yahav, *How Attentive are Graph Attention Networks?*, ICLR 2022.
+
+    Args:
+        in_channels: Width of the incoming features.
+        out_channels: Width of one head.
+        heads: Number of attention heads.
+        negative_slope: Slope of the LeakyReLU below zero.
+        dropout: Probability of dropping an attention weight in training.
+        bias: Add b.
+        share_weights: Use one matrix as W_dst and W_src.
+        split_heads: Interpret out_channels as the width of all heads together.
+    """
+
+    takes_sparse = True
+    takes_blocks = True
+    takes_edge_features = True
+    score = AdditiveScore
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: Count = 1,
+        negative_slope: Finite = 0.2,
+        dropout: Probability = 0.0,
+        bias: bool = True,
+        share_weights: bool = False,
+        split_heads: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads, split_heads)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.share_weights = share_weights
+        self.lin_src = Linear(in_channels, self.width, bias=False)
+        self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
+        self.lin_edge: Linear | None = None
+        self.att = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.reset_parameters()
+
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        self.lin_edge = Linear(channels, self.width, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (*self.weight_chain().incoming, self.att):
+            glorot(weight)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
+        bias = () if self.bias is None else (self.bias,)
+        of_edges = () if self.lin_edge is None else (self.lin_edge.weight,)
+        return WeightChain(incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias)
+
+    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
+        weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).normed_weight
+        return of_linear_scores(
+            self, weight_dst, self.lin_src.normed_weight, graph.with_self_loops(), self.negative_slope, at_most
+        )
+
+    def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
+        graph = graph.with_self_loops()
+        x_src = self.lin_src(x).view(-1, self.heads, self.out_channels)
+        if self.lin_dst is None:
+            x_dst = targets(x_src, graph)
+        else:
+            x_dst = self.lin_dst.of_targets(x, graph).view(-1, self.heads, self.out_channels)
+        if self.lin_edge is None or graph.edge_attr is None:
+            scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
+        else:
+            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, self.heads, self.out_channels)
+            pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source) + of_edges
+            scores = (F.leaky_relu(pairs, self.negative_slope) * self.att).sum(-1)
+        scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
+        alpha = segment_softmax(scores, graph)
+        out = aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), x_src, graph).flatten(1)
+        return out if self.bias is None else out + self.bias
+
+
+def _attention(
+    layer: GAT | OmegaGAT,
+    h: Float[Tensor, "sources heads channels"],
+    graph: Graph,
+    of_edges: Float[Tensor, "edges heads"] | None = None,
+) -> Float[Tensor, "edges heads"]:
+    """The attention weights after dropout; edge features add their part to the scores."""
+    score_dst, score_src = head_dots(h, layer.att_dst, layer.att_src)
+    scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
+    scores = scores if of_edges is None else scores + of_edges
+    scores = layer.normalise(scores, LinearScore(h, layer.att_dst, layer.att_src), graph)
+    alpha = segment_softmax(F.leaky_relu(scores, layer.negative_slope), graph)
+    return dropout(alpha, layer.dropout, layer.training, graph.edge_numbers)

@@ -45,11 +45,7 @@ class PyGConv(Layer):
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        conv: str = "GraphConv",
-        options: dict[str, Any] | None = None,
+        self, in_channels: int, out_channels: int, conv: str = "GraphConv", options: dict[str, Any] | None = None
     ) -> None:
         cls, options = _class(conv), dict(options or {})
         takes = _takes(cls, conv)

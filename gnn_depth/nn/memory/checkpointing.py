@@ -1,15 +1,19 @@
-"""Activation checkpointing: the backward pass recomputes the activations of a segment of blocks from its input."""
+"""Activation checkpointing: the backward pass recomputes the activations of a segment of blocks from its input.
+
+A snapshot of what the computation depends on lets the backward pass repeat it exactly.
+"""
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
 
+import torch
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Flow
-from gnn_depth.nn.memory.snapshot import Snapshot
 from gnn_depth.ranges import Count
 
 CheckpointEvery: TypeAlias = Count | Literal["sqrt", "none"]
@@ -21,9 +25,6 @@ def segment_length(every: CheckpointEvery, num_layers: int) -> int:
     With segments of k blocks, a pass stores the inputs of :math:`L/k` segments and, in the backward pass, the
     activations of k blocks. Memory is smallest for k of the order of :math:`\sqrt L`. Chen et al., *Training Deep Nets
     with Sublinear Memory Cost*, 2016.
-
-    Raises:
-        ValueError: It is neither a whole number nor ``sqrt`` or ``none``.
     """
     if every == "none":
         return 0
@@ -37,15 +38,7 @@ def segment_length(every: CheckpointEvery, num_layers: int) -> int:
 def checkpointed(
     blocks: Sequence[Any], flow: Flow, graphs: Sequence[Graph], run: Callable[..., Any] | None, length: int
 ) -> Flow:
-    """Run all blocks in segments that the backward pass recomputes.
-
-    Args:
-        blocks: The blocks.
-        flow: The input of the first block.
-        graphs: The graph of each.
-        run: The compiled form of their tensor operations, if there is one.
-        length: Blocks per segment.
-    """
+    """Run all blocks in segments of so many blocks, which the backward pass recomputes."""
 
     def segment(flow: Flow, start: int) -> Flow:
         for position in range(start, min(start + length, len(blocks))):
@@ -59,14 +52,7 @@ def checkpointed(
 
 
 def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Graph, *args: Any) -> Any:
-    """Call a function whose activations the backward pass recomputes.
-
-    Args:
-        function: The function.
-        modules: The modules that it calls, including submodules.
-        graph: A graph on the device of the computation.
-        args: Its arguments.
-    """
+    """Call a function whose activations the backward pass recomputes, on the modules that it calls and a graph."""
     snapshot = Snapshot(modules, graph.device)
     return checkpoint(
         function,
@@ -75,3 +61,60 @@ def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Grap
         preserve_rng_state=False,  # the snapshot preserves it, and buffers too
         context_fn=lambda: (nullcontext(), snapshot()),
     )
+
+
+class Snapshot:
+    """The current random number generators, buffers and autocast mode; a call restores them temporarily.
+
+    It holds the buffers of modules in training mode, which batch norms and power iterations change. The copy of the
+    random states of an earlier snapshot is shared if no random numbers have been drawn since.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module], device: torch.device, like: "Snapshot | None" = None) -> None:
+        self.device = device
+        self._buffers = [
+            (module, name, buffer.clone())
+            for module in modules
+            if module.training and module._buffers
+            for name, buffer in module._buffers.items()
+            if buffer is not None
+        ]
+        drawn = [torch.get_rng_state(), *([] if self._on_cpu else [self._of_device().get_rng_state(device)])]
+        same = like is not None and all(map(torch.equal, drawn, like._random))
+        self._random: list[Tensor] = like._random if same and like is not None else drawn
+        kind = device.type
+        self._autocast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            devices = [] if self._on_cpu else [self.device]
+            # fork_rng keeps the CPU's state anyway
+            kind = "cuda" if self._on_cpu else self.device.type
+            stack.enter_context(torch.random.fork_rng(devices, device_type=kind))
+            torch.set_rng_state(self._random[0])
+            if not self._on_cpu:
+                self._of_device().set_rng_state(self._random[1], self.device)
+            enabled, dtype = self._autocast
+            stack.enter_context(torch.autocast(self.device.type, dtype, enabled))
+            stack.enter_context(self._with_buffers())
+            yield
+
+    @contextmanager
+    def _with_buffers(self) -> Iterator[None]:
+        # Tensors are replaced, not overwritten: autograd may have saved them.
+        now = [(module, name, module._buffers[name]) for module, name, _ in self._buffers]
+        try:
+            for module, name, buffer in self._buffers:
+                module._buffers[name] = buffer.clone()
+            yield
+        finally:
+            for module, name, current in now:
+                module._buffers[name] = current
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.device.type == "cpu"
+
+    def _of_device(self) -> Any:
+        return torch.get_device_module(self.device)

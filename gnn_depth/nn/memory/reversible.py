@@ -22,8 +22,7 @@ from torch.autograd.function import Function, once_differentiable
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Block
 from gnn_depth.nn.compile.compiled import has_hooks
-from gnn_depth.nn.memory.checkpointing import recomputed, segment_length
-from gnn_depth.nn.memory.snapshot import Snapshot
+from gnn_depth.nn.memory.checkpointing import Snapshot, recomputed, segment_length
 from gnn_depth.registry import registered
 
 log = logging.getLogger("gnn_depth")
@@ -33,11 +32,7 @@ LARGEST_ERROR = 1e-2
 
 
 def group_width(hidden_channels: int, groups: int) -> int:
-    """Width of one group of channels; 0 groups mean that the stack is not reversible.
-
-    Raises:
-        ValueError: The number of groups is one, or does not divide the number of channels.
-    """
+    """Width of one group of channels; 0 groups mean that the stack is not reversible."""
     if groups == 0:
         return hidden_channels
     if groups < 2:
@@ -51,11 +46,7 @@ def group_width(hidden_channels: int, groups: int) -> int:
 
 
 def check_reversible(stack: Any, checkpointed: bool) -> None:
-    """Check that the blocks of a reversible stack can be inverted.
-
-    Raises:
-        ValueError: An option or a part prevents it.
-    """
+    """Check that the blocks of a reversible stack can be inverted."""
     if not stack.reversible:
         return
     known: dict[str, Any] = registered("skip")
@@ -86,13 +77,7 @@ def run_reversible(
     """Run all blocks on the encoded features; for gradients only the last state and ``x`` are kept.
 
     If modules have hooks, which need states and their gradients, the pass is checkpointed instead. The blocks
-    themselves are not called, only their parts.
-
-    Args:
-        stack: The stack.
-        x: The encoded features.
-        graphs: The graph of each block.
-        run: The compiled form of :meth:`Block.message`, if there is one.
+    themselves are not called, only their parts. ``run`` is the compiled form of :meth:`Block.message`, if there is one.
     """
     steps = Steps(stack, graphs, run)
     watched = [(*steps.modules(step), steps.joins[step], steps.blocks[step].state) for step in range(len(steps))]
@@ -113,13 +98,7 @@ def run_reversible(
 
 
 class Steps:
-    """The blocks of a stack, each as a change of one group of channels.
-
-    Args:
-        stack: The stack.
-        graphs: The graph of each block.
-        run: The compiled form of :meth:`Block.message`, if there is one.
-    """
+    """The blocks of a stack, each as a change of one group of channels."""
 
     def __init__(self, stack: Any, graphs: Sequence[Graph], run: Callable[..., Any] | None) -> None:
         self.blocks, self.joins = list(stack.blocks), stack.joins
@@ -154,6 +133,26 @@ class Steps:
         changed, _ = self.joins[step](update, (torch.zeros_like(read),), self.graphs[step])
         return changed
 
+    def undo(
+        self, step: int, parts: list[Tensor], grads: list[Tensor], of_parameters: dict[nn.Parameter, Tensor]
+    ) -> None:
+        """Subtract a block's update from its group of channels, and add the gradients of its input and parameters."""
+        turn = step % self.groups
+        read = self.read(turn, parts).detach().requires_grad_()
+        with torch.enable_grad():
+            change = self.change(step, read)
+        parts[turn] = parts[turn] - change.detach()
+        parameters = list(dict.fromkeys(self.trained(step)))
+        grad = grads[turn].to(change.dtype)
+        of_read, *found = torch.autograd.grad(change, [read, *parameters], grad, allow_unused=True)
+        for parameter, gradient in zip(parameters, found, strict=True):
+            if gradient is not None:
+                earlier = of_parameters.get(parameter)
+                of_parameters[parameter] = gradient if earlier is None else earlier + gradient
+        if of_read is not None:
+            for part in [turn - 1] if turn else range(1, self.groups):
+                grads[part] = grads[part] + of_read
+
     def modules(self, step: int) -> list[nn.Module]:
         """All modules that :meth:`change` calls."""
         block = self.blocks[step]
@@ -184,47 +183,13 @@ class _Reversible(Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, out = ctx.saved_tensors
-        inversion = _Inversion(ctx.steps, out, grads[0])
+        parts, gradients = (list(whole.chunk(ctx.steps.groups, 1)) for whole in (out, grads[0]))
+        of_parameters: dict[nn.Parameter, Tensor] = {}
         for step in reversed(range(len(ctx.snapshots))):
             with ctx.snapshots[step]():
-                inversion.undo(step)
-        _warn_if_inexact(torch.cat(inversion.parts, 1), x)
-        of_parameters = [inversion.of_parameters.get(parameter) for parameter in ctx.parameters]
-        return None, None, torch.cat(inversion.grads, 1), *of_parameters
-
-
-class _Inversion:
-    """The groups of channels and their gradients, from the last state back to the first.
-
-    Args:
-        steps: The blocks.
-        out: The last state.
-        grad: Its gradient.
-    """
-
-    def __init__(self, steps: Steps, out: Tensor, grad: Tensor) -> None:
-        self.steps = steps
-        self.parts = list(out.chunk(steps.groups, 1))
-        self.grads = list(grad.chunk(steps.groups, 1))
-        self.of_parameters: dict[nn.Parameter, Tensor] = {}
-
-    def undo(self, step: int) -> None:
-        """Subtract a block's update, and add the gradients of its input."""
-        turn = step % self.steps.groups
-        read = self.steps.read(turn, self.parts).detach().requires_grad_()
-        with torch.enable_grad():
-            change = self.steps.change(step, read)
-        self.parts[turn] = self.parts[turn] - change.detach()
-        parameters = list(dict.fromkeys(self.steps.trained(step)))
-        grad = self.grads[turn].to(change.dtype)
-        of_read, *found = torch.autograd.grad(change, [read, *parameters], grad, allow_unused=True)
-        for parameter, gradient in zip(parameters, found, strict=True):
-            if gradient is not None:
-                earlier = self.of_parameters.get(parameter)
-                self.of_parameters[parameter] = gradient if earlier is None else earlier + gradient
-        if of_read is not None:
-            for part in [turn - 1] if turn else range(1, self.steps.groups):
-                self.grads[part] = self.grads[part] + of_read
+                ctx.steps.undo(step, parts, gradients, of_parameters)
+        _warn_if_inexact(torch.cat(parts, 1), x)
+        return None, None, torch.cat(gradients, 1), *(of_parameters.get(each) for each in ctx.parameters)
 
 
 def _warn_if_inexact(again: Tensor, first: Tensor) -> None:

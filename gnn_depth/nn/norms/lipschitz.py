@@ -52,13 +52,9 @@ class LipschitzNorm(ScoreNorm):
         scale: lambda; by default the paper's value: 4 for linear and additive scores, 1 for quadratic scores.
         form: ``paper`` or ``released``.
         per_head: Compute ||a|| for each head; false computes it over all heads at once (the authors' default).
-
-    Raises:
-        ValueError: The scale is not positive.
     """
 
     treats = ("unbounded_attention",)
-
     serves = (LinearScore, AdditiveScore, QuadraticScore)
 
     def __init__(

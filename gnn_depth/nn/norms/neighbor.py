@@ -33,9 +33,6 @@ class NeighborNorm(FeatureNorm):
         per_channel: Compute a mean and a deviation for every channel; false computes one of each for all channels.
         eps: Added to the variance.
         affine: Learn gamma and beta.
-
-    Raises:
-        ValueError: eps is not positive.
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse")
@@ -50,19 +47,18 @@ class NeighborNorm(FeatureNorm):
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
-        mean, variance = self._statistics(x, graph)
+        # From the first two moments, because deviations from each target's mean need a tensor of edges x channels.
+        # If neighbours are similar, their difference loses many digits; float64 has enough of them.
+        double = x.double()
+        moments = (double, double.square())
+        if not self.per_channel:
+            moments = (double.mean(-1, True), double.square().mean(-1, True))
+        mean, square = (neighbourhood_mean(moment, graph) for moment in moments)
+        variance = (square - mean.square()).clamp_min(0)
         out = (wide - mean.to(wide.dtype)) / (variance.to(wide.dtype) + self.eps).sqrt()
         if self.gamma is not None and self.beta is not None:
             out = self.gamma * out + self.beta
         return out.to(x.dtype)
-
-    def _statistics(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-        # From the first two moments, because deviations from each target's mean need a tensor of edges x channels.
-        # If neighbours are similar, their difference loses many digits; float64 has enough of them.
-        x = x.double()
-        moments = (x, x.square()) if self.per_channel else (x.mean(-1, True), x.square().mean(-1, True))
-        mean, square = (neighbourhood_mean(moment, graph) for moment in moments)
-        return mean, (square - mean.square()).clamp_min(0)
 
     def extra_repr(self) -> str:
         return f"per_channel={self.per_channel}"

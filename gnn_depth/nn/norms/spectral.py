@@ -7,8 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gnn_depth.nn.functional import widen
-from gnn_depth.nn.norms.limits import TINY, Mode, check_choice, describe, limit_of, limited
-from gnn_depth.nn.parts import WeightNorm
+from gnn_depth.nn.norms.weights import TINY, LimitedNorm, Mode
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -20,7 +19,7 @@ ITERATIONS = 5
 
 
 @register("norm", "spectral")
-class SpectralNorm(WeightNorm):
+class SpectralNorm(LimitedNorm):
     r"""Spectral norm: hold the largest singular value of every weight matrix at or below a bound.
 
     .. math:: \tilde W = W \min \big( 1, c / \sigma(W) \big) \quad (\mathrm{cap}), \qquad
@@ -58,9 +57,6 @@ class SpectralNorm(WeightNorm):
         per_depth: Set c = k / L instead, for L layers; k is this number.
         mode: ``cap`` scales down larger matrices only; ``exact`` scales all matrices to the bound.
         whole_layer: Bound each layer as a whole, not only its matrices. Layers without a known bound are refused.
-
-    Raises:
-        ValueError: There is no such mode, both bounds are given, or one is not positive.
     """
 
     treats = ("exploding_signal", "expanding_gradients", "non_finite")
@@ -78,12 +74,9 @@ class SpectralNorm(WeightNorm):
         mode: Mode = "cap",
         whole_layer: bool = False,
     ) -> None:
-        super().__init__(num_layers)
+        super().__init__(num_layers, bound, per_depth, mode)
         self.whole_layer = whole_layer
         self.layer_bound = 1.0
-        self.bound = limit_of("SpectralNorm", num_layers, bound, per_depth)
-        check_choice("mode of SpectralNorm", mode, Mode)
-        self.mode = mode
         self.register_buffer("u", torch.zeros(0))
         self.register_buffer("v", torch.zeros(0))
         self.register_buffer("share", torch.ones(()), persistent=False)  # a tensor, so that no graph is compiled anew
@@ -91,7 +84,7 @@ class SpectralNorm(WeightNorm):
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         # As a sum and not as products of matrices, which autocast would compute in 16 bits.
         size = (widen(weight) * torch.outer(widen(self.u), widen(self.v))).sum()
-        normed = limited(weight, size, self.bound, self.mode)
+        normed = self.limited(weight, size)
         return normed * self.share.to(normed.dtype) if self.whole_layer else normed
 
     def fit(self, bound: float) -> None:
@@ -126,7 +119,7 @@ class SpectralNorm(WeightNorm):
                 norms[position].u, norms[position].v = u[position].to(dtype), v[position].to(dtype)
 
     def extra_repr(self) -> str:
-        return describe(self.bound, self.mode) + (", whole_layer=True" if self.whole_layer else "")
+        return super().extra_repr() + (", whole_layer=True" if self.whole_layer else "")
 
 
 def certified(

@@ -99,11 +99,11 @@ def test_balanced_xavier_is_xavier_without_attention_in_balance():
 
 def test_a_config_names_the_base_with_its_options():
     base = {"name": "xavier", "distribution": "uniform"}
-    for written, path in ((base, "xavier.Xavier"), ("orthogonal", "orthogonal.Orthogonal")):
+    for written, path in ((base, "Xavier"), ("orthogonal", "Orthogonal")):
         found = Names(imported_parts()).expand("init", {"name": "balanced", "base": written, "beta": 3})
         assert found["class_path"] == "gnn_depth.nn.inits.balanced.Balanced"
         assert found["init_args"]["beta"] == 3
-        assert found["init_args"]["base"]["class_path"] == f"gnn_depth.nn.inits.{path}"
+        assert found["init_args"]["base"]["class_path"] == f"gnn_depth.nn.inits.matrices.{path}"
         assert Names(imported_parts()).expand("init", contract("init", found)) == found
 
 

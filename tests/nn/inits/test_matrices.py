@@ -16,7 +16,7 @@ from gnn_depth.nn.inits import (
     Xavier,
     XavierZeroAttention,
 )
-from gnn_depth.nn.inits.matrices import Place, half_shape, mirrored
+from gnn_depth.nn.inits.matrices import Place, mirror_
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, GATv2
 from gnn_depth.nn.skips import Residual
 
@@ -132,9 +132,9 @@ def test_a_stack_of_other_matrices_is_not(init, graph):
 @pytest.mark.parametrize("shape", [(7, 5), (5, 7), (1, 1), (6, 4)])
 def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
     place = Place(hidden=True, activated=True, reads_activated=True)
-    half = torch.randn(half_shape(shape, place))
-    weight = mirrored(half, shape, place)
-    assert weight.shape == shape
+    weight, halves = torch.empty(shape), []
+    mirror_(weight, lambda empty: halves.append(empty.normal_()) or empty, place)
+    (half,) = halves
     assert half.shape == (-(-shape[0] // 2), -(-shape[1] // 2))
     for i in range(shape[0]):
         for j in range(shape[1]):

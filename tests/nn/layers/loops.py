@@ -1,7 +1,5 @@
 """Layers as their formulas, with the loops over nodes and neighbours of tests/reference.py."""
 
-import math
-
 import torch
 
 from tests import reference
@@ -15,52 +13,30 @@ def plus(out, bias):
     return out if bias is None else out + bias
 
 
-def weighted_sum(weights, x, graph):
-    """Over the edges into each node, with a number for each edge."""
-    column = torch.tensor(weights, dtype=x.dtype)[:, None]
-    return reference.aggregate(column, x[:, None], graph)[:, 0]
-
-
 def attend(layer, scores, x, graph):
     return plus(
         reference.aggregate(reference.softmax(scores, graph), x, graph).flatten(1), getattr(layer, "bias", None)
     )
 
 
-def gcn(layer, x, graph, normed):
-    graph = reference.with_loops(graph)
-    degree = [len(reference.in_edges(graph, node)) for node in range(graph.num_nodes)]
-    weights = [(degree[i] * degree[j]) ** -0.5 for i, j in zip(graph.target.tolist(), graph.source.tolist())]
-    return plus(weighted_sum(weights, x @ layer.lin.weight.t(), graph), layer.bias)
-
-
-def gcnii(layer, x, graph, normed):
-    graph = reference.with_loops(graph)
-    degree = [len(reference.in_edges(graph, node)) for node in range(graph.num_nodes)]
-    weights = [(degree[i] * degree[j]) ** -0.5 for i, j in zip(graph.target.tolist(), graph.source.tolist())]
-    h = 0.7 * weighted_sum(weights, x, graph) + 0.3 * x
-    beta = math.log(0.5 / int(layer.depth) + 1) if h.shape[1] == len(layer.lin.weight) else 1
-    return beta * h @ layer.lin.weight.t() + (0 if beta == 1 else (1 - beta) * h)
+def scores_of(layer, h, graph, normed):
+    rows = []
+    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
+        rows.append((layer.att_dst * h[i] + layer.att_src * h[j]).sum(-1))
+    scores = normed(torch.stack(rows), (h, h, layer.att_dst, layer.att_src), graph)
+    return torch.where(scores > 0, scores, 0.2 * scores)
 
 
 def gat(layer, x, graph, normed):
     graph = reference.with_loops(graph)
     h = heads_of(layer, x @ layer.lin.weight.t())
-    rows = []
-    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
-        rows.append((layer.att_dst * h[i] + layer.att_src * h[j]).sum(-1))
-    scores = normed(torch.stack(rows), (h, h, layer.att_dst, layer.att_src), graph)
-    return attend(layer, torch.where(scores > 0, scores, 0.2 * scores), h, graph)
+    return attend(layer, scores_of(layer, h, graph, normed), h, graph)
 
 
 def omega_gat(layer, x, graph, normed):
     graph = reference.with_loops(graph)
     h = heads_of(layer, x @ layer.lin.weight.t())
-    rows = []
-    for i, j in zip(graph.target.tolist(), graph.source.tolist()):
-        rows.append((layer.att_dst * h[i] + layer.att_src * h[j]).sum(-1))
-    scores = normed(torch.stack(rows), (h, h, layer.att_dst, layer.att_src), graph)
-    alpha = reference.softmax(torch.where(scores > 0, scores, 0.2 * scores), graph)
+    alpha = reference.softmax(scores_of(layer, h, graph, normed), graph)
     heads = []
     for head, weight in enumerate(layer.lin.weight.chunk(layer.heads)):
         mean = reference.aggregate(alpha[:, head : head + 1], x[:, None], graph)[:, 0]

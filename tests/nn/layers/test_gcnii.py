@@ -86,19 +86,6 @@ def test_layers_know_their_depth_in_any_precision():
     assert not any("depth" in name for name in stack.state_dict())
 
 
-@pytest.mark.parametrize("read", [1, 5])
-def test_what_nobody_reads_is_left_out_and_changes_nothing(read):
-    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
-    chain, stack, rows, results = Graph(torch.tensor(edges).t(), 9), model(2), [], []
-    stack.layers[0].register_forward_hook(lambda _, inputs, out: rows.append(len(out)))
-    for num_outputs in (None, read):
-        out = stack(X, chain, num_outputs)[:read]
-        results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
-    for whole, pruned in zip(*results):
-        torch.testing.assert_close(pruned, whole, rtol=1e-11, atol=1e-12)
-    assert rows[1] < rows[0]
-
-
 def test_segments_that_are_computed_again_get_the_first_state_too(graph):
     stack, results = model(5, dropout=0.3), []
     for length in (0, 2):

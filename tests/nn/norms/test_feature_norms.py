@@ -1,29 +1,42 @@
-"""Properties that every registered feature norm has, beside those of tests/testing/built_in.py."""
+"""Properties of the registered feature norms, beside those of tests/testing/built_in.py."""
 
 import pytest
 import torch
+from torch_geometric.nn import MeanSubtractionNorm
 
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
+from gnn_depth.nn.norms import GraphNorm, MeanNorm, NodeNorm, PairNorm, PairNormSI
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.registry import registered
+from tests import reference_norms
 
 NORMS = {name: cls for name, cls in registered("norm").items() if issubclass(cls, FeatureNorm)}
-OVER_ALL_NODES = {"batch", "group"}  # of the step, whichever graph they belong to
 NODEWISE = {"layer", "node", "none"}
 NO_EDGES = torch.zeros(2, 0, dtype=torch.long)
+one_graph = Graph(NO_EDGES, 6)
 every_norm = pytest.mark.parametrize("name", NORMS)
-
-INPUTS = {
-    "equal channels": torch.linspace(-4, 4, 9)[:, None].expand(9, 4),
-    "large": 1e6 * torch.linspace(-1, 1, 36).view(9, 4),
+LOOPS = {
+    "mean": (MeanNorm(4), reference_norms.mean),
+    "pair": (PairNorm(4, scale=2.0), lambda x, graph: reference_norms.pair(x, graph, 2.0)),
+    "pair_si": (PairNormSI(4, scale=2.0), lambda x, graph: reference_norms.pair_si(x, graph, 2.0)),
+    **{
+        f"node, p = {p}": (NodeNorm(4, p=p), lambda x, graph, p=p: reference_norms.node(x, graph, p))
+        for p in (1.0, 2.0, 3.0)
+    },
 }
 
 
-@pytest.mark.parametrize("name", sorted(OVER_ALL_NODES))
-def test_norms_over_all_nodes_do_not_ask_which_graph_a_node_is_of(name, together):
-    norm, x = NORMS[name](4), torch.randn(14, 4)
-    torch.testing.assert_close(norm(x, together.whole), norm(x, Graph(together.whole.edge_index, 14)))
+@pytest.mark.parametrize("kind", LOOPS)
+def test_values_and_gradients_are_those_of_a_loop(kind, together):
+    (norm, loop), x = LOOPS[kind], torch.randn(14, 4, dtype=torch.float64, requires_grad=True)
+    reference_norms.assert_same(norm(x, together.whole), loop(x, together.whole), [x])
+
+
+def test_graph_norm_and_its_gradients_are_those_of_a_loop(together, at_random):
+    x, norm = torch.randn(14, 4, dtype=torch.float64, requires_grad=True), at_random(GraphNorm(4))
+    expected = reference_norms.graph_norm(x, together.whole, norm.alpha, norm.gamma, norm.beta)
+    reference_norms.assert_same(norm(x, together.whole), expected, [x, norm.alpha, norm.gamma, norm.beta])
 
 
 @every_norm
@@ -35,26 +48,6 @@ def test_a_norm_says_it_is_nodewise_exactly_if_other_nodes_change_nothing(name, 
     assert same == NORMS[name].nodewise
 
 
-def assert_trains(norm, x, graph):
-    """Outputs and gradients, also those of the parameters, are finite."""
-    x = x.detach().clone().requires_grad_()
-    out = norm(x, graph)
-    (out * torch.randn_like(out)).sum().backward()
-    assert out.isfinite().all()
-    assert x.grad.isfinite().all()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in norm.parameters())
-    return out
-
-
-@pytest.mark.parametrize("kind", INPUTS)
-@every_norm
-def test_degenerate_features_give_finite_outputs_and_gradients(name, kind, graph):
-    for where in (graph, Graph(NO_EDGES, 9)):
-        for training in (True, False):
-            out = assert_trains(NORMS[name](4).train(training), INPUTS[kind], where)
-            assert out.shape == (9, 4)
-
-
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("convert", [False, True], ids=["float32 parameters", "half parameters"])
 @every_norm
@@ -63,19 +56,28 @@ def test_half_precision_comes_back_as_it_came_and_near_what_float32_gives(name, 
     for where, nodes in ((graph, 9), (Graph(NO_EDGES, 1), 1)):
         x = torch.randn(nodes, 4).to(half)
         expected = norm.float()(x.float(), where)
-        out = assert_trains(norm.to(half) if convert else norm, x, where)
+        norm, x = norm.to(half) if convert else norm, x.requires_grad_()
+        out = norm(x, where)
+        (out * torch.randn_like(out)).sum().backward()
         assert out.dtype == half
+        assert x.grad.isfinite().all()
         torch.testing.assert_close(out.float(), expected, rtol=0.05, atol=0.05)
 
 
-OPTIONS = {
-    "pair": ["scale"],
-    "pair_si": ["scale"],
-    "graph": ["eps"],
-    "neighbor": ["eps"],
-    "node": ["p", "eps"],
-    "group": ["weight", "eps"],
-}
+@pytest.mark.parametrize("norm", [PairNorm, PairNormSI])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_squares_of_half_precision_neither_overflow_nor_vanish(norm, dtype):
+    x = torch.randn(6, 4)
+    for size in (1e-3, 1e3):
+        out = norm(4)((size * x).to(dtype), one_graph)
+        torch.testing.assert_close(out.float(), norm(4)(size * x, one_graph), rtol=0.05, atol=0.02)
+
+
+def test_sums_over_nodes_of_half_precision_do_not_overflow():
+    halves = Graph(NO_EDGES, 8192, torch.arange(8192) % 2)
+    x = torch.full((8192, 1), 100.0, dtype=torch.float16)
+    assert (MeanNorm(1)(x, halves) == 0).all()
+    assert not MeanSubtractionNorm()(x, halves.node_to_graph).isfinite().all()
 
 
 def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_and_variance_one(graph):
@@ -86,6 +88,34 @@ def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_an
         torch.testing.assert_close(out.var(dim, unbiased=False), torch.ones(out.mean(dim).shape), atol=1e-3, rtol=0)
 
 
-def test_no_norm_changes_nothing(graph):
-    x = torch.randn(9, 4)
-    assert NORMS["none"](4)(x, graph) is x
+def test_with_no_share_of_the_mean_graph_norm_centres_nothing(graph):
+    norm, x = GraphNorm(4), torch.randn(9, 4) + 5
+    torch.nn.init.zeros_(norm.alpha)
+    torch.testing.assert_close(norm(x, graph), x / (x.square().mean(0) + 1e-5).sqrt())
+
+
+def test_the_larger_p_of_node_norm_the_less_it_does(graph):
+    x = 100 * torch.randn(9, 4, dtype=torch.float64)
+    changes = [(NodeNorm(4, p=p)(x, graph) - x).norm() for p in (1.0, 2.0, 4.0, 1e6)]
+    assert changes == sorted(changes, reverse=True)
+    assert changes[-1] < 1e-4 * x.norm()
+
+
+def test_scaled_individually_every_node_has_the_same_norm_but_one_at_the_mean():
+    x = torch.tensor([[3.0, 4.0], [-3.0, -4.0], [1e3, 0.0], [-1e3, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    norms = PairNormSI(2, scale=2.0)(x, one_graph).norm(dim=-1)
+    torch.testing.assert_close(norms, torch.tensor([2.0, 2.0, 2.0, 2.0, 0.0, 0.0]))
+
+
+def test_pair_norm_is_unmoved_by_shifting_and_scaling_its_input():
+    x, norm = 100 * torch.randn(6, 4, dtype=torch.float64), PairNorm(4)
+    torch.testing.assert_close(norm(3 * x + 7, one_graph), norm(x, one_graph))
+
+
+@pytest.mark.parametrize("norm", [PairNorm, PairNormSI])
+def test_identical_nodes_stay_identical_and_have_gradients_of_a_bearable_size(norm):
+    x = torch.ones(6, 4, requires_grad=True)
+    out = norm(4)(x, one_graph)
+    (out * torch.randn(6, 4)).sum().backward()
+    assert (out == 0).all()
+    assert 0 < x.grad.abs().max() < 1e4

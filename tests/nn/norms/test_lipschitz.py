@@ -3,7 +3,6 @@ from functools import partial
 import pytest
 import torch
 
-from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import edge_additive, edge_dot
 from gnn_depth.nn.layers import GAT, GATv2, Transformer
 from gnn_depth.nn.norms import LipschitzNorm
@@ -128,42 +127,6 @@ def test_nothing_is_known_of_the_released_form():
     assert LipschitzNorm(1, form="released").bound(LinearScore, 8) is None
     assert LipschitzNorm(1).bound(LinearScore, 16) == LipschitzNorm(1).bound(QuadraticScore, 16) == 0.25
     assert LipschitzNorm(1, scale=2.0).bound(AdditiveScore, 16) == 0.5
-
-
-def largest_stretch(layer, x, graph):
-    jacobian = torch.autograd.functional.jacobian(lambda v: layer(v, graph), x)
-    return torch.linalg.matrix_norm(jacobian.reshape(x.numel(), -1), 2).item()
-
-
-def steepest_gat():
-    layer = GAT(2, 2, bias=False).double()
-    with torch.no_grad():
-        layer.lin.weight.copy_(torch.eye(2))
-        layer.att_src.copy_(torch.tensor([[1.0, 0.0]]))
-        layer.att_dst.zero_()
-    return layer
-
-
-def steepest_transformer():
-    layer = Transformer(2, 2, bias=False, root_weight=False).double()
-    with torch.no_grad():
-        for lin in (layer.lin_query, layer.lin_key, layer.lin_value):
-            lin.weight.copy_(torch.eye(2))
-    return layer
-
-
-@pytest.mark.parametrize("layer", [steepest_gat, steepest_transformer])
-def test_the_jacobian_stays_bounded_while_inputs_grow_and_does_not_without_the_norm(layer):
-    # Node 0 sees two neighbours with equal scores and opposite features: there the softmax is steepest,
-    # and moving a score by a unit moves the output by the distance of the features.
-    graph = Graph(torch.tensor([[1, 2], [0, 0]]), 3)
-    x = torch.tensor([[0.0, 0.0] if layer is steepest_gat else [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]).double()
-    plain, normed = layer(), layer()
-    normed.add_score_norm(LipschitzNorm(1))
-    scales = (1, 10, 100, 1000)
-    without, with_norm = ([largest_stretch(layer, s * x, graph) for s in scales] for layer in (plain, normed))
-    assert all(value < 2 for value in with_norm)
-    assert without[-1] > 50 * without[0]
 
 
 @pytest.mark.parametrize("layer", [GAT, GATv2, Transformer])

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GCN
-from gnn_depth.nn.norms import SpectralNorm
-from gnn_depth.nn.norms.limits import Mode, check_choice
+from gnn_depth.nn.norms import FrobeniusNorm, SpectralNorm
 from gnn_depth.nn.norms.spectral import certified, iterated, largest_vectors
 from gnn_depth.nn.skips import Residual
 
@@ -206,14 +205,10 @@ def test_in_16_bits_the_size_is_good_to_the_digits_that_there_are():
         assert largest(plain(weight)).item() == pytest.approx(1, rel=1e-5)
 
 
-def test_two_bounds_are_refused():
+@pytest.mark.parametrize("norm", [SpectralNorm, FrobeniusNorm])
+def test_two_bounds_are_refused(norm):
     with pytest.raises(ValueError, match=r"takes bound 1.0, or per_depth 8.0 .*give one"):
-        SpectralNorm(4, bound=1.0, per_depth=8.0)
-
-
-def test_a_mode_that_there_is_not_is_refused_with_the_near_miss():
-    with pytest.raises(ValueError, match=r"unknown mode of SpectralNorm 'exactly'. Did you mean 'exact'.*cap, exact"):
-        check_choice("mode of SpectralNorm", "exactly", Mode)
+        norm(4, bound=1.0, per_depth=8.0)
 
 
 def test_per_depth_is_divided_by_the_number_of_layers():

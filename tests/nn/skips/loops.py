@@ -11,42 +11,23 @@ def mapped(project, row):
     return row if weight is None else torch.stack([sum(w * v for w, v in zip(line, row)) for line in weight])
 
 
-def none(skip, update, states, node):
-    return list(update[node])
+def of_all_nodes(name, skip, update, states):
+    return torch.stack(
+        [torch.stack(of_node(name, skip, update[i], [x[i] for x in states])) for i in range(len(update))]
+    )
 
 
-def residual(skip, update, states, node):
-    kept = mapped(skip.project, states[-1][node])
-    return [kept[channel] + new for channel, new in enumerate(update[node])]
-
-
-def initial_residual(skip, update, states, node):
-    first = mapped(skip.project, states[0][node])
-    return [skip.alpha * first[channel] + (1 - skip.alpha) * new for channel, new in enumerate(update[node])]
-
-
-def dense(skip, update, states, node):
-    return [*states[-1][node], *update[node]]
-
-
-def gated(skip, update, states, node):
-    kept, out = mapped(skip.project, states[-1][node]), []
-    for channel, new in enumerate(update[node]):
-        inside = skip.bias[channel] + sum(w * v for w, v in zip(skip.gate.weight[channel], states[-1][node]))
-        opened = 1 / (1 + math.e ** (-inside))
-        out.append(opened * new + (1 - opened) * kept[channel])
-    return out
-
-
-def rezero(skip, update, states, node):
-    kept = mapped(skip.project, states[-1][node])
-    return [kept[channel] + skip.scale[0] * new for channel, new in enumerate(update[node])]
-
-
-def layer_scale(skip, update, states, node):
-    kept = mapped(skip.project, states[-1][node])
-    return [kept[channel] + skip.scale[channel] * new for channel, new in enumerate(update[node])]
-
-
-def of_all_nodes(loop, skip, update, states):
-    return torch.stack([torch.stack(loop(skip, update, states, node)) for node in range(len(update))])
+def of_node(name, skip, update, states):
+    if name == "none":
+        return list(update)
+    if name == "dense":
+        return [*states[-1], *update]
+    kept = mapped(skip.project, states[0 if name == "initial_residual" else -1])
+    if name == "initial_residual":
+        return [skip.alpha * old + (1 - skip.alpha) * new for old, new in zip(kept, update)]
+    if name == "gated":
+        inside = [b + sum(w * v for w, v in zip(line, states[-1])) for b, line in zip(skip.bias, skip.gate.weight)]
+        opened = [1 / (1 + math.e ** (-value)) for value in inside]
+        return [t * new + (1 - t) * old for t, old, new in zip(opened, kept, update)]
+    scale = torch.ones(1) if name == "residual" else skip.scale
+    return [old + scale.expand(len(update))[channel] * update[channel] for channel, old in enumerate(kept)]

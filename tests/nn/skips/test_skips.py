@@ -42,7 +42,7 @@ def values_and_gradients(out, inputs, direction):
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_a_skip_and_its_gradients_are_those_of_a_loop_over_nodes(name, kind):
     skip, (update, *states) = make(name, WIDTHS[kind]), inputs(WIDTHS[kind])
-    expected = loops.of_all_nodes(getattr(loops, name), skip, update, states)
+    expected = loops.of_all_nodes(name, skip, update, states)
     assert expected.shape == (4, skip.width)
     of, direction = [update, *states, *skip.parameters()], torch.randn_like(expected)
     got = values_and_gradients(skip(update, states, GRAPH), of, direction)
