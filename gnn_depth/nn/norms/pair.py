@@ -50,7 +50,11 @@ class PairNorm(FeatureNorm):
     """
 
     treats: ClassVar[tuple[FailureMode, ...]] = (
-        *("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal"),
+        "dying_signal",
+        "equal_rows",
+        "rank_collapse",
+        "vanishing_gradients",
+        "exploding_signal",
     )
     takes_shards = True
 
