@@ -10,8 +10,8 @@ constant under gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of B
 corollary 2.3.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import lightning as L
 import numpy as np
@@ -20,16 +20,12 @@ from jaxtyping import Bool, Float, Int
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.callbacks import Due, Schedule, check_attachment, loss_scale, save_despite, select_layers
+from gnn_depth.diagnostics.callbacks import Schedule, StepCallback
 from gnn_depth.diagnostics.log import MeasureLog, NeuronLog, Quantity, save_measurements
-from gnn_depth.measurements import Measurement, frame
+from gnn_depth.measurements import Measurement
 from gnn_depth.nn.parts import Link, Share
 from gnn_depth.ranges import Count, NonNegative, in_range
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
@@ -82,25 +78,6 @@ def _of_neurons(shares: Sequence[Share], of: Callable[[Tensor], Tensor]) -> Tens
         return torch.stack([v.flatten() if axis is None else v.sum(1 - axis) for v, axis in values]).sum(0)
 
 
-class Read(NamedTuple):
-    """The balance of all neurons at one step.
-
-    Attributes:
-        laws: The c and the delta of every neuron; NaN where a link has fewer neurons than another.
-        norms: The norms of the parameters of each set, and of their gradients; NaN where a set is empty.
-    """
-
-    laws: Float[Tensor, "2 links neurons"]
-    norms: Float[Tensor, "2 sets"]
-
-
-class _EqualShapes(NamedTuple):
-    """Parameters of equal shape, and the axes along which neurons lie."""
-
-    parameters: list[Tensor]
-    axes: list[int | None]
-
-
 class BalanceReader:
     """Reads the :func:`imbalance` and :func:`defect` of many links at once, and the norms of sets of parameters.
 
@@ -120,8 +97,8 @@ class BalanceReader:
         by_shape: dict[torch.Size, list[Tensor]] = {}
         for parameter in every.values():
             by_shape.setdefault(parameter.shape, []).append(parameter)
-        self._groups = [
-            _EqualShapes(alike, [axis for axis in (None, 0, 1) if any((id(p), axis) in axes for p in alike)])
+        self._groups: list[tuple[list[Tensor], list[int | None]]] = [
+            (alike, [axis for axis in (None, 0, 1) if any((id(p), axis) in axes for p in alike)])
             for alike in by_shape.values()
         ]
         self._device = next(iter(every.values()), torch.empty(0)).device
@@ -129,11 +106,12 @@ class BalanceReader:
         self._index_sets(sets)
 
     @torch.no_grad()
-    def read(self, gradient: Callable[[Tensor], Tensor | None]) -> Read:
-        """Read the balance now.
+    def read(
+        self, gradient: Callable[[Tensor], Tensor | None]
+    ) -> tuple[Float[Tensor, "2 links neurons"], Float[Tensor, "2 sets"]]:
+        """The c and the delta of every neuron, and the norms of the parameters of each set and of their gradients.
 
-        Args:
-            gradient: Gives the gradient of the loss with respect to a parameter; None counts as zero.
+        NaN where a link has fewer neurons than another, and where a set is empty. A missing gradient counts as zero.
         """
         sums, norms = [], []
         for alike, axes in self._groups:
@@ -145,7 +123,7 @@ class BalanceReader:
             sums += [(products if axis is None else products.sum(3 - axis)).flatten(1) for axis in axes]
         laws = (_and_zero(sums)[:, self._index] * self._sign).sum(1) if sums else self._sign.new_zeros(2, 0, 0)
         squares = _and_zero(norms).square()[:, self._members].sum(1)
-        return Read(laws.masked_fill(self._absent, torch.nan), squares.sqrt().masked_fill(self._empty, torch.nan))
+        return laws.masked_fill(self._absent, torch.nan), squares.sqrt().masked_fill(self._empty, torch.nan)
 
     def distribution(self, laws: Float[Tensor, "2 links neurons"]) -> Float[Tensor, "2 statistics links"]:
         """Mean, minimum, quartiles and maximum over the neurons of each link; NaN where one of them is NaN."""
@@ -186,7 +164,7 @@ class BalanceReader:
         self._between = at.frac().to(self._device)
 
     def _index_sets(self, sets: Sequence[Sequence[Tensor]]) -> None:
-        order = {id(p): place for place, p in enumerate(p for group in self._groups for p in group.parameters)}
+        order = {id(p): place for place, p in enumerate(p for alike, _ in self._groups for p in alike)}
         members = torch.full((max(map(len, sets), default=0), len(sets)), len(order))
         for number, one in enumerate(sets):
             members[: len(one), number] = torch.tensor([order[id(p)] for p in one], dtype=torch.long)
@@ -212,21 +190,12 @@ class ParameterChange:
     the start of the original run.
     """
 
-    def __init__(self) -> None:
-        self.open()
-
-    def open(self) -> None:
-        """Forget the initial parameters."""
-        self._sets: list[Sequence[Tensor]] = []
+    def __init__(self, sets: Sequence[Sequence[Tensor]] = ()) -> None:
+        self._sets = sets
         self._before: list[Tensor] | None = None
 
-    def start(self, sets: Sequence[Sequence[Tensor]]) -> None:
-        """Store the current parameters as the initial ones, unless a checkpoint has restored those of an earlier run.
-
-        Args:
-            sets: Parameters that are counted together.
-        """
-        self._sets = list(sets)
+    def start(self) -> None:
+        """Store the current parameters as the initial ones, unless a checkpoint has restored an earlier run's."""
         parameters = self._parameters()
         if self._before is None:
             self._before = [parameter.detach().clone() for parameter in parameters]
@@ -235,8 +204,7 @@ class ParameterChange:
     def fractions(self, epsilon: float) -> list[float | None]:
         r"""The fraction of each set with :math:`|\theta - \theta_0| > \epsilon |\theta_0|`; None where a set is empty.
 
-        Args:
-            epsilon: The least relative change that counts. For parameters that were zero any change counts.
+        A parameter that was zero counts if it changed at all.
         """
         if self._before is None:
             return []
@@ -259,19 +227,7 @@ class ParameterChange:
         return list({id(p): p for one in self._sets for p in one}.values())
 
 
-class Stack(Protocol):
-    """Layers with a method ``weight_chain()``, and the neurons between them."""
-
-    layers: Sequence[Any]
-
-    def links(self) -> Sequence[Link]: ...
-
-    def why_no_law(self) -> str | None: ...
-
-    def modules(self) -> Iterator[nn.Module]: ...
-
-
-class Balancedness(L.Callback):
+class Balancedness(StepCallback):
     r"""The imbalance c and defect delta of every neuron, relative gradient norms, and the share of changed parameters.
 
     .. math:: c_i = \|W^l_{i:}\|^2 - (a^l_i)^2 - \|W^{l+1}_{:i}\|^2, \quad
@@ -325,28 +281,26 @@ class Balancedness(L.Callback):
         neurons: bool = False,
         changed: NonNegative = 0.05,
     ) -> None:
+        super().__init__(Schedule(every_n_steps, every_n_epochs), MeasureLog((*LAWS, *NORMS)), stack=stack)
         self.stack = stack
         self.neurons = neurons
         self.changed = changed
-        self.schedule = Schedule(every_n_steps, every_n_epochs)
-        self.measure_log = MeasureLog((*LAWS, *NORMS))
         self.neuron_log = NeuronLog(("c", "delta"))
         self.change = ParameterChange()
-        self._links: list[Link] = []
-        self._sets: list[Sequence[Tensor]] = []
-        self._step, self._due = -1, Due.NO
 
-    @property
-    def state_key(self) -> str:
-        return self._generate_state_key(stack=self.stack)
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage != "fit":
-            return
-        check_attachment(trainer, self)
-        stack = find(pl_module, self.stack)
+    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+        if list(found) != [self.stack]:
+            raise MisconfigurationException(
+                f"Balancedness measures one stack, and {self.stack!r} may match several: name one."
+            )
+        stack: Any = found[self.stack]
+        if missing := [part for part in ("layers", "links", "why_no_law") if not hasattr(stack, part)]:
+            raise MisconfigurationException(
+                f"Balancedness: {self.stack!r} is a {type(stack).__name__}, which has no {missing[0]!r}: name a module "
+                "that has layers, links() and why_no_law(), as DeepGNN."
+            )
         try:
-            self._links = list(stack.links())
+            self._links: list[Link] = list(stack.links())
         except ValueError as error:
             raise MisconfigurationException(f"Balancedness: {error}") from error
         chains = [layer.weight_chain() for layer in stack.layers]
@@ -355,46 +309,20 @@ class Balancedness(L.Callback):
         layers = [link.states[0] for link in self._links]
         self.measure_log.open(range(min([1, *layers]), len(chains) + 1))
         self.neuron_log.open(layers)
-        self.change.open()
-        self._step, self._due = -1, Due.NO
+        self.change = ParameterChange(self._sets)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.schedule.start(trainer)
+        super().on_train_start(trainer, pl_module)
         self._reader = BalanceReader(self._links, self._sets)  # now that the parameters are on their device
-        self.change.start(self._sets)
+        self.change.start()
         places = [link.states[0] - int(self.measure_log.layers[0]) for link in self._links]
         self._places = torch.tensor(places, dtype=torch.long, device=pl_module.device)
-
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        if trainer.global_step != self._step:  # the first batch of a step
-            self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
-
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        if self._due is Due.NO:
-            return
-        if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
-            # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
-            scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
-            self._measure(trainer, scaled, keep=self._due is Due.YES)
-        self._due = Due.NO  # optimizers with a line search come here several times in a step
-
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._write(trainer)
-
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        save_despite(self, lambda: self._write(trainer))
 
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it has none."""
         fractions = self.change.fractions(self.changed)
         kinds = dict(zip(KINDS, np.array(fractions, dtype=object).reshape(2, -1).tolist(), strict=True))
         return {"changed": {"by_more_than": self.changed, **kinds}} if fractions else {}
-
-    def frame(self) -> "pd.DataFrame":
-        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
-        return frame(self.measure_log.measurements())
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log", "change")}
@@ -403,7 +331,7 @@ class Balancedness(L.Callback):
         for name, state in state_dict.items():
             getattr(self, name).load_state_dict(state)
 
-    def _check_law(self, stack: Stack) -> None:
+    def _check_law(self, stack: Any) -> None:
         """Refuse matrices computed from other parameters, and warn if the law does not hold for this stack.
 
         Raises:
@@ -420,51 +348,29 @@ class Balancedness(L.Callback):
         if reason:
             rank_zero_warn(f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: {reason}.")
 
-    def _measure(self, trainer: L.Trainer, scaled: bool, keep: bool) -> None:
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
         laws, norms = self._reader.read(lambda parameter: parameter.grad)
-        if scaled:
-            scale = loss_scale(trainer)
+        if scale is not None:
             laws, norms = (torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms))
         values = norms.new_full((len(self.measure_log.quantities), len(self.measure_log.layers)), torch.nan)
         if self._links:
             of_laws = self._reader.distribution(laws).flatten(0, 1).to(values.dtype)
             values[: len(LAWS)].index_copy_(1, self._places, of_laws)
-        values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = _relative(*norms).view(len(KINDS), -1)
+        of_parameters, of_gradients = norms
+        relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
+        values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(len(KINDS), -1)
         self.measure_log.add(trainer, self._step, values, keep)
         if self.neurons and keep:
             self.neuron_log.add(self._step, laws)
 
-    def _write(self, trainer: L.Trainer) -> None:
-        self.measure_log.close(trainer)
-        self.neuron_log.write(trainer)
+    def _close(self, trainer: L.Trainer) -> None:
+        super()._close(trainer)
+        measured = self.neuron_log.measurements()
         fractions = np.array(self.change.fractions(self.changed), dtype=float).reshape(2, 1, -1)
         if fractions.size:
             steps, unit = np.array([trainer.global_step]), "fraction of {} changed by more than {:g}"
-            save_measurements(
-                trainer,
-                [
-                    Measurement(f"balance_changed_{kind}", steps, values, unit.format(kind, self.changed))
-                    for kind, values in zip(KINDS, fractions, strict=True)
-                ],
-            )
-
-
-def find(module: L.LightningModule, name: str) -> Stack:
-    """Find the stack by its name in a module.
-
-    Raises:
-        MisconfigurationException: There is none, or it does not know its neurons.
-    """
-    if "*" in name:
-        raise MisconfigurationException(f"Balancedness measures one stack, and {name!r} may match several: name one.")
-    (found,) = select_layers(module, name).values()
-    if missing := [part for part in ("layers", "links", "why_no_law") if not hasattr(found, part)]:
-        raise MisconfigurationException(
-            f"Balancedness: {name!r} is a {type(found).__name__}, which has no {missing[0]!r}: name a module that has "
-            "layers, links() and why_no_law(), as DeepGNN."
-        )
-    return found  # type: ignore[return-value]
-
-
-def _relative(norms: Float[Tensor, "sets"], gradients: Float[Tensor, "sets"]) -> Float[Tensor, "sets"]:
-    return torch.where(gradients == 0, gradients, gradients / norms)
+            measured += [
+                Measurement(f"balance_changed_{kind}", steps, values, unit.format(kind, self.changed))
+                for kind, values in zip(KINDS, fractions, strict=True)
+            ]
+        save_measurements(trainer, measured)

@@ -1,10 +1,10 @@
 """Callbacks that measure every layer's input during training, and its gradient."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
@@ -45,7 +45,7 @@ class Schedule:
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
 
     Raises:
-        ValueError: Both are given, or one is not positive.
+        ValueError: Both are given.
     """
 
     def __init__(self, every_n_steps: int | None = None, every_n_epochs: int | None = None) -> None:
@@ -60,12 +60,7 @@ class Schedule:
         self._last = trainer.estimated_stepping_batches - 1
 
     def due(self, trainer: L.Trainer, batch_idx: int) -> Due:
-        """Decide at the first batch of a step whether to measure the step.
-
-        Args:
-            trainer: Has not made the step yet.
-            batch_idx: Number of the batch in its epoch.
-        """
+        """Decide at the first batch of a step, which has this number in its epoch, whether to measure the step."""
         step, epoch = trainer.global_step, trainer.current_epoch
         if self.every_n_epochs:
             regular = epoch % self.every_n_epochs == 0 and batch_idx < trainer.accumulate_grad_batches
@@ -73,62 +68,10 @@ class Schedule:
             regular = step % (self.every_n_steps or 1) == 0
         if regular or step in (0, self._last):
             return Due.YES
-        return Due.PERHAPS if _may_stop(trainer, batch_idx) else Due.NO
-
-
-def _may_stop(trainer: L.Trainer, batch_idx: int) -> bool:
-    """True in the last step of an epoch after which early stopping may end the training."""
-    if batch_idx + trainer.accumulate_grad_batches < trainer.num_training_batches:
-        return False
-    stopping = [callback for callback in trainer.callbacks if isinstance(callback, EarlyStopping)]  # type: ignore[attr-defined]
-    return any(callback.wait_count + 1 >= callback.patience for callback in stopping)
-
-
-def check_attachment(trainer: L.Trainer, callback: L.Callback) -> None:
-    """Refuse a second callback of the same class, and strategies that may split layers over processes.
-
-    Raises:
-        MisconfigurationException: Two callbacks would overwrite each other's files and curves, or no process has the
-            whole layers.
-    """
-    name = type(callback).__name__
-    same = [other for other in trainer.callbacks if type(other) is type(callback)]  # type: ignore[attr-defined]
-    if len(same) > 1:
-        patterns = " and ".join(repr(getattr(other, "layers", getattr(other, "stack", ""))) for other in same)
-        raise MisconfigurationException(
-            f"{len(same)} {name} callbacks in one training, for {patterns}, would write the same files and curves: "
-            "use one, with a pattern that matches all names."
-        )
-    if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
-        raise MisconfigurationException(
-            f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split over processes: "
-            "use trainer.strategy auto or ddp."
-        )
-
-
-def select_layers(module: L.LightningModule, pattern: str) -> dict[str, nn.Module]:
-    """The modules that :func:`select` finds in a LightningModule.
-
-    Raises:
-        MisconfigurationException: There is none.
-    """
-    try:
-        return select(module, pattern)
-    except ValueError as error:
-        raise MisconfigurationException(str(error)) from None
-
-
-def save_despite(callback: L.Callback, save: Callable[[], None]) -> None:
-    """Save the measurements made before an exception; a failure is only a warning, so that the exception is shown."""
-    try:
-        save()
-    except Exception as error:
-        rank_zero_warn(f"the last values of {type(callback).__name__} could not be saved: {error}")
-
-
-def is_shared(trainer: L.Trainer) -> bool:
-    """True if all processes train on the same batches, not on parts of them."""
-    return bool(getattr(trainer.train_dataloader, "shared", False))
+        if batch_idx + trainer.accumulate_grad_batches < trainer.num_training_batches:
+            return Due.NO  # early stopping looks at the end of an epoch
+        stopping = [callback for callback in trainer.callbacks if isinstance(callback, EarlyStopping)]  # type: ignore[attr-defined]
+        return Due.PERHAPS if any(one.wait_count + 1 >= one.patience for one in stopping) else Due.NO
 
 
 def loss_scale(trainer: L.Trainer) -> Tensor:
@@ -138,17 +81,117 @@ def loss_scale(trainer: L.Trainer) -> Tensor:
     return one if scaler is None else scaler.scale(one)
 
 
-class Log(Protocol):
-    """The interface of logs that receive the measured values of each step, such as :class:`MeasureLog`."""
+class MeasuringCallback(L.Callback, ABC):
+    """The base of callbacks that measure modules of a LightningModule, and keep the values in a log.
 
-    def open(self, layers: Sequence[int]) -> None: ...
-    def add(self, trainer: L.Trainer, step: int, values: Tensor, keep: bool = True) -> None: ...
-    def close(self, trainer: L.Trainer) -> None: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    Args:
+        measure_log: The log that takes the values: a :class:`MeasureLog`, or one with the same methods.
+        **option: The option with the names of the modules: ``layers="stack.blocks.*.layer"``.
+    """
+
+    def __init__(self, measure_log: Any, **option: str) -> None:
+        self.measure_log = measure_log
+        self._option = option
+
+    @property
+    def state_key(self) -> str:
+        return self._generate_state_key(**self._option)
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        if stage != "fit":
+            return
+        name = type(self).__name__
+        same = [other for other in trainer.callbacks if type(other) is type(self)]  # type: ignore[attr-defined]
+        if len(same) > 1:  # they would overwrite each other's files and curves
+            patterns = " and ".join(repr(*other._option.values()) for other in same)
+            raise MisconfigurationException(
+                f"{len(same)} {name} callbacks in one training, for {patterns}, would write the same files and curves: "
+                "use one, with a pattern that matches all names."
+            )
+        if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
+            raise MisconfigurationException(
+                f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split over processes: "
+                "use trainer.strategy auto or ddp."
+            )
+        try:
+            found = select(pl_module, *self._option.values())
+        except ValueError as error:
+            raise MisconfigurationException(str(error)) from None
+        self._open(trainer, pl_module, found)
+
+    @abstractmethod
+    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+        """Begin a training in which the modules found by name are measured."""
+
+    def _close(self, trainer: L.Trainer) -> None:
+        """Pass on all values that were measured."""
+        self.measure_log.close(trainer)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._close(trainer)
+
+    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+        try:
+            self._close(trainer)
+        except Exception as error:  # only a warning, so that the exception is shown
+            rank_zero_warn(f"the last values of {type(self).__name__} could not be saved: {error}")
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.measure_log.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.measure_log.load_state_dict(state_dict)
+
+    def frame(self) -> "pd.DataFrame":
+        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
+        return frame(self.measure_log.measurements())
 
 
-class LayerCallback(L.Callback, ABC):
+class StepCallback(MeasuringCallback):
+    """The base of callbacks that measure in scheduled steps, once all gradients are complete and not yet clipped.
+
+    Args:
+        schedule: Chooses the steps.
+        measure_log, **option: As in :class:`MeasuringCallback`.
+    """
+
+    def __init__(self, schedule: Schedule, measure_log: Any, **option: str) -> None:
+        super().__init__(measure_log, **option)
+        self.schedule = schedule
+
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self._step, self._due = -1, Due.NO
+        super().setup(trainer, pl_module, stage)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.schedule.start(trainer)
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step != self._step:  # the first batch of a step
+            self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
+
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
+        due, self._due = self._due, Due.NO  # optimizers with a line search come here several times in a step
+        has_loss = any(parameter.grad is not None for parameter in pl_module.parameters())
+        if due is not Due.NO and has_loss:
+            # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
+            still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
+            self._measure(trainer, loss_scale(trainer) if still_scaled else None, keep=due is Due.YES)
+
+    @abstractmethod
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
+        """Measure a step.
+
+        Args:
+            trainer: Has not made the step yet.
+            scale: The factor of the loss, if it is still in the parameters' gradients.
+            keep: False if the values are only those of the last step, should no other follow.
+        """
+
+
+class LayerCallback(StepCallback):
     """The base of callbacks that measure every layer's input, or its gradient, in the scheduled steps.
 
     Hooks are attached in these steps only, in which our layers run uncompiled. No hook waits for another process: the
@@ -178,11 +221,9 @@ class LayerCallback(L.Callback, ABC):
         every_n_steps: Count | None = None,
         every_n_epochs: Count | None = None,
     ) -> None:
+        super().__init__(Schedule(every_n_steps, every_n_epochs), self._make_log(), layers=layers)
         self.layers = layers
-        self.schedule = Schedule(every_n_steps, every_n_epochs)
-        self.measure_log = self._make_log()
         self._statistics = LayerStatistics((), (), measures_called(self.measures))
-        self._step, self._due = -1, Due.NO
         self._measured: tuple[Tensor, bool] | None = None  # waits for the optimizer's step
         self._eager = ExitStack()  # holds compiled models uncompiled while hooks are attached
 
@@ -192,59 +233,45 @@ class LayerCallback(L.Callback, ABC):
         """Names of what is measured."""
 
     def _make_log(self) -> Any:
-        """The log that takes the values: a :class:`Log`."""
-        return MeasureLog([measure.quantity for measure in measures_called(self.measures)])
+        return MeasureLog(measures_called(self.measures))
 
-    @property
-    def state_key(self) -> str:
-        return self._generate_state_key(layers=self.layers)
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage != "fit":
-            return
-        check_attachment(trainer, self)
-        found = select_layers(pl_module, self.layers)
-        measures = self._statistics.measures
+    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+        measures, layers = self._statistics.measures, numbers(list(found))
         self._statistics = LayerStatistics(entrances(pl_module, found), list(found.values()), measures)
         self._processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
-        self._step, self._due = -1, Due.NO
-        layers = numbers(list(found))
         self.measure_log.open(layers[:-1] if all(measure.between for measure in measures) else layers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.schedule.start(trainer)
-        self._processes.shared = is_shared(trainer)
+        super().on_train_start(trainer, pl_module)
+        self._processes.shared = bool(getattr(trainer.train_dataloader, "shared", False))
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step != self._step:  # the first batch of a step
-            self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
+        if trainer.global_step != self._step:
             self._statistics.hooks.clear()
+        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
         if self._due is not Due.NO:
             self._detach()
             self._statistics.hooks.attach()
             self._eager.enter_context(uncompiled())
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        if self._due is Due.NO:
-            return
-        self._detach()
-        if any(parameter.grad is not None for parameter in pl_module.parameters()):  # a step may have had no loss
-            self._measured = self._measure(trainer, optimizer), self._due is Due.YES
-            self._statistics.keep_parameters()
-            if not self._statistics.reads_updates:
-                self._record(trainer)
-        self._statistics.hooks.clear()
-        self._due = Due.NO  # optimizers with a line search come here several times in a step
+        if self._due is not Due.NO:
+            self._detach()
+            super().on_before_optimizer_step(trainer, pl_module, optimizer)
+            self._statistics.hooks.clear()
 
-    def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "measures layers"]:
-        """The values of a step; NaN for those of its update, which is still to come."""
-        scale = loss_scale(trainer)
-        # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
-        still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
+        self._measured = self._values(loss_scale(trainer), scale), keep
+        self._statistics.keep_parameters()
+        if not self._statistics.reads_updates:
+            self._record(trainer)
+
+    def _values(self, scale: Tensor, of_parameters: Tensor | None) -> Float[Tensor, "measures layers"]:
+        """The values of a step, without the factors of the loss in gradients; NaN for its update, still to come."""
         values = self._statistics.values(self._statistics.merged(self._processes, scale))
-        values |= self._statistics.of_parameters(scale if still_scaled else None)
+        values |= self._statistics.of_parameters(of_parameters)
         lengths = [len(self._statistics.layers)] * self._statistics.reads_updates
         most = max(lengths + [len(of_layers) for of_layers in values.values()])
         rows = [values.get(name, scale.new_empty(0)) for name in self.measures]
@@ -267,22 +294,9 @@ class LayerCallback(L.Callback, ABC):
         self._detach()
         self._record(trainer)
 
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.measure_log.close(trainer)
-
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
         self._detach()
-        save_despite(self, lambda: self.measure_log.close(trainer))
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.measure_log.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.measure_log.load_state_dict(state_dict)
-
-    def frame(self) -> "pd.DataFrame":
-        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
-        return frame(self.measure_log.measurements())
+        super().on_exception(trainer, pl_module, exception)
 
 
 class GradientNorms(LayerCallback):

@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Float
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
-from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.callbacks import LayerCallback, loss_scale
+from gnn_depth.diagnostics.callbacks import LayerCallback
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments
@@ -94,8 +93,8 @@ class FirstFailure(LayerCallback):
         columns = ["layer", "step", "value", "threshold"]
         return pd.DataFrame(self.findings().values(), pd.Index(self.findings(), name="failure"), columns)
 
-    def _measure(self, trainer: L.Trainer, optimizer: Optimizer) -> Float[Tensor, "3 layers"]:
-        return needed(self._statistics.merged(self._processes, loss_scale(trainer))["gradients"])
+    def _values(self, scale: Tensor, of_parameters: Tensor | None) -> Float[Tensor, "3 layers"]:
+        return needed(self._statistics.merged(self._processes, scale)["gradients"])
 
 
 class FailureLog:
@@ -164,31 +163,7 @@ def first_failures(
 ) -> dict[str, Any]:
     """The first step with a failure of each kind, and in it the first layer of the backward pass.
 
-    Args:
-        steps, rows: Numbers of steps, and the output of :func:`needed` for each.
-        layers: The numbers of the layers.
-        smoothed, expanded: The thresholds of :class:`FirstFailure`.
-    """
-    limits = {"non_finite": None, "smoothed": smoothed, "expanded": expanded}
-    found = {}
-    for kind, (values, there) in failures(rows, smoothed, expanded).items():
-        if there.any():
-            row = int(there.any(1).argmax())
-            place = int(there[row].nonzero()[0][-1])
-            where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
-            text = TEXTS[kind].format(**where, limit=limits[kind])
-            found[kind] = {**where, "threshold": limits[kind], "text": text}
-    return found
-
-
-def failures(
-    rows: Float[np.ndarray, "steps 3 layers"], smoothed: float, expanded: float
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """For each kind of failure, the value at each step and layer, and a mask of where it occurs.
-
-    Args:
-        rows: Numbers of rows, mu and norms; a layer without rows has no gradients.
-        smoothed, expanded: The thresholds of :class:`FirstFailure`.
+    ``rows`` has the output of :func:`needed` for each step; ``layers`` are the numbers of the layers.
     """
     count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]
     differs = np.isfinite(mu) & (mu > 0)
@@ -196,8 +171,16 @@ def failures(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = mu / size
         growth = mu / np.take_along_axis(mu, last[:, None], 1)
-        return {
-            "non_finite": (size, (count > 0) & ~np.isfinite(size)),
-            "smoothed": (share, (count > 1) & (share < smoothed)),
-            "expanded": (growth, differs & (growth > expanded)),
+        failures = {  # kind -> threshold, the value at each step and layer, and where it is a failure
+            "non_finite": (None, size, (count > 0) & ~np.isfinite(size)),
+            "smoothed": (smoothed, share, (count > 1) & (share < smoothed)),
+            "expanded": (expanded, growth, differs & (growth > expanded)),
         }
+    found = {}
+    for kind, (limit, values, there) in failures.items():
+        if there.any():
+            row = int(there.any(1).argmax())
+            place = int(there[row].nonzero()[0][-1])
+            where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
+            found[kind] = {**where, "threshold": limit, "text": TEXTS[kind].format(**where, limit=limit)}
+    return found

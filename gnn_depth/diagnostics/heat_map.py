@@ -25,10 +25,8 @@ def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
 
     Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly linear near zero and
     logarithmic beyond. The logarithm of an exact zero is black and a value that is not finite is grey. Where
-    several steps share a column, its colour is that of their mean, and grey if any of them is not finite.
-
-    Args:
-        measurement: At least one step; values of neurons are averaged in each layer.
+    several steps share a column, its colour is that of their mean, and grey if any of them is not finite. The
+    measurement has at least one step; values of neurons are averaged in each layer.
     """
     canvas: Any = draw(measurement).canvas
     canvas.draw()

@@ -31,16 +31,23 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
     Raises:
         ValueError: No submodule matches.
     """
-    names = dict(root.named_modules(remove_duplicate=False))
-    found = {name: module for name, module in names.items() if name and _matches(name, pattern)}
+    parts = pattern.split(".")
+    found = {}
+    for name, module in root.named_modules(remove_duplicate=False):
+        names = name.split(".")
+        if name and len(names) == len(parts) and all(map(fnmatchcase, names, parts)):
+            found[name] = module
     if not found:
-        raise ValueError(_no_match(root, pattern))
+        patterns = _patterns(root)
+        near = difflib.get_close_matches(pattern, patterns, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        shown = sorted(patterns, key=lambda name: name.count("."))[:MAX_NAMES]
+        more = f", and {len(patterns) - len(shown)} more" if len(patterns) > len(shown) else ""
+        raise ValueError(
+            f"no module of {type(root).__name__} is called {pattern!r}.{hint} "
+            f"Available: {', '.join(shown) or 'none'}{more}."
+        )
     return found
-
-
-def _matches(name: str, pattern: str) -> bool:
-    name_parts, parts = name.split("."), pattern.split(".")
-    return len(name_parts) == len(parts) and all(map(fnmatchcase, name_parts, parts))
 
 
 def _patterns(root: nn.Module) -> list[str]:
@@ -49,25 +56,19 @@ def _patterns(root: nn.Module) -> list[str]:
     return list(dict.fromkeys(re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) for name in names if name))
 
 
-def _no_match(root: nn.Module, pattern: str) -> str:
-    patterns = _patterns(root)
-    near = difflib.get_close_matches(pattern, patterns, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    shown = sorted(patterns, key=lambda name: name.count("."))[:MAX_NAMES]
-    more = f", and {len(patterns) - len(shown)} more" if len(patterns) > len(shown) else ""
-    return (
-        f"no module of {type(root).__name__} is called {pattern!r}.{hint} "
-        f"Available: {', '.join(shown) or 'none'}{more}."
-    )
+def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
+    """The layers that patterns of :func:`select` match, by name.
 
-
-def message_passing(root: nn.Module) -> dict[str, nn.Module]:
-    """The outermost message-passing layers of a module, ours and PyTorch Geometric's, by name.
+    Without patterns they are the outermost message-passing layers, ours and PyTorch Geometric's.
 
     Raises:
         ValueError: There are none.
     """
     found: dict[str, nn.Module] = {}
+    if patterns is not None:
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            found |= select(root, pattern)
+        return found
     for name, module in root.named_modules(remove_duplicate=False):
         is_layer = isinstance(module, Layer) or (hasattr(module, "propagate") and hasattr(module, "message"))
         if name and is_layer and not any(name.startswith(f"{outer}.") for outer in found):
@@ -77,16 +78,6 @@ def message_passing(root: nn.Module) -> dict[str, nn.Module]:
             f"{type(root).__name__} has no message-passing layers: say which modules are its layers, such as "
             f"layers={next(iter(_patterns(root)), 'NAME')!r}."
         )
-    return found
-
-
-def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
-    """The layers that patterns of :func:`select` match, by name; without patterns those of :func:`message_passing`."""
-    if patterns is None:
-        return message_passing(root)
-    found: dict[str, nn.Module] = {}
-    for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        found |= select(root, pattern)
     return found
 
 

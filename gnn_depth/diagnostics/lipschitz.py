@@ -3,22 +3,18 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lightning as L
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.callbacks import check_attachment, save_despite, select_layers
+from gnn_depth.diagnostics.callbacks import MeasuringCallback
 from gnn_depth.diagnostics.hooks import Call, InputHooks, evaluating, numbers, recorded_calls
 from gnn_depth.diagnostics.log import MeasureLog, Quantity
 from gnn_depth.graph import Graph
-from gnn_depth.measurements import frame
 from gnn_depth.ranges import Count, Positive, in_range
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Function = Callable[[Tensor], Tensor]
 
@@ -211,7 +207,7 @@ def _first_direction(weight: Tensor) -> Float[Tensor, "inputs"]:
     return wide.t() @ torch.linalg.eigh(wide @ wide.t()).eigenvectors[:, -1]
 
 
-class LipschitzConstants(L.Callback):
+class LipschitzConstants(MeasuringCallback):
     r"""The local Lipschitz constant of every layer at its input, beside the bound that its score norm gives.
 
     .. math:: \sigma_{\max} \left( \frac{\partial F^l(X^l)}{\partial X^l} \right)
@@ -255,27 +251,16 @@ class LipschitzConstants(L.Callback):
         iterations: Count = 100,
         tolerance: Positive = 1e-3,
     ) -> None:
+        super().__init__(MeasureLog(self.quantities), layers=layers)
         self.layers = layers
         self.every_n_epochs = every_n_epochs
         self.iterations = iterations
         self.tolerance = tolerance
-        self.measure_log = MeasureLog(self.quantities)
-        self._modules: Sequence[nn.Module] = ()
-        self._starts: list[Tensor | None] = []
-        self._batch: Any = None
 
-    @property
-    def state_key(self) -> str:
-        return self._generate_state_key(layers=self.layers)
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage != "fit":
-            return
-        check_attachment(trainer, self)
-        found = select_layers(pl_module, self.layers)
+    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
         self._modules = list(found.values())
-        self._starts = [None] * len(found)
-        self._batch = None
+        self._starts: list[Tensor | None] = [None] * len(found)
+        self._batch: Any = None
         self.measure_log.open(numbers(list(found)))
 
     def on_train_batch_start(
@@ -288,22 +273,11 @@ class LipschitzConstants(L.Callback):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self._batch is not None:  # None if there was nothing left to train
             self._measure(trainer, pl_module)
+        super().on_train_end(trainer, pl_module)
+
+    def _close(self, trainer: L.Trainer) -> None:
         self._batch = None
-        self.measure_log.close(trainer)
-
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        self._batch = None
-        save_despite(self, lambda: self.measure_log.close(trainer))
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.measure_log.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.measure_log.load_state_dict(state_dict)
-
-    def frame(self) -> "pd.DataFrame":
-        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
-        return frame(self.measure_log.measurements())
+        super()._close(trainer)
 
     @torch.no_grad()
     def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

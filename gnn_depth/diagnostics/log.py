@@ -67,9 +67,6 @@ class MeasureLog:
     summary curves of every measure.
     The full arrays are saved as files in the folder of the run or, without one, of a logger; if neither has a folder,
     no files are written. Files and heat maps are written at most twice a minute, and at the end.
-
-    Args:
-        quantities: The quantities to log.
     """
 
     def __init__(self, quantities: Sequence[Quantity]) -> None:
@@ -94,14 +91,7 @@ class MeasureLog:
         return steps[-1] if steps else None
 
     def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers"], keep: bool = True) -> None:
-        """Add the values of a step.
-
-        Args:
-            trainer: The trainer, with its loggers.
-            step: Number of optimizer steps taken before this one.
-            values: The values, not their logarithms; NaN where there are none.
-            keep: If False, the values are dropped when another step follows.
-        """
+        """Add the values of a step, not their logarithms; without ``keep`` only until another step follows."""
         if self._new and not self._new[-1][2]:
             self._new.pop()
         self._new.append((step, values, keep))
@@ -185,11 +175,7 @@ class MeasureLog:
 
 
 class NeuronLog:
-    """Keeps the values of every neuron and step, and writes them into the run's folder at the end.
-
-    Args:
-        names: The quantities; the file of ``c`` is ``balance_c``.
-    """
+    """Keeps the values of every neuron and step."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
@@ -220,10 +206,6 @@ class NeuronLog:
             Measurement(f"balance_{name}", steps, values[:, place], name, False, self._layers)
             for place, name in enumerate(self.names)
         ]
-
-    def write(self, trainer: L.Trainer) -> None:
-        """Write the files, if the run has a folder."""
-        save_measurements(trainer, self.measurements())
 
     def state_dict(self) -> dict[str, Any]:
         """All steps and values so far, for a resumed training."""

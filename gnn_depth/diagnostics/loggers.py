@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from jaxtyping import UInt8
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 
 from gnn_depth.diagnostics.heat_map import heat_map
@@ -31,39 +29,27 @@ def log_curves(loggers: Iterable[Logger], curves: Iterable[tuple[int, Mapping[st
 
 
 def log_heat_maps(loggers: Iterable[Logger], measured: Iterable[tuple[str, Measurement]]) -> None:
-    """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that take pictures.
-
-    Args:
-        loggers: The loggers; if none takes pictures, nothing is drawn.
-        measured: The tag of each measure, and its values.
-    """
-    writers = [logger for logger in loggers if _takes_pictures(logger)]
+    """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that take pictures."""
+    writers: list[Any] = [
+        logger
+        for logger in loggers
+        if isinstance(logger, TensorBoardLogger | MLFlowLogger) or hasattr(logger, "log_image")
+    ]
     for tag, measurement in measured if writers else ():
-        picture, step = heat_map(measurement), int(measurement.steps[-1])
+        name, picture, step = f"heat_map/{tag}", heat_map(measurement), int(measurement.steps[-1])
         for logger in writers:
-            _log_picture(logger, f"heat_map/{tag}", picture, step)
-
-
-def _takes_pictures(logger: Logger) -> bool:
-    return isinstance(logger, TensorBoardLogger | MLFlowLogger) or hasattr(logger, "log_image")
-
-
-def _log_picture(logger: Any, name: str, picture: UInt8[np.ndarray, "height width 3"], step: int) -> None:
-    if isinstance(logger, TensorBoardLogger):
-        logger.experiment.add_image(name, picture, step, dataformats="HWC")
-    elif isinstance(logger, MLFlowLogger):
-        logger.experiment.log_image(logger.run_id, picture, key=name, step=step)
-    else:  # W&B, and loggers with the same method
-        logger.log_image(name, [picture], step)
+            if isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_image(name, picture, step, dataformats="HWC")
+            elif isinstance(logger, MLFlowLogger):
+                logger.experiment.log_image(logger.run_id, picture, key=name, step=step)
+            else:  # W&B, and loggers with the same method
+                logger.log_image(name, [picture], step)
 
 
 def log_findings(loggers: Iterable[Logger], source: str, findings: Mapping[str, Mapping[str, Any]]) -> None:
     """Log problems that were found: as text in TensorBoard, in the summary of W&B, as tags and a file in MLflow.
 
-    Args:
-        loggers: The loggers; others get nothing.
-        source: Where they come from, such as ``FirstFailure``.
-        findings: By kind, with a ``text`` and numbers.
+    ``source`` says where they come from. A finding has a ``text`` and numbers; the findings are given by their kind.
     """
     for logger in loggers if findings else ():
         experiment: Any = None if isinstance(logger, CSVLogger) else getattr(logger, "experiment", None)
@@ -80,22 +66,10 @@ def log_findings(loggers: Iterable[Logger], source: str, findings: Mapping[str, 
 def log_layout(loggers: Iterable[Logger], curves: Sequence[tuple[str, bool]]) -> None:
     """Order TensorBoard's page of custom scalars: accuracy and loss, then one chart for each measure.
 
-    A layout replaces the one before it, so that a run needs one for all its measures.
-
-    Args:
-        loggers: The loggers.
-        curves: The tag of each measure, and whether it has a curve of the product over layers.
-    """
-    for logger in loggers:
-        if isinstance(logger, TensorBoardLogger):
-            logger.experiment.add_custom_scalars(layout(curves))
-
-
-def layout(curves: Sequence[tuple[str, bool]]) -> dict[str, dict[str, list[Any]]]:
-    """Sections of charts, each with a regular expression for the tags of its curves.
-
     A measure's chart has its first, middle and last layer, and the smallest and largest value of all layers. Charts
-    contain no layer numbers, so TensorBoard merges those of several runs, even if the runs differ in depth.
+    contain no layer numbers, so TensorBoard merges those of several runs, even if the runs differ in depth. A layout
+    replaces the one before it, so that a run needs one for all its measures: ``curves`` has
+    the tag of each, and whether it has a curve of the product over layers.
     """
     sections: dict[str, dict[str, list[Any]]] = {"training": dict(TRAINING)}
     for tag, product in curves:
@@ -104,4 +78,6 @@ def layout(curves: Sequence[tuple[str, bool]]) -> dict[str, dict[str, list[Any]]
         charts[name] = ["Multiline", [re.escape(tag) + "/(first|middle|last|min|max)$"]]
         if product:
             charts[f"{name}, product of all layers"] = ["Multiline", [re.escape(tag) + "/product$"]]
-    return sections
+    for logger in loggers:
+        if isinstance(logger, TensorBoardLogger):
+            logger.experiment.add_custom_scalars(sections)

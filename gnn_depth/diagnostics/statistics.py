@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -154,12 +155,11 @@ ZEROS = Totals(lambda x, edges: ((x == 0).sum(), x.numel()))
 SQUARES = Totals(lambda x, edges: (sum_of_squares(x), x.numel()))
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A number for every layer.
+@dataclass(frozen=True, kw_only=True)
+class Measure(Quantity):
+    """A number for every layer, and how it is computed.
 
     Attributes:
-        name, tag, unit, log10, product: As in :class:`Quantity`.
         reads: What it is computed from: the ``states`` that enter the layers, their ``gradients``, the gradients of the
             layers' ``parameters``, or the ``updates`` of these.
         compute: Gives the values of all layers from their statistics.
@@ -167,19 +167,10 @@ class Measure:
         between: True if it compares each layer with the next, and so has no value for the last.
     """
 
-    name: str
-    tag: str
-    unit: str
     reads: Literal["states", "gradients", "parameters", "updates"]
     compute: Callable[[Any], Tensor]
     statistic: Statistic = MOMENTS
-    log10: bool = True
-    product: bool = False
     between: bool = False
-
-    @property
-    def quantity(self) -> Quantity:
-        return Quantity(self.name, self.tag, self.unit, self.product, self.log10)
 
 
 def _ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
@@ -223,99 +214,66 @@ def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, "
     return (torch.stack(changes).sum() / torch.stack([sum_of_squares(old) for old in before]).sum()).sqrt()
 
 
+_state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
+_parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
+_rank = partial(_state, log10=False, statistic=TRIANGLES)
+
 #: Every measure, by name.
 MEASURES = {
     measure.name: measure
     for measure in (
-        Measure("representation_norm", "representation_norm/log10", "||X||", "states", pure.norm),
-        Measure("representation_similarity", "representation_similarity/mu_log10", "µ(X)", "states", pure.similarity),
-        Measure(
+        _state("representation_norm", "representation_norm/log10", "||X||", compute=pure.norm),
+        _state("representation_similarity", "representation_similarity/mu_log10", "µ(X)", compute=pure.similarity),
+        _state(
             "representation_similarity_relative",
             "representation_similarity/relative_log10",
             "µ(X) / ||X||",
-            "states",
-            pure.relative_similarity,
+            compute=pure.relative_similarity,
         ),
-        Measure("dirichlet_energy", "dirichlet_energy/log10", "Dirichlet energy", "states", _ratio, ENERGY),
-        Measure("mean_average_distance", "mean_average_distance/log10", "MAD", "states", _ratio, DISTANCE),
-        Measure(
-            "effective_rank",
-            "rank/effective",
-            "effective rank",
-            "states",
-            _each(pure.effective_rank),
-            TRIANGLES,
-            log10=False,
+        _state("dirichlet_energy", "dirichlet_energy/log10", "Dirichlet energy", compute=_ratio, statistic=ENERGY),
+        _state("mean_average_distance", "mean_average_distance/log10", "MAD", compute=_ratio, statistic=DISTANCE),
+        _rank("effective_rank", "rank/effective", "effective rank", compute=_each(pure.effective_rank)),
+        _rank("numerical_rank", "rank/numerical", "numerical rank", compute=_each(pure.numerical_rank)),
+        _state(
+            "zero_activations", "zero_activations/share", "zeros in X", log10=False, compute=_ratio, statistic=ZEROS
         ),
-        Measure(
-            "numerical_rank",
-            "rank/numerical",
-            "numerical rank",
-            "states",
-            _each(pure.numerical_rank),
-            TRIANGLES,
-            log10=False,
-        ),
-        Measure("zero_activations", "zero_activations/share", "zeros in X", "states", _ratio, ZEROS, log10=False),
-        Measure("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", "gradients", pure.norm),
-        Measure("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", "gradients", pure.similarity),
-        Measure(
+        _gradient("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm),
+        _gradient("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", compute=pure.similarity),
+        _gradient(
             "gradient_similarity_relative",
             "gradient_similarity/relative_log10",
             "µ(G) / ||G||",
-            "gradients",
-            pure.relative_similarity,
+            compute=pure.relative_similarity,
         ),
-        Measure(
+        _gradient(
             "gradient_growth",
             "gradient_expansion/growth_log10",
             "µ(G^l) / µ(G^(l+1))",
-            "gradients",
-            _growth,
             product=True,
+            compute=_growth,
             between=True,
         ),
-        Measure(
-            "gradient_expansion",
-            "gradient_expansion/total_log10",
-            "µ(G^l) / µ(G^L)",
-            "gradients",
-            _expansion,
-            between=True,
+        _gradient(
+            "gradient_expansion", "gradient_expansion/total_log10", "µ(G^l) / µ(G^L)", compute=_expansion, between=True
         ),
-        Measure(
+        _parameter(
             "gradient_norm_parameters",
             "gradient_norm/parameters_log10",
             "||dLoss/dW||",
-            "parameters",
-            _root,
-            SQUARES,
+            compute=_root,
+            statistic=SQUARES,
         ),
-        Measure(
-            "gradient_mean",
-            "gradient_entries/mean",
-            "mean of dLoss/dW",
-            "parameters",
-            _mean,
-            log10=False,
-        ),
-        Measure(
-            "gradient_std",
-            "gradient_entries/std_log10",
-            "deviation of dLoss/dW",
-            "parameters",
-            _deviation,
-        ),
-        Measure(
+        _parameter("gradient_mean", "gradient_entries/mean", "mean of dLoss/dW", log10=False, compute=_mean),
+        _parameter("gradient_std", "gradient_entries/std_log10", "deviation of dLoss/dW", compute=_deviation),
+        _parameter(
             "gradient_sparsity",
             "gradient_entries/zeros",
             "zeros in dLoss/dW",
-            "parameters",
-            _ratio,
-            ZEROS,
             log10=False,
+            compute=_ratio,
+            statistic=ZEROS,
         ),
-        Measure("update_ratio", "update_ratio/log10", "||update|| / ||W||", "updates", torch.stack),
+        _update("update_ratio", "update_ratio/log10", "||update|| / ||W||", compute=torch.stack),
     )
 }
 
@@ -383,10 +341,7 @@ class LayerStatistics:
 
         Gradients are those of the mean loss of all processes, without the loss scale of mixed precision; they are zero
         if no loss depends on a state. A layer that was not called has no rows.
-
-        Args:
-            processes: The processes; all of them have to call this method.
-            loss_scale: The loss scale of mixed precision.
+        All processes have to call this method.
         """
         hooks, device = self.hooks, processes.device
         count = max([len(self.layers) - 1, *hooks.called]) + 1
@@ -414,8 +369,7 @@ class LayerStatistics:
     def of_parameters(self, loss_scale: Tensor | None = None) -> dict[str, Float[Tensor, "layers"]]:
         """The values of all measures of the parameters' gradients as they are now; NaN for layers without parameters.
 
-        Args:
-            loss_scale: The factor of the loss, if it is still in them.
+        The loss scale is given if it is still in them.
         """
         measures = [measure for measure in self.measures if measure.reads == "parameters"]
         if not measures:

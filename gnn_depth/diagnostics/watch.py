@@ -321,7 +321,7 @@ class Watched:
         rows: list[dict[str, float]] = [{} for _ in self._steps]
         for measure, one in measured:
             for row, values in zip(rows, one.values, strict=True):
-                row |= curves(measure.quantity, one.layers, values)
+                row |= curves(measure, one.layers, values)
         log_curves(loggers, zip(self._steps, rows, strict=True))
         if self._steps:
             log_heat_maps(loggers, [(measure.tag, one) for measure, one in measured])

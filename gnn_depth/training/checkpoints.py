@@ -48,13 +48,9 @@ class VerifiedCheckpoints(TorchCheckpointIO):
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             _replace(Path(path), _serialise(checkpoint))
-        except CheckpointError as error:
-            raise CheckpointError(f"the checkpoint {path} {error}; what was saved before is intact.") from error
         except OSError as error:
-            why = error.strerror or error
-            raise CheckpointError(
-                f"the checkpoint {path} cannot be written ({why}); what was saved before is intact."
-            ) from error
+            why = str(error) if isinstance(error, CheckpointError) else f"cannot be written ({error.strerror or error})"
+            raise CheckpointError(f"the checkpoint {path} {why}; what was saved before is intact.") from error
 
     def load_checkpoint(self, path: _PATH, map_location: Any = "cpu", weights_only: bool | None = None) -> Any:
         """Read a checkpoint as data only, for any value of ``weights_only``.

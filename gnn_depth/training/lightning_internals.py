@@ -208,9 +208,6 @@ def save_whole_epoch(loops: dict[str, Any]) -> None:
     """Edit the state of Lightning's loops, saved between two epochs, so that a resumed training begins a whole epoch.
 
     Otherwise the next epoch is run or only counted, depending on the hook in which the checkpoint was saved.
-
-    Args:
-        loops: Entry of a checkpoint; changed in place.
     """
     epochs = loops["fit_loop"]["epoch_progress"]
     for progress in (epochs["total"], epochs["current"]):
@@ -271,11 +268,7 @@ class PlainModule(L.LightningModule):
         return self._trainer
 
     def _save_plain_hyperparameters(self, options_of: type) -> None:
-        """Save the constructor's arguments that are plain data: all those of a config, but no objects passed in Python.
-
-        Args:
-            options_of: The class that takes the constructor's ``**`` options.
-        """
+        """Save the constructor's arguments that are plain data: those of a config, but no objects passed in Python."""
         frame = inspect.currentframe()
         self.save_hyperparameters(frame=frame and frame.f_back)
         parameters = {**inspect.signature(options_of).parameters, **inspect.signature(type(self)).parameters}

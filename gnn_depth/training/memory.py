@@ -100,11 +100,7 @@ def check_processes(trainer: L.Trainer) -> None:
 def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
     """Estimate the peak bytes of a training step of an uncompiled stack, without the data, within a factor of 1.5.
 
-    Args:
-        stack: The stack.
-        num_nodes: Nodes of the graph.
-        num_edges: Edges of the graph.
-        size: Bytes of a number.
+    A number has ``size`` bytes.
     """
     edges = num_nodes + num_edges  # with self-loops
     layers = [layer for layer in stack.layers if isinstance(layer, Layer)]

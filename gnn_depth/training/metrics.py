@@ -16,13 +16,7 @@ from gnn_depth.training.tasks import Task
 
 
 def confusion(cells: Int[Tensor, "nodes"], num_sets: int, num_classes: int) -> Float[Tensor, "sets classes classes"]:
-    """Count nodes by set, class and predicted class.
-
-    Args:
-        cells: For each node ``(set * num_classes + class) * num_classes + predicted class``.
-        num_sets: Number of sets.
-        num_classes: Number of classes.
-    """
+    """Count nodes by set, class and predicted class: cell ``(set * classes + class) * classes + prediction``."""
     # Not bincount, which makes the host wait for a GPU. Single precision counts exactly up to 2^24 nodes.
     counts = torch.zeros(num_sets * num_classes**2, dtype=torch.float32, device=cells.device)
     ones = torch.ones((), dtype=torch.float32, device=cells.device).expand_as(cells)
@@ -156,13 +150,7 @@ class EpochMetrics:
         self._began = True
 
     def add(self, sets: NodeSets, out: Float[Tensor, "nodes outputs"], loss: Tensor | None = None) -> None:
-        """Add a batch.
-
-        Args:
-            sets: Its nodes.
-            out: Their outputs.
-            loss: Mean loss of the first set.
-        """
+        """Add the nodes of a batch, their outputs, and the mean loss of those of the first set."""
         self._began = True
         self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
         if sets.cells is not None:

@@ -27,14 +27,7 @@ def configured(
 ) -> Any:
     """Make the optimizer and its schedule, as a module's ``configure_optimizers`` returns them.
 
-    Args:
-        optimizer: Makes the optimizer from parameters.
-        scheduler: Makes its schedule from the optimizer.
-        parameters: The parameters to optimise.
-        trainer: The trainer, if there is one.
-        monitored: Metrics that a schedule can watch. Whether lower or higher is better is the schedule's mode.
-        layers: The parameters of the layers.
-        layer_weight_decay: Weight decay of the layers' parameters; by default that of the optimizer.
+    The layers have a weight decay of their own if one is given. A schedule can watch the ``monitored`` metrics.
 
     Raises:
         MisconfigurationException: The optimizer refuses its options or the layers' weight decay, or the schedule
@@ -60,10 +53,6 @@ def configured(
 
 def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None) -> None:
     """Take one step of an optimizer of torch, and of its schedule, on a weight of its own: some options only fail then.
-
-    Args:
-        optimizer: Makes the optimizer from parameters.
-        scheduler: Makes its schedule from the optimizer.
 
     Raises:
         MisconfigurationException: One of them fails.

@@ -254,41 +254,16 @@ class RunRecorder(L.Callback):
             "hparams": hparams,
         }
         loggers = folder_loggers(self.folder)
-        self._write_config(config_text)
-        self._hold()
-        self._write()
+        if first:
+            write_atomically(self.folder / "config.yaml", config_text)
+            self._lock = lock(self.folder)
+            write_result(self.folder, self.result)
         return loggers
-
-    @property
-    def last_checkpoint(self) -> Path:
-        """The file that a training resumes from."""
-        assert self.folder is not None
-        return self.folder / "checkpoints" / "last.ckpt"
 
     @property
     def last_metrics(self) -> dict[str, float]:
         """The metrics of the last epoch."""
         return numbers(self._last)
-
-    @rank_zero_only
-    def _hold(self) -> None:
-        assert self.folder is not None
-        self._lock = lock(self.folder)
-
-    @rank_zero_only
-    def _write_config(self, text: str) -> None:
-        assert self.folder is not None
-        write_atomically(self.folder / "config.yaml", text)
-
-    @rank_zero_only
-    def _write_mask(self, mask: Tensor) -> None:
-        assert self.folder is not None
-        np.save(self.folder / "missing_mask.npy", mask.cpu().numpy())
-
-    @rank_zero_only
-    def _write(self) -> None:
-        assert self.folder is not None
-        write_result(self.folder, self.result)
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self.folder is None:
@@ -301,7 +276,8 @@ class RunRecorder(L.Callback):
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
         if (missing := getattr(data, "missing_mask", None)) is not None:
             self.result["missing_hash"] = data.missing_hash
-            self._write_mask(missing)
+            if trainer.is_global_zero:
+                np.save(self.folder / "missing_mask.npy", missing.cpu().numpy())
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         resume_epoch(trainer)
@@ -363,12 +339,22 @@ class RunRecorder(L.Callback):
             "epochs": trainer.current_epoch,
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
-            "metrics": self._metrics(),
+            "metrics": self.last_metrics
+            | {
+                f"{name}_at_best_val".replace("/", "_"): value
+                for name, value in self.best.metrics.items()
+                if name.startswith(("val/", "val_", "test/", "test_"))
+            },
         }
         if found := _findings(trainer):
             self.result["findings"] = found
-        self._write()
-        self._log_hparams(trainer)
+        if trainer.is_global_zero:
+            write_result(self.folder, self.result)
+        for logger in trainer.loggers:
+            if isinstance(logger, EventLogger):
+                axes = {name: "null" if label is None else label for name, label in self.result.get("axes", {}).items()}
+                varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
+                logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"], self.task), varied)
 
     def _release(self) -> None:
         if self._lock is not None and self.folder is not None:
@@ -376,13 +362,9 @@ class RunRecorder(L.Callback):
             os.close(self._lock)
             self._lock = None
 
-    def _metrics(self) -> dict[str, float]:
-        """Metrics of the last epoch, and as ``X_at_best_val`` those of the best validation epoch."""
-        best = {f"{name}_at_best_val".replace("/", "_"): value for name, value in self.best.metrics.items()}
-        return self.last_metrics | {name: value for name, value in best.items() if name.startswith(("val_", "test_"))}
-
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
-        began, last = time.monotonic(), self.last_checkpoint
+        assert self.folder is not None
+        began, last = time.monotonic(), self.folder / "checkpoints" / "last.ckpt"
         if not self._is_cut:
             trainer.save_checkpoint(last, weights_only=False)
         self.best.save(trainer, last.with_name("best.ckpt"))
@@ -393,14 +375,6 @@ class RunRecorder(L.Callback):
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         if is_between_epochs(trainer):
             save_whole_epoch(checkpoint["loops"])
-
-    @rank_zero_only
-    def _log_hparams(self, trainer: L.Trainer) -> None:
-        for logger in trainer.loggers:
-            if isinstance(logger, EventLogger):
-                axes = {name: "null" if label is None else label for name, label in self.result.get("axes", {}).items()}
-                varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
-                logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"], self.task), varied)
 
     def state_dict(self) -> dict[str, Any]:
         return self.best.state_dict() | {"last": {name: value.detach().cpu() for name, value in self._last.items()}}

@@ -47,9 +47,7 @@ def report(recorder: RunRecorder) -> str:
 def rows(columns: Mapping[str, Mapping[str, float]], task: Task | type[Task]) -> str:
     """Metrics in words, one in a line, with a column of values for each head; a single head that is empty is left out.
 
-    Args:
-        columns: The metrics by the head of their column; the last column decides which are shown.
-        task: Has the words.
+    The last column decides which metrics are shown.
     """
     words, last = _words(task), list(columns.values())[-1]
     names = [*(name for name in words if name in last), *sorted(last.keys() - words - {"train/lr"})]

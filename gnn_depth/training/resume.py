@@ -26,13 +26,8 @@ def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
     r"""Seed every generator that a training step may draw from with :math:`h(\text{seed}, \text{batch}, \text{rank})`.
 
     The random numbers of a step then depend on nothing before it, so a resumed training draws the same ones. h is
-    BLAKE2. Not ``torch.manual_seed``, which asks about all devices and is far slower.
-
-    Args:
-        seed: Seed of the training.
-        batch: Number of batches before this one, over all epochs.
-        rank: Number of the process.
-        device: Device on which the step is computed.
+    BLAKE2. Not ``torch.manual_seed``, which asks about all devices and is far slower. Batches
+    are counted over all epochs.
     """
     hashed = hashlib.blake2b(f"{seed} {batch} {rank}".encode(), digest_size=8).digest()
     number = int.from_bytes(hashed, "little")

@@ -199,12 +199,7 @@ class Regression(Task):
 
 
 def make_task(task: Any, default: str, num_outputs: int) -> Task:
-    """The task that was asked for, or the data's own.
-
-    Args:
-        task: A factory, a name, or a dict of a name and options; None for the data's own task.
-        default: Name of the data's own task.
-        num_outputs: Number of classes, labels or numbers.
+    """The task that was asked for, by a factory, a name, or a dict of a name and options; if by None, the data's own.
 
     Raises:
         ValueError: There is no such task, or it takes other targets; the message names the tasks that fit.

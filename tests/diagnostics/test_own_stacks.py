@@ -1,4 +1,4 @@
-"""Of this package's own model, from the command line to the figure."""
+"""Of this package's own model: stacks that compute states again, and the way from the command line to the figure."""
 
 import json
 
@@ -9,9 +9,8 @@ import torch
 from gnn_depth import measurements
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import GradientNorms
-from gnn_depth.nn.layers import GAT, GCN
-from gnn_depth.nn.norms import LayerNorm
-from gnn_depth.nn.skips import NoSkip, Residual
+from gnn_depth.nn.layers import GAT
+from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import values
 from tests.training.conftest import Tiny
@@ -26,25 +25,36 @@ class TinyDouble(Tiny):
         return batch
 
 
-def of_offset(model, batch, place):
-    """The norm of the gradient with respect to something that is added to what enters a layer."""
-    offset = torch.zeros((), dtype=torch.float64).expand(20, model.stack.layers[place].in_channels).clone()
-    offset.requires_grad_()
-    handle = model.stack.states[place].register_forward_hook(lambda module, args, output: output + offset)
-    torch.manual_seed(5)
-    scores = model(batch)[batch.train_mask]
-    handle.remove()
-    (gradient,) = torch.autograd.grad(torch.nn.functional.cross_entropy(scores, batch.y[batch.train_mask]), offset)
-    return float(gradient.norm())
+PARTS = {"layer": GAT, "skip": Residual, "num_layers": 5, "hidden_channels": 6, "dropout": 0.5, "activation": "tanh"}
 
 
-@pytest.mark.parametrize("options", [{}, {"norm": [LayerNorm], "norm_after_skip": True}, {"share_layers": True}])
-@pytest.mark.parametrize(("layer", "skip"), [(GCN, Residual), (GAT, Residual), (GAT, NoSkip)])
-def test_a_state_is_measured_before_dropout_and_with_all_that_reads_it(make_trainer, layer, skip, options):
+def measured(make_trainer, **options):
     torch.manual_seed(0)
-    parts = {"layer": layer, "skip": skip, "num_layers": 3, "hidden_channels": 5, "dropout": 0.5, "activation": "tanh"}
-    model, data = NodeClassifier(4, 2, **parts, **options).double(), TinyDouble()
-    expected = [of_offset(model, data.batch, place) for place in range(3)]
+    model, callback = NodeClassifier(4, 2, **PARTS, **options).double(), GradientNorms()
+    make_trainer([callback], max_epochs=3, num_sanity_val_steps=0).fit(model, datamodule=TinyDouble())
+    return values(callback)
+
+
+@pytest.mark.parametrize("every", [2, "sqrt"])
+def test_checkpoints_change_no_digit_of_any_measurement(make_trainer, every):
+    steps, hidden, parameters = measured(make_trainer, checkpoint_every=every)
+    expected = measured(make_trainer)
+    assert steps.tolist() == expected[0].tolist() == [0, 1, 2]
+    assert (hidden == expected[1]).all()
+    assert (parameters == expected[2]).all()
+
+
+def test_the_states_of_a_reversible_stack_are_measured_whole(make_trainer):
+    torch.manual_seed(0)
+    model, data, expected = NodeClassifier(4, 2, **PARTS, reversible=2).double(), TinyDouble(), []
+    for state in model.stack.states:
+        offset = torch.zeros(20, 6, dtype=torch.float64, requires_grad=True)
+        handle = state.register_forward_hook(lambda module, args, output, offset=offset: output + offset)
+        torch.manual_seed(5)
+        scores = model(data.batch)[data.batch.train_mask]
+        handle.remove()
+        loss = torch.nn.functional.cross_entropy(scores, data.batch.y[data.batch.train_mask])
+        expected.append(float(torch.autograd.grad(loss, offset)[0].norm()))
     step = model.training_step
     model.training_step = lambda batch, batch_idx: torch.manual_seed(5) and step(batch, batch_idx)
     callback = GradientNorms()
@@ -52,15 +62,14 @@ def test_a_state_is_measured_before_dropout_and_with_all_that_reads_it(make_trai
     assert values(callback)[1][0] == pytest.approx(expected, rel=1e-10)
 
 
-def test_measured_and_unmeasured_runs_are_equal_to_the_last_bit(make_trainer):
-    losses = []
+def test_measured_and_unmeasured_runs_of_a_reversible_stack_agree(make_trainer):
+    weights = []
     for callbacks in ([GradientNorms()], []):
         torch.manual_seed(0)
-        model = NodeClassifier(4, 2, layer=GAT, num_layers=3, dropout=0.5, hidden_channels=4)
-        trainer = make_trainer(callbacks, max_epochs=5, num_sanity_val_steps=0)
-        trainer.fit(model, datamodule=Tiny())
-        losses.append({name: float(value) for name, value in trainer.callback_metrics.items()})
-    assert losses[0] == losses[1]
+        model = NodeClassifier(4, 2, **PARTS, reversible=2).double()
+        make_trainer(callbacks, max_epochs=3, num_sanity_val_steps=0).fit(model, datamodule=TinyDouble())
+        weights.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+    torch.testing.assert_close(*weights, rtol=1e-9, atol=1e-9)
 
 
 def fit(root, *words):

@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data as Example
 
-from gnn_depth.data import HeterophilousGraphs, NodeDataModule, Planetoid, SyntheticCitation
+from gnn_depth.data import HeterophilousGraphs, NodeDataModule, Planetoid, SyntheticCitation, TreeNeighborsMatch
+from gnn_depth.data.base import NodeBatch
+from gnn_depth.data.trees import tree_edges
 from gnn_depth.graph import Graph
-from tools.bench.trees import Trees
 
 # Counts of the published files, undirected edges, and the size of their training sets.
 GENERATED: dict[str, dict[str, Any]] = {
@@ -40,6 +42,40 @@ GENERATED: dict[str, dict[str, Any]] = {
         "normalize_features": False,
     },
 }
+
+
+BATCH = 1024
+
+
+class Trees:
+    """A batch of Tree-NeighborsMatch: side by side as our loader lays it, and as examples that the peer's collates.
+
+    Attributes:
+        num_values: How many values each column of the features has.
+        classes: How many there are.
+        examples: The examples as PyTorch Geometric has them, one graph each, the root marked.
+    """
+
+    def __init__(self, depth: int, size: int = BATCH) -> None:
+        data = TreeNeighborsMatch(depth, batch_size=size)
+        self.num_values, self.classes = data.num_features, data.num_classes
+        self._data, self._chosen = data, data.examples.train[:size]
+        batch, edges = self.batch(), tree_edges(depth)
+        x = batch.x.view(-1, len(batch.y), 2).transpose(0, 1)
+        is_root = torch.arange(x.shape[1]) == 0
+        self.examples = [
+            Example(x=nodes.contiguous(), edge_index=edges, root_mask=is_root, y=y)
+            for nodes, y in zip(x, batch.y[:, None], strict=True)
+        ]
+
+    def batch(self) -> NodeBatch:
+        """The examples side by side, made as for every step of a training."""
+        return self._data.make_batch(self._chosen, "train")
+
+    def ours(self) -> tuple[torch.Tensor, Graph, int]:
+        """Features, edges, and how many of the first nodes are read."""
+        batch = self.batch()
+        return batch.x, batch.graph, len(batch.y)
 
 
 @dataclass(frozen=True)
@@ -87,10 +123,13 @@ def load(name: str, root: str | None) -> Data:
         DataError: The files are there but damaged.
     """
     if name.startswith("trees-"):
-        return _trees(Trees(int(name.removeprefix("trees-"))))
+        trees = Trees(int(name.removeprefix("trees-")))
+        batch = trees.batch()
+        roots = torch.arange(len(batch.y))
+        return Data(batch.x, batch.y, batch.graph, roots, trees.classes, "generated", trees)
     source = _real(name, root) if root else None
     origin = "real" if source else "generated"
-    source = source or _generated(name)
+    source = source or SyntheticCitation(**GENERATED[name])
     batch = source.batch
     return Data(batch.x, batch.y, batch.graph, batch.train_mask.nonzero().flatten(), source.num_classes, origin)
 
@@ -101,12 +140,3 @@ def _real(name: str, root: str) -> NodeDataModule | None:
         return Planetoid("Cora", root=root) if (Path(root).expanduser() / "Cora" / "raw").is_dir() else None
     data = HeterophilousGraphs(name, root=root)
     return data if data.path.is_file() else None
-
-
-def _trees(trees: Trees) -> Data:
-    batch = trees.batch()
-    return Data(batch.x, batch.y, batch.graph, torch.arange(len(batch.y)), trees.classes, "generated", trees)
-
-
-def _generated(name: str) -> NodeDataModule:
-    return SyntheticCitation(**GENERATED[name])

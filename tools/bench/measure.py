@@ -19,7 +19,6 @@ from tools.bench import graphs, memory, sides, timing
 from tools.bench.cases import CASES, Case
 from tools.bench.floors import Sizes, floor
 from tools.bench.rates import Rates
-from tools.bench.statistics import compare
 
 
 def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan) -> dict[str, Any]:
@@ -35,7 +34,7 @@ def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: tim
             peer.model.compile()
             peer()
     rounds = timing.interleave({**others, "ours": ours}, plan)
-    pairs = {kind: compare(rounds, kind) for kind in others}
+    pairs = {kind: timing.compare(rounds, kind) for kind in others}
     fastest = min(pairs, key=lambda kind: pairs[kind].peer)
     least = floor(case, sizes(data, case.layers), Rates(plan.patience))
     return {

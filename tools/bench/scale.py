@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench import children
-from tools.bench.statistics import exponent, upper
 from tools.bench.table import markdown, number
-from tools.bench.timing import Patience, repeats, sample
+from tools.bench.timing import Patience, exponent, repeats, sample, upper
 
 FEATURES, CLASSES, DEGREE = 16, 7, 10
 SMALLEST, PER_DECADE = 10_000, 2

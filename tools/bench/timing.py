@@ -1,10 +1,11 @@
-"""Interleaved samples of several calls, taken while the machine does nothing else."""
+"""Interleaved samples of several calls, taken while the machine does nothing else, and what is made of them."""
 
 import gc
 import math
 import os
+import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,3 +145,47 @@ def interleave(sides: Mapping[str, Call], plan: Plan) -> list[dict[str, Sample]]
         rounds.append({name: sample(sides[name], counts[name], plan.patience) for name in order})
         wanted = plan.count(time.perf_counter() - begin, len(rounds))
     return rounds
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides over all rounds.
+
+    Attributes:
+        peer, ours: Median seconds of a call.
+        ratio: Median over the rounds of ours / peer of the same round.
+        low, high: The smallest and the largest of those ratios.
+        rounds: How many rounds these are.
+        noisy: Whether no round was free of other processes, so that the noisy ones had to do.
+    """
+
+    peer: float
+    ours: float
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+    noisy: bool
+
+
+def compare(rounds: Sequence[Mapping[str, Sample]], side: str = "peer") -> Pair:
+    """Compare ``ours`` with a peer over the rounds in which all samples are clean, or all rounds if none is so."""
+    clean = [one for one in rounds if all(sample.clean for sample in one.values())]
+    used = clean or rounds
+    peer, ours = ([one[name].seconds for one in used] for name in (side, "ours"))
+    ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
+    median = statistics.median
+    return Pair(median(peer), median(ours), median(ratios), min(ratios), max(ratios), len(used), not clean)
+
+
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    r"""The b of :math:`t = c \, n^b` that fits best in the logarithms; NaN for fewer than two sizes."""
+    if len(sizes) < 2:
+        return math.nan
+    return statistics.linear_regression([math.log(n) for n in sizes], [math.log(t) for t in times]).slope
+
+
+def upper(sizes: Sequence[float], decades: float) -> list[int]:
+    """Positions of the sizes within so many decades of the largest one."""
+    least = max(sizes) / 10**decades * (1 - 1e-6)
+    return [position for position, size in enumerate(sizes) if size >= least]

@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.probe.findings import Finding, find_problems
 from gnn_depth.diagnostics.probe.readings import Reading, loss_of, read
-from gnn_depth.diagnostics.probe.remedies import Remedies, Remedy, Trial, unknown_failure_modes
+from gnn_depth.diagnostics.probe.remedies import Remedy, Trial, proposed, tried, unknown_failure_modes
 from gnn_depth.diagnostics.probe.report import Report
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Range
@@ -66,21 +67,18 @@ def probe(
     """
     Range(0, above=True).check("scales", list(scales))
 
-    def of(other: nn.Module, full: bool = False) -> tuple[float, list[Reading], list[str]]:
-        def run(model: nn.Module) -> Tensor:
-            return loss_of(model(*inputs), inputs, loss)
+    def run(other: nn.Module) -> Tensor:
+        return loss_of(other(*inputs), inputs, loss)
 
-        return read(other, run, layers, edge_index, stack, scales if full else None)
-
-    value, readings, notes = of(model, full=True)
+    value, readings, notes = read(model, run, layers, edge_index, stack, scales)
     findings = find_problems(readings)
     remedies: list[Remedy] | None = None
     trials: list[Trial] | None = None
     if build is not None:
-        proposals = Remedies(options or {}, build)
-        remedies = proposals.against(findings)
+        remedies = proposed(findings, options or {}, build)
         if try_remedies:
-            trials = proposals.tried(remedies, Trial("", readings, findings), lambda other: of(other)[1])
+            quick = partial(read, run=run, layers=layers, edge_index=edge_index, stack=stack, scales=None)
+            trials = tried(remedies, Trial("", readings, findings), build, lambda other: quick(other)[1])
         notes += unknown_failure_modes()
     kind = readings[0].layer if readings else "?"
     heading = title or f"{len(readings)} layer{'s' * (len(readings) > 1)} of {kind}"

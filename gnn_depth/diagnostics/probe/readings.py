@@ -1,5 +1,6 @@
 """Readings: the numbers measured for every layer in one forward and backward pass."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -75,6 +76,11 @@ class Reading:
     imbalance: float | None = None
     defect: float | None = None
 
+    def value(self, symbol: str) -> float | None:
+        """The value in a column of the report."""
+        found: float | None = getattr(self, COLUMNS[symbol][1])
+        return found
+
     @property
     def share(self) -> float | None:
         r""":math:`\mu(X) / \|X\|`."""
@@ -84,6 +90,25 @@ class Reading:
     def gradient_share(self) -> float | None:
         r""":math:`\mu(G) / \|G\|`."""
         return None if self.gradient_mu is None or not self.gradient else self.gradient_mu / self.gradient
+
+
+#: The columns of a report: the title of its chart, and the attribute of a :class:`Reading`.
+COLUMNS = {
+    "||X||": ("Size of the hidden state, ||X||", "norm"),
+    "||F(X)||": ("Size of the layer's output, ||F(X)||", "out"),
+    "mu(X)": ("Difference between nodes, µ(X)", "mu"),
+    "mu/||X||": ("Share of the difference, µ(X) / ||X||", "share"),
+    "E(X)": ("Dirichlet energy, E(X)", "energy"),
+    "rank(X)": ("Effective rank of X", "rank"),
+    "||G||": ("Size of the gradient, ||G||", "gradient"),
+    "mu(G)": ("Difference of gradients, µ(G)", "gradient_mu"),
+    "mu/||G||": ("Share of the difference, µ(G) / ||G||", "gradient_share"),
+    "||dW||": ("Gradient of the parameters, ||dW||", "weight_gradient"),
+    "constant": ("Lipschitz constant at X", "stretch"),
+    "bound": ("Bound of the Lipschitz constant", "bound"),
+    "|c|": ("Imbalance of the neurons, |c|", "imbalance"),
+    "delta": ("Violation of the balance law, delta", "defect"),
+}
 
 
 def loss_of(out: Any, inputs: Sequence[Any], loss: Callable[[Any], Tensor] | None) -> Tensor:
@@ -144,10 +169,10 @@ def read(
             readings = _with_constants(readings, calls, scales, edge_index)
     notes = [] if scales is None else _missing_bounds(readings, calls)
     if len(outputs) > len(calls):
-        again = (
-            "layers are called several times in a pass: the table has their first calls, gnn_depth.watch measures all"
+        notes.append(
+            f"{len(outputs)} calls of {len(calls)} layers in a pass: the table has their first calls, gnn_depth.watch "
+            "measures all."
         )
-        notes.append(f"{len(outputs)} calls of {len(calls)} {again}.")
     return value.item(), readings, [*notes, *([f"No balance: {why_no_law}."] if why_no_law else [])]
 
 
@@ -237,24 +262,22 @@ def _with_constants(
     complete = []
     for reading, call in zip(readings, calls, strict=True):
         if call is not None:
-            constants = {scale: _constant(call, scale, guess) for scale, guess in guesses.items()}
-            scaled = tuple((scale, value) for scale, value in constants.items() if scale in scales and scale != 1)
-            reading = replace(reading, energy=_energy(call, edge_index), stretch=constants[1.0])
-            reading = replace(reading, scaled=scaled, bound=call.bound)
+            constants = {}
+            for scale, guess in guesses.items():
+                x = call.x if scale == 1 else scale * call.x
+                stretch = local_lipschitz(call, x, guess.of(call), tolerance=TOLERANCE)
+                guess.learn(stretch)
+                constants[scale] = stretch.value
+            edges = edges_of(call.x, (call.x, *call.rest), call.named, edge_index)
+            reading = replace(
+                reading,
+                energy=None if edges is None else dirichlet_energy(call.x, edges[0]).item(),
+                stretch=constants[1.0],
+                scaled=tuple((scale, value) for scale, value in constants.items() if scale in scales and scale != 1),
+                bound=call.bound,
+            )
         complete.append(reading)
     return complete
-
-
-def _constant(call: Call, scale: float, guesses: Guesses) -> float:
-    x = call.x if scale == 1 else scale * call.x
-    stretch = local_lipschitz(call, x, guesses.of(call), tolerance=TOLERANCE)
-    guesses.learn(stretch)
-    return stretch.value
-
-
-def _energy(call: Call, edge_index: Tensor | Graph | None) -> float | None:
-    edges = edges_of(call.x, (call.x, *call.rest), call.named, edge_index)
-    return None if edges is None else dirichlet_energy(call.x, edges[0]).item()
 
 
 def _missing_bounds(readings: Sequence[Reading], calls: Sequence[Call | None]) -> list[str]:
@@ -295,21 +318,11 @@ def _with_balance(readings: Sequence[Reading], stack: Any) -> tuple[list[Reading
         return list(readings), str(error).partition(":")[0].rstrip(".")
     if reason:
         return list(readings), reason
-    laws = BalanceReader(links, []).read(lambda parameter: parameter.grad).laws
-    found = {
-        state: (_median(c.abs(), size(link)), _largest(delta.abs()))
-        for link, c, delta in zip(links, *laws, strict=True)
-        for state in link.states
-    }
+    laws, _ = BalanceReader(links, []).read(lambda parameter: parameter.grad)
+    found: dict[int, tuple[float, float]] = {}
+    for link, c, delta in zip(links, *laws, strict=True):  # NaN where a link has fewer neurons than another
+        sizes, known = size(link), delta.abs()[~delta.isnan()]
+        share = (c.abs()[: len(sizes)] / sizes.clamp_min(1e-300)).median().item()
+        found |= dict.fromkeys(link.states, (share, known.max().item() if len(known) else math.nan))
     pairs = (found.get(reading.number - 1, (None, None)) for reading in readings)
     return [replace(r, imbalance=c, defect=delta) for r, (c, delta) in zip(readings, pairs, strict=True)], None
-
-
-def _largest(values: Tensor) -> float:
-    known = values[~values.isnan()]
-    return known.max().item() if len(known) else float("nan")
-
-
-def _median(c: Tensor, sizes: Tensor) -> float:
-    """The median of \\|c\\| as a share of all squares; c is padded with NaN where a link has fewer neurons."""
-    return (c[: len(sizes)] / sizes.clamp_min(1e-300)).median().item()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pydoc import locate
-from typing import Any
+from typing import Any, TypeAlias
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
@@ -51,60 +51,49 @@ class Trial:
     findings: Sequence[Finding]
 
 
-class Remedies:
-    """Proposes changes of a model.
+Build: TypeAlias = Callable[[Mapping[str, Any]], nn.Module]
 
-    Args:
-        options: The model's options, as in the ``model`` section of a config.
-        build: Builds a model with other options, and raises a ValueError if they do not fit.
+
+def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Build) -> list[Remedy]:
+    """The parts that fit a model and treat some of the findings, sorted by the number treated.
+
+    ``options`` are as in the ``model`` section of a config; ``build`` raises a ValueError if they do not fit.
     """
-
-    def __init__(self, options: Mapping[str, Any], build: Callable[[Mapping[str, Any]], nn.Module]) -> None:
-        self._options = options
-        self._build = build
-
-    def against(self, findings: Sequence[Finding]) -> list[Remedy]:
-        """The parts that fit the model and treat some of the findings, sorted by the number treated."""
-        found = []
-        for kind in KINDS:
-            for name, cls in registry.registered(kind).items():
-                treats = tuple(p for p, finding in enumerate(findings) if finding.mode in getattr(cls, "treats", ()))
-                if treats and (remedy := self._remedy(kind, name, cls, treats)):
-                    found.append(remedy)
-        return sorted(found, key=lambda one: (-len(one.treats), one.treats))
-
-    def tried(
-        self, remedies: Sequence[Remedy], as_it_is: Trial, read: Callable[[nn.Module], list[Reading]]
-    ) -> list[Trial]:
-        """Probe the unchanged model and the model with each remedy, sorted by the number of problems left."""
-        trials = []
-        for remedy in remedies:
-            readings = read(self._build(remedy.options))
-            trials.append(Trial(remedy.arguments, readings, find_problems(readings)))
-        shown = {finding.symbol for finding in as_it_is.findings}
-        criteria = [criterion for criterion in CRITERIA if criterion.symbol in shown]
-        trials.sort(key=lambda trial: (len(trial.findings), sum(one.excess(trial.readings) for one in criteria)))
-        return [as_it_is, *trials]
-
-    def _remedy(self, kind: str, name: str, cls: type, treats: tuple[int, ...]) -> Remedy | None:
-        there = self._options.get(kind)
+    found = []
+    for kind in KINDS:
+        parts = registry.registered(kind)
+        there = options.get(kind)
         there = [] if there is None else there if isinstance(there, list) else [there]
-        if cls in [_class(kind, part) for part in there]:
-            return None
-        there = [part for part in there if _class(kind, part) is not registry.registered(kind).get("none")]
-        extra = dict(getattr(cls, "remedy_options", {}))
-        part = {"name": name, **extra} if extra else name
+        classes = [_class(kind, part) for part in there]
+        there = [part for part, cls in zip(there, classes, strict=True) if cls is not parts.get("none")]
         joins = kind in LISTS and bool(there)
-        options = {**self._options, kind: [*there, part] if joins else part}
-        fits = self._fits(options)
-        return Remedy(kind, name, _arguments(kind, name, extra, joins), treats, options) if fits else None
+        for name, cls in parts.items():
+            treats = tuple(p for p, finding in enumerate(findings) if finding.mode in getattr(cls, "treats", ()))
+            if not treats or cls in classes:
+                continue
+            extra = dict(getattr(cls, "remedy_options", {}))
+            part = {"name": name, **extra} if extra else name
+            changed = {**options, kind: [*there, part] if joins else part}
+            try:
+                build({**changed, "num_layers": min(SHALLOW, options.get("num_layers", SHALLOW))})
+            except (ValueError, MisconfigurationException):
+                continue
+            found.append(Remedy(kind, name, _arguments(kind, name, extra, joins), treats, changed))
+    return sorted(found, key=lambda one: (-len(one.treats), one.treats))
 
-    def _fits(self, options: Mapping[str, Any]) -> bool:
-        try:
-            self._build({**options, "num_layers": min(SHALLOW, options.get("num_layers", SHALLOW))})
-        except (ValueError, MisconfigurationException):
-            return False
-        return True
+
+def tried(
+    remedies: Sequence[Remedy], as_it_is: Trial, build: Build, read: Callable[[nn.Module], list[Reading]]
+) -> list[Trial]:
+    """Probe the unchanged model and the model with each remedy, sorted by the number of problems left."""
+    trials = []
+    for remedy in remedies:
+        readings = read(build(remedy.options))
+        trials.append(Trial(remedy.arguments, readings, find_problems(readings)))
+    shown = {finding.symbol for finding in as_it_is.findings}
+    criteria = [criterion for criterion in CRITERIA if criterion.symbol in shown]
+    trials.sort(key=lambda trial: (len(trial.findings), sum(one.excess(trial.readings) for one in criteria)))
+    return [as_it_is, *trials]
 
 
 def _class(kind: str, part: Any) -> object:

@@ -5,7 +5,7 @@ import math
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,12 @@ from lightning.pytorch.loggers import Logger
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.probe.charts import charts
 from gnn_depth.diagnostics.probe.findings import CRITERIA, Finding, digits
-from gnn_depth.diagnostics.probe.readings import Reading
+from gnn_depth.diagnostics.probe.readings import COLUMNS, Reading
 from gnn_depth.diagnostics.probe.remedies import Remedy, Trial
 from gnn_depth.nn.parts import FAILURE_MODES
 from gnn_depth.web_page import web_page
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
-COLUMNS: dict[str, Callable[[Reading], float | None]] = {
-    "||X||": lambda r: r.norm,
-    "||F(X)||": lambda r: r.out,
-    "mu(X)": lambda r: r.mu,
-    "mu/||X||": lambda r: r.share,
-    "E(X)": lambda r: r.energy,
-    "rank(X)": lambda r: r.rank,
-    "||G||": lambda r: r.gradient,
-    "mu(G)": lambda r: r.gradient_mu,
-    "mu/||G||": lambda r: r.gradient_share,
-    "||dW||": lambda r: r.weight_gradient,
-    "constant": lambda r: r.stretch,
-    "bound": lambda r: r.bound,
-    "|c|": lambda r: r.imbalance,
-    "delta": lambda r: r.defect,
-}
 LEGEND = (
     "X: input of layer F. G: gradient of the training loss with respect to X. dW: gradient of the layer's parameters. "
     "Dropout is off.",
@@ -104,7 +88,7 @@ class Report:
 
     def frame(self) -> pd.DataFrame:
         """The numbers of all layers: a row for each layer, a column for each of the table; NaN for no value."""
-        columns = {head: [of(reading) for reading in self.readings] for head, of in COLUMNS.items()}
+        columns = {head: [reading.value(head) for reading in self.readings] for head in COLUMNS}
         frame = pd.DataFrame(columns, pd.Index([r.number for r in self.readings], name="layer"), dtype=float)
         return frame.dropna(axis=1, how="all")
 
@@ -127,7 +111,7 @@ class Report:
         body = [_paragraph(line) for line in self._conclusions()]
         legend = "Dashed: the limit beyond which a problem is reported."
         legend += " Colours: the remedies that leave the fewest problems." * bool(best)
-        body += [charts(COLUMNS, models), _paragraph(legend)]
+        body += [charts(models), _paragraph(legend)]
         if self.trials:
             body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
         body += [_scrolled(self._table(self.readings)), *(_paragraph(line) for line in self._legend())]
@@ -158,8 +142,8 @@ class Report:
     def _table(self, readings: Sequence[Reading]) -> pd.DataFrame:
         """A row for each reading, with the columns that have values."""
         scales = dict.fromkeys(scale for reading in self.readings for scale, _ in reading.scaled)
-        columns = {head: of for head, of in COLUMNS.items() if any(of(r) is not None for r in self.readings)}
-        fields = {head: [digits(of(r)) for r in readings] for head, of in columns.items()}
+        columns = [head for head in COLUMNS if any(reading.value(head) is not None for reading in self.readings)]
+        fields = {head: [digits(reading.value(head)) for reading in readings] for head in columns}
         fields |= {f"at {scale:g} X": [digits(dict(r.scaled).get(scale)) for r in readings] for scale in scales}
         return pd.DataFrame(fields, index=[r.number for r in readings]).rename_axis(columns="layer")
 

@@ -1,8 +1,8 @@
-"""Of gradients and of states: what is common to the callbacks that watch how nodes differ."""
+"""What is common to the callbacks of every layer's gradients and states: their values are those of autograd."""
 
 import copy
+from functools import partial
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,23 +10,22 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins import MixedPrecision
-from torch.optim import LBFGS, SGD
+from torch.optim import LBFGS, SGD, Adam
 from torch.utils.checkpoint import checkpoint
 from torch_geometric.nn import GCNConv
 
 from gnn_depth.data.base import FullBatch
-from gnn_depth.diagnostics import GradientExpansion, GradientSimilarity, RepresentationSimilarity
-from gnn_depth.diagnostics.callbacks import is_shared
+from gnn_depth.diagnostics import GradientExpansion, GradientNorms, GradientSimilarity, RepresentationSimilarity
 from gnn_depth.nn.layers import GAT, GCN
-from gnn_depth.nn.skips import Residual
+from gnn_depth.nn.norms import LayerNorm
+from gnn_depth.nn.skips import NoSkip, Residual
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, rows, values
-from tests.diagnostics.test_log import scalars
+from tests.diagnostics.made import scalars
 from tests.diagnostics.test_own_stacks import TinyDouble
 from tests.training.conftest import Tiny
 
-SIMILARITIES = [GradientSimilarity, RepresentationSimilarity]
-ALL = [*SIMILARITIES, GradientExpansion]
+ALL = [GradientSimilarity, RepresentationSimilarity, GradientExpansion, GradientNorms]
 
 
 def mu(matrix):
@@ -40,17 +39,25 @@ def of(matrices):
     return [mu(matrix) for matrix in matrices], [mu(matrix) / float(matrix.double().norm()) for matrix in matrices]
 
 
-def by_hand(module, batch, kind):
-    """What a callback measures, by differentiating with respect to the states themselves."""
-    *states, out = module.states(batch)
+def measured_by_hand(kind, states, gradients, loss, module):
+    """What a callback measures of states and of their gradients."""
     if kind is RepresentationSimilarity:
         return of([state.detach() for state in states])
-    gradients = torch.autograd.grad(out.square().mean() * module.factor, states)
+    if kind is GradientNorms:
+        of_layers = [torch.autograd.grad(loss, list(layer.parameters()), retain_graph=True) for layer in module.rounds]
+        hidden = [float(gradient.square().sum().sqrt()) for gradient in gradients]
+        return hidden, [float(sum(one.square().sum() for one in of_layer).sqrt()) for of_layer in of_layers]
     mus, shares = of(gradients)
     if kind is GradientSimilarity:
         return mus, shares
-    growth = [low / high for low, high in pairwise(mus)]
-    return growth, [low / mus[-1] for low in mus[:-1]]
+    return [low / high for low, high in pairwise(mus)], [low / mus[-1] for low in mus[:-1]]
+
+
+def by_hand(module, batch, kind):
+    """What a callback measures, by differentiating with respect to the states themselves."""
+    *states, out = module.states(batch)
+    loss = out.square().mean() * module.factor
+    return measured_by_hand(kind, states, torch.autograd.grad(loss, states, retain_graph=True), loss, module)
 
 
 def assert_close(callback, expected, rel=1e-10):
@@ -82,15 +89,9 @@ def test_batches_that_are_accumulated_are_parts_of_one_matrix(measure, kind, bat
     states = [list(module.states(part)) for part in parts]
     # Each batch is a part of the step's loss: also the last one, which has fewer rows.
     loss = sum(list_of[-1].square().mean() for list_of in states) / accumulated
-    matrices = []
-    for place in range(4):
-        of_parts = [list_of[place] for list_of in states]
-        gradients = torch.autograd.grad(loss, of_parts, retain_graph=True)
-        matrices.append(torch.cat([x.detach() for x in of_parts] if kind is RepresentationSimilarity else gradients))
-    mus, shares = of(matrices)
-    expected = mus, shares
-    if kind is GradientExpansion:
-        expected = [a / b for a, b in pairwise(mus)], [a / mus[-1] for a in mus[:-1]]
+    of_places = [[list_of[place] for list_of in states] for place in range(4)]
+    gradients = [torch.cat(torch.autograd.grad(loss, of_place, retain_graph=True)) for of_place in of_places]
+    expected = measured_by_hand(kind, list(map(torch.cat, of_places)), gradients, loss, module)
     callback = measure(module, kind=kind, batch_size=batch_size, accumulate_grad_batches=accumulated)
     assert_close(callback, [expected])
 
@@ -98,25 +99,37 @@ def test_batches_that_are_accumulated_are_parts_of_one_matrix(measure, kind, bat
 @pytest.mark.parametrize("kind", ALL)
 def test_clipping_checkpoints_and_a_searching_optimizer_change_nothing(measure, kind):
     expected = [by_hand(chain(), rows(), kind)]
-    again = chain(call=lambda layer, x: checkpoint(layer, x, use_reentrant=True))
-    assert_close(measure(again, kind=kind, gradient_clip_val=1e-6), expected)
+    for reentrant in (True, False):
+        again = chain(call=partial(checkpoint, use_reentrant=reentrant))
+        assert_close(measure(again, kind=kind, gradient_clip_val=1e-6), expected)
     assert_close(measure(chain(optimizer=lambda p: LBFGS(p, max_iter=5)), kind=kind), expected)
 
 
-def test_the_scale_of_mixed_precision_is_taken_out(measure):
+@pytest.mark.parametrize("optimizer", [lambda p: Adam(p, lr=0.1, fused=True), lambda p: Adam(p, lr=0.1)])
+def test_the_scale_of_mixed_precision_is_taken_out(measure, optimizer):
     plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**9))
+    x, module = rows(dtype=torch.float32), chain(optimizer=optimizer).float()
+    _, *half = values(measure(module, x, plugins=plugin, max_epochs=2))
+    for found, expected in zip(half, by_hand(chain(), x.double(), GradientNorms)):
+        assert found[0] == pytest.approx(expected, rel=1e-2)
+        assert (found[1] < 10 * max(expected)).all()
+
+
+def test_half_precision_is_measured(measure):
     x = rows(dtype=torch.float32)
-    callback = measure(chain().float(), x, kind=GradientSimilarity, plugins=plugin)
-    assert_close(callback, [by_hand(chain(), x.double(), GradientSimilarity)], rel=1e-2)
+    expected = by_hand(chain(), x.double(), GradientNorms)
+    assert_close(measure(chain().float(), x, precision="bf16-mixed"), [expected], rel=3e-2)
 
 
 @pytest.mark.parametrize("factor", [1e-38, 1e-30, 1e30])
 def test_gradients_of_any_size_that_float32_has_are_measured(measure, factor):
     x = rows(dtype=torch.float32)
-    callback = measure(chain(factor=factor).float(), x, kind=GradientSimilarity)
-    mus, shares = by_hand(chain(), x.double(), GradientSimilarity)
     rel = 2e-2 if factor == 1e-38 else 1e-5  # the smallest numbers have few digits
+    mus, shares = by_hand(chain(), x.double(), GradientSimilarity)
+    callback = measure(chain(factor=factor).float(), x, kind=GradientSimilarity)
     assert_close(callback, [([factor * mu for mu in mus], shares)], rel=rel)
+    norms = [[factor * norm for norm in of_layers] for of_layers in by_hand(chain(), x.double(), GradientNorms)]
+    assert_close(measure(chain(factor=factor).float(), x), [norms], rel=rel)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -138,19 +151,27 @@ def partly():
         return 0 * x if place == 3 else out
 
     module = chain(call=call)
+    module.rounds[0].requires_grad_(False)
     return module
 
 
 def test_what_is_not_there_is_nan_and_what_is_not_needed_is_zero(measure):
-    mus, shares = (q.values[0] for q in measure(partly(), kind=GradientSimilarity).measure_log.measurements())
+    def of_first_step(kind):
+        return [one.values[0] for one in measure(partly(), kind=kind).measure_log.measurements()]
+
+    mus, shares = of_first_step(GradientSimilarity)
     assert np.isnan(mus).tolist() == [False, True, True, False]
     assert mus[3] == -np.inf
     assert np.isnan(shares).tolist() == [False, True, True, True]
-    states, _ = (q.values[0] for q in measure(partly(), kind=RepresentationSimilarity).measure_log.measurements())
+    states, _ = of_first_step(RepresentationSimilarity)
     assert np.isnan(states).tolist() == [False, True, False, False]
-    growth, total = (q.values[0] for q in measure(partly(), kind=GradientExpansion).measure_log.measurements())
+    growth, total = of_first_step(GradientExpansion)
     assert np.isnan(growth).tolist() == [True, True, True]
     assert total[0] == np.inf
+    hidden, parameters = of_first_step(GradientNorms)
+    assert np.isnan(hidden).tolist() == [False, True, True, False]
+    assert np.isnan(parameters).tolist() == [True, False, False, False]
+    assert hidden[3] == parameters[1] == parameters[3] == -np.inf
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -160,6 +181,15 @@ def test_what_is_not_finite_is_said_to_be_so(measure, kind):
     first, second = measure(x=x, kind=kind).measure_log.measurements()
     assert np.isnan(first.values).all()
     assert np.isnan(second.values).all()
+
+
+def test_a_step_without_a_loss_is_no_measurement(measure):
+    module = chain()
+    step = module.training_step
+    module.training_step = lambda batch, batch_idx: None if batch_idx == 0 else step(batch, batch_idx)
+    with pytest.warns(UserWarning, match="returned `None`"):
+        callback = measure(module, batch_size=10)
+    assert values(callback)[0].tolist() == [1]
 
 
 def test_one_row_has_no_differences(measure):
@@ -180,13 +210,6 @@ def test_growth_of_one_layer_is_refused(make_trainer):
         make_trainer([GradientExpansion("enter")]).fit(chain(), [[rows()]])
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_hooks_are_there_in_the_steps_that_are_measured_alone(measure, kind):
-    module = chain()
-    assert values(measure(module, kind=kind, cadence={"every_n_steps": 3}, max_epochs=6))[0].tolist() == [0, 3, 5]
-    assert [step for step, hooked in enumerate(module.hooked) if hooked] == [0, 3, 5]
-
-
 class Foreign(Chain):
     """PyTorch Geometric's layers, called with features and edges."""
 
@@ -204,10 +227,18 @@ def test_layers_of_another_library_are_watched_too(measure, kind):
     assert_close(measure(module, kind=kind), [expected])
 
 
-@pytest.mark.parametrize("options", [{}, {"share_layers": True}, {"encoder": "none", "hidden_channels": 4}])
-@pytest.mark.parametrize("layer", [GCN, GAT])
-def test_our_own_states_are_those_before_dropout(make_trainer, layer, options):
-    parts = {"layer": layer, "skip": Residual, "num_layers": 3, "hidden_channels": 5, "dropout": 0.5} | options
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layer": GCN},
+        {"layer": GAT, "share_layers": True},
+        {"layer": GCN, "encoder": "none", "hidden_channels": 4},
+        {"layer": GAT, "norm": [LayerNorm], "norm_after_skip": True, "activation": "tanh"},
+        {"layer": GAT, "skip": NoSkip},
+    ],
+)
+def test_our_own_states_are_those_before_dropout(make_trainer, options):
+    parts = {"skip": Residual, "num_layers": 3, "hidden_channels": 5, "dropout": 0.5} | options
     torch.manual_seed(0)
     model, data = NodeClassifier(4, 2, **parts).double(), TinyDouble()
     states = []
@@ -225,7 +256,7 @@ def test_our_own_states_are_those_before_dropout(make_trainer, layer, options):
     model.training_step = lambda batch, batch_idx: torch.manual_seed(5) and step(batch, batch_idx)
     callbacks = [kind() for kind in ALL]
     make_trainer(callbacks, max_epochs=1, num_sanity_val_steps=0).fit(model, datamodule=data)
-    of_gradients, of_states, expansion = callbacks
+    of_gradients, of_states, expansion, norms = callbacks
     assert_close(of_states, [of([state.detach() for state in dense])])
     skipped = 3 - len(reached)
     for found, expected in zip(values(of_gradients)[1:], of(gradients)):
@@ -233,6 +264,7 @@ def test_our_own_states_are_those_before_dropout(make_trainer, layer, options):
         assert found[0][skipped:] == pytest.approx(expected, rel=1e-10)
     mus = of(gradients)[0]
     assert values(expansion)[2][0][skipped:] == pytest.approx([value / mus[-1] for value in mus[:-1]], rel=1e-10)
+    assert values(norms)[1][0][skipped:] == pytest.approx([float(one.norm()) for one in gradients], rel=1e-10)
 
 
 def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):
@@ -260,6 +292,4 @@ def test_a_watched_training_goes_as_one_that_is_not(make_trainer):
 
 
 def test_processes_with_the_whole_graph_each_are_known_to_share_it():
-    trainer = SimpleNamespace(train_dataloader=FullBatch(Tiny().load()))
-    assert is_shared(trainer)
-    assert not is_shared(SimpleNamespace(train_dataloader=[]))
+    assert FullBatch(Tiny().load()).shared

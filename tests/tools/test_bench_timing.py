@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from tools.bench.statistics import compare, exponent, upper
-from tools.bench.timing import Patience, Plan, Sample, busy_ticks, sample
+from tools.bench.timing import Patience, Plan, Sample, busy_ticks, compare, exponent, sample, upper
 
 
 def rounds(*pairs: tuple[float, float], foreign: float = 0.0) -> list[dict[str, Sample]]:
