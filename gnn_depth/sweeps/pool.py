@@ -11,14 +11,13 @@ import signal
 import sys
 import threading
 import traceback
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any
 
 # OMP_NUM_THREADS is the one that torch reads; the BLAS libraries read theirs when they are loaded.
@@ -35,7 +34,7 @@ class WorkerDied(Exception):
     """The process of a call has died: killed, crashed or out of memory."""
 
 
-class Pool(ABC):
+class Pool(contextlib.AbstractContextManager["Pool"]):
     """Runs calls in fresh processes; a context manager that leaves none of them behind.
 
     A future holds the call's result or raises what the call raised. It raises `WorkerDied` if the process died (the
@@ -64,12 +63,7 @@ class Pool(ABC):
         wait(self._futures, timeout=grace)
         self._end()
 
-    def __enter__(self) -> "Pool":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop(0)
 
     @abstractmethod

@@ -3,7 +3,7 @@
 import math
 import sys
 from collections import Counter
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from rich.console import Console
@@ -34,7 +34,7 @@ class _Screen(Console):
         raise BrokenPipeError
 
 
-class SweepProgress:
+class SweepProgress(AbstractContextManager["SweepProgress"]):
     """Shows a sweep's progress on standard error; a context manager.
 
     By the metric the best run is chosen: the lowest for a loss or an error, the highest for anything else.
@@ -69,9 +69,7 @@ class SweepProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def start(self, label: str) -> None:
