@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import lightning as L
@@ -182,14 +183,7 @@ class FullBatches:
     def train_dataloader(self) -> FullBatch:
         return FullBatch(self.batch)
 
-    def val_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def test_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
-
-    def predict_dataloader(self) -> FullBatch:
-        return FullBatch(self.batch)
+    val_dataloader = test_dataloader = predict_dataloader = train_dataloader
 
 
 class NodeDataModule(FullBatches, GraphDataModule):
@@ -276,31 +270,16 @@ class WrapsSource:
     """
 
     source: NodeDataModule
+    num_classes: Any = property(attrgetter("source.num_classes"))
+    num_edge_features: Any = property(attrgetter("source.num_edge_features"))
+    class_names: Any = property(attrgetter("source.class_names"))
+    node_ids: Any = property(attrgetter("source.node_ids"))
+    task: Any = property(attrgetter("source.task"))
 
     def refuse_graphs(self) -> None:
         """Refuse a source whose targets are of whole graphs."""
         if self.source.per_graph:
             raise DataError(f"{type(self).__name__} is for targets of nodes, and those of its source are of graphs.")
-
-    @property
-    def num_classes(self) -> int:
-        return self.source.num_classes
-
-    @property
-    def num_edge_features(self) -> int:
-        return self.source.num_edge_features
-
-    @property
-    def class_names(self) -> list[str]:
-        return self.source.class_names
-
-    @property
-    def node_ids(self) -> np.ndarray | None:
-        return self.source.node_ids
-
-    @property
-    def task(self) -> str:
-        return self.source.task
 
 
 def fingerprint(*tensors: Tensor) -> str:

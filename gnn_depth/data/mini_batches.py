@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Int
@@ -54,6 +55,9 @@ class MiniBatches(WrapsSource, GraphDataModule):
         ValueError: A number is out of its range, or an option belongs to another method.
     """
 
+    num_features: Any = property(attrgetter("source.num_features"))
+    checksum: Any = property(attrgetter("source.checksum"))
+
     def __init__(
         self,
         source: NodeDataModule,
@@ -77,16 +81,8 @@ class MiniBatches(WrapsSource, GraphDataModule):
         self.seed = seed
 
     @property
-    def num_features(self) -> int:
-        return self.source.num_features
-
-    @property
     def about(self) -> str:
         return f"{self.source.about}; {self.parts} batches in an epoch"
-
-    @property
-    def checksum(self) -> str:
-        return self.source.checksum
 
     @property
     def missing_mask(self) -> Tensor | None:

@@ -23,6 +23,11 @@ ARRAYS = ("x", "y", "masks", "numbers", "ptr", "source")
 OF_EDGES = ("edge_weight", "edge_attr")
 
 
+def _known(name: str) -> property:
+    """A property that ``about.json`` tells."""
+    return property(lambda self: self._about[name])
+
+
 @register("data", "PartitionedGraph")
 class PartitionedGraph(FullBatches, GraphDataModule):
     """A folder that ``gnn-depth partition`` has written: a graph whose nodes are ordered by part.
@@ -38,6 +43,13 @@ class PartitionedGraph(FullBatches, GraphDataModule):
     Args:
         path: The folder.
     """
+
+    num_classes: Any = _known("num_classes")
+    class_names: Any = _known("class_names")
+    num_features: Any = _known("num_features")
+    num_edge_features: Any = _known("num_edge_features")
+    task: Any = _known("task")
+    checksum: Any = _known("checksum")
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -65,32 +77,8 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         return torch.from_numpy(np.array(self._array(name)[..., rows] if name == "masks" else self._array(name)[rows]))
 
     @property
-    def num_classes(self) -> int:
-        return self._about["num_classes"]
-
-    @property
-    def class_names(self) -> list[str]:
-        return self._about["class_names"]
-
-    @property
-    def num_features(self) -> int:
-        return self._about["num_features"]
-
-    @property
-    def num_edge_features(self) -> int:
-        return self._about["num_edge_features"]
-
-    @property
-    def task(self) -> str:
-        return self._about["task"]
-
-    @property
     def about(self) -> str:
         return f"{self._about['about']}; {len(self._about['bounds']) - 1} parts"
-
-    @property
-    def checksum(self) -> str:
-        return self._about["checksum"]
 
     @cached_property
     def batch(self) -> NodeBatch:

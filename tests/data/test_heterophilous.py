@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_depth.data import DataError, HeterophilousGraphs, heterophilous
+from gnn_depth.data import HeterophilousGraphs, heterophilous
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 
@@ -45,13 +45,6 @@ def test_a_missing_file_is_downloaded(tiny_texas, tmp_path, server, monkeypatch)
     server.files["texas.npz"] = (tiny_texas / "heterophilous" / "texas.npz").read_bytes()
     assert HeterophilousGraphs("texas", root=str(tmp_path / "other")).batch.x.shape == (20, 5)
     assert (tmp_path / "other" / "heterophilous" / "texas.npz").is_file()
-
-
-def test_a_damaged_file_is_refused_by_name(tiny_texas):
-    path = tiny_texas / "heterophilous" / "texas.npz"
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"texas\.npz.*sha256"):
-        _ = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
 
 
 def test_a_pickle_is_not_loaded_even_where_its_checksum_is_right(tiny_texas, monkeypatch, payload):

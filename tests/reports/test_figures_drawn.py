@@ -293,17 +293,11 @@ def test_ticks_stand_at_the_values_and_powers_of_ten_are_written_as_such(lines):
     assert [power_of_ten(value) for value in (1e-3, 1.0, 1e12, 20.0)] == ["10⁻³", "10⁰", "10¹²", ""]
 
 
-def test_files_are_what_their_suffix_says_need_no_other_and_show_legend_and_caption_whole(any_chart, tmp_path):
-    any_chart = replace(any_chart, caption="A sentence of several words. " * 12)
+def test_files_are_what_their_suffix_says_and_need_no_other(lines, tmp_path):
     for suffix, start in ((".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".html", b"<!DOCTYPE html>")):
         with rc_context({"pdf.compression": 0}):
-            save(any_chart, tmp_path / f"figure{suffix}", "A title")
+            save(lines, tmp_path / f"figure{suffix}", "A title")
         assert (tmp_path / f"figure{suffix}").read_bytes().startswith(start)
-    figure = draw(any_chart, "A title")
-    box = figure.get_tightbbox(figure.canvas.get_renderer())
-    height, _, _ = imread(tmp_path / "figure.png").shape
-    assert height / DPI >= box.height
-    assert all(box.y0 <= part.get_window_extent().y0 / figure.dpi + 1e-6 for part in (*figure.legends, *figure.texts))
     pdf = (tmp_path / "figure.pdf").read_bytes()
     assert b"/FontFile2" in pdf, "TrueType"
     assert b"/Type3" not in pdf
@@ -311,6 +305,16 @@ def test_files_are_what_their_suffix_says_need_no_other_and_show_legend_and_capt
     assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
     assert '"showSendToCloud": false' in page
     assert "cdn.plot.ly" not in page.split("<script")[1][:200]
+
+
+def test_a_picture_shows_legend_and_caption_whole(any_chart, tmp_path):
+    any_chart = replace(any_chart, caption="A sentence of several words. " * 12)
+    save(any_chart, tmp_path / "figure.png", "A title")
+    figure = draw(any_chart, "A title")
+    box = figure.get_tightbbox(figure.canvas.get_renderer())
+    height, _, _ = imread(tmp_path / "figure.png").shape
+    assert height / DPI >= box.height
+    assert all(box.y0 <= part.get_window_extent().y0 / figure.dpi + 1e-6 for part in (*figure.legends, *figure.texts))
 
 
 def test_an_existing_file_and_an_unknown_suffix_are_refused(lines, tmp_path):
