@@ -161,23 +161,12 @@ def test_by_hand_a_transformer_counts_a_node_that_only_asks():
     assert layer.lipschitz_bound(SHAPES["pair"]()) == pytest.approx(of_node_0 + 5, rel=1e-12)
 
 
-def test_more_heads_of_the_same_matrix_norm_do_not_loosen_it(graph):
-    one, four = make("gat", heads=1, channels=(8, 8)), make("gat", heads=4, channels=(8, 2))
-    four.lin.weight.data = one.lin.weight.data
-    assert four.lipschitz_bound(graph) == one.lipschitz_bound(graph)
-
-
 @every_layer
 def test_it_does_not_depend_on_the_graph_being_a_block_of_itself(name, graph):
     layer = make(name)
     block = graph.prefix(4)
     assert stretch(layer, torch.randn(block.num_sources, 3, dtype=torch.float64), block) <= layer.lipschitz_bound(block)
     assert layer.lipschitz_bound(block) <= layer.lipschitz_bound(graph)
-
-
-@pytest.mark.parametrize("scale", [1e-4, 1e12])
-def test_extreme_scales_give_a_finite_bound(scale, graph):
-    assert math.isfinite(make("gat", scale=scale).lipschitz_bound(graph))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.layers import GAT, GCN, GCNII
 from gnn_depth.nn.memory.checkpointing import segment_length
 from gnn_depth.nn.norms import BatchNorm, LayerNorm, SpectralNorm
 from gnn_depth.nn.parts import FeatureNorm
@@ -62,6 +62,7 @@ ASSEMBLIES = {
     "the largest of all outputs": {"jump": "max"},
     "no encoder, no decoder": {"encoder": "none", "decoder": "none"},
     "shared layers": {"share_layers": True},
+    "the first state inside layers": {"layer": GCNII},
     "running averages": {"norm": [BatchNorm]},
     "a buffer that output depends on": {"norm": [Wandering]},
     "normed weights": {"norm": [SpectralNorm]},

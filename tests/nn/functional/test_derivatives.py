@@ -33,18 +33,6 @@ def test_second_derivatives_agree_with_differences(name):
     assert gradgradcheck(function, inputs, check_fwd_over_rev=True)
 
 
-@every_case
-@pytest.mark.parametrize("kind", ["directed", "repeated", "isolated_symmetric", "block"])
-def test_jvp_is_the_product_with_the_jacobian(name, kind):
-    function, inputs = of_one_graph(name, kind)
-    tangents = tuple(torch.randn_like(value) for value in inputs)
-    value, moved = torch.func.jvp(function, inputs, tangents)
-    parts = jacobian(function, inputs)
-    expected = sum(torch.tensordot(part, t, t.dim()) for part, t in zip(parts, tangents))
-    assert torch.equal(value, function(*inputs))
-    assert distance([moved], [expected]) <= 1e-12
-
-
 @every_way
 def test_jvp_along_one_input_leaves_the_others_still(name, kind):
     function, inputs = of_one_graph(name, kind)

@@ -48,15 +48,6 @@ def test_what_stays_is_sorted_and_as_a_new_graph_of_these_edges(name, graph):
 
 
 @every_dropping
-def test_the_graph_itself_stays_whole(name, graph):
-    graph.with_self_loops().gcn_weights(torch.float32)
-    before, derived = edges(graph), dict(graph._derived)
-    DROPPING[name](1.0)(graph).with_self_loops()
-    assert edges(graph) == before
-    assert graph._derived == derived
-
-
-@every_dropping
 def test_nothing_is_dropped_with_probability_0_and_everything_with_1(name, graph):
     assert DROPPING[name](0.0)(graph) is graph
     assert DROPPING[name](1.0)(graph).num_edges == 0
@@ -129,17 +120,6 @@ def test_without_any_edges_values_and_gradients_are_finite(name, layer, graph):
         assert all(p.grad.isfinite().all() for p in stack.parameters() if p.grad is not None)
         empty = Graph(torch.empty(2, 0, dtype=torch.long), num_nodes)
         torch.testing.assert_close(out, stack.eval()(X[:num_nodes], empty))
-
-
-@every_dropping
-def test_of_what_nobody_reads_nothing_is_computed_on_the_thinner_graph_either(name):
-    chain = Graph(torch.tensor([(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5)]).t(), 9)
-    stack = DeepGNN(6, 3, GCN, 2, 4, graph_dropout=DROPPING[name](0.3)).double()
-    results = []
-    for read in (None, 1):
-        torch.manual_seed(3)
-        results.append(stack(X.double(), chain, read)[:1])
-    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
 
 
 def test_thinner_graphs_run_uncompiled_and_evaluation_may_run_compiled(graph):

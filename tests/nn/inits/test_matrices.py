@@ -17,7 +17,7 @@ from gnn_depth.nn.inits import (
     XavierZeroAttention,
 )
 from gnn_depth.nn.inits.matrices import Place, mirror_
-from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, GATv2
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
 from gnn_depth.nn.skips import Residual
 
 INITS = {
@@ -61,13 +61,33 @@ def test_a_gated_unit_is_refused_by_the_name_of_the_init(init):
 
 
 @pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
-def test_kaiming_draws_matrices_of_its_variance(distribution, largest):
+@pytest.mark.parametrize("init", [Kaiming, Xavier])
+def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(init, distribution, largest):
     stack = DeepGNN(200, 7, GAT, 2, 150)
-    Kaiming(distribution)(stack)
+    init(distribution)(stack)
     for weight in (stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight, stack.layers[1].att_src):
-        deviation = (2 / weight.shape[1]) ** 0.5
+        deviation = (2 / (weight.shape[1] if init is Kaiming else sum(weight.shape))) ** 0.5
         assert weight.std().item() == pytest.approx(deviation, rel=0.2 if weight.numel() < 2000 else 0.03)
         assert weight.abs().max() <= largest * deviation
+
+
+@pytest.mark.parametrize("layer", [GCN, GAT, GATv2, GIN, SAGE, Transformer])
+def test_each_matrix_is_drawn_once(layer, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(torch.nn.init, "xavier_normal_", lambda weight, gain: drawn.append(id(weight)))
+    stack = DeepGNN(10, 4, layer, 3, 6, skip=Residual)
+    Xavier()(stack)
+    chains = [layer.weight_chain() for layer in stack.layers]
+    wanted = {id(weight) for chain in chains for weight in (*chain.incoming, *chain.outgoing)}
+    wanted |= {id(linear.weight) for linear in stack.linear_maps()}
+    assert sorted(identity for identity in drawn if identity in wanted) == sorted(wanted)
+
+
+def test_an_init_that_overrides_the_call_is_refused():
+    with pytest.raises(TypeError, match="Late.*draw"):
+
+        class Late(Xavier):
+            def __call__(self, stack): ...
 
 
 def test_zero_attention_is_all_that_parts_the_two_xavier_inits():

@@ -86,16 +86,6 @@ def test_layers_know_their_depth_in_any_precision():
     assert not any("depth" in name for name in stack.state_dict())
 
 
-def test_segments_that_are_computed_again_get_the_first_state_too(graph):
-    stack, results = model(5, dropout=0.3), []
-    for length in (0, 2):
-        stack.segment_length = length
-        torch.manual_seed(1)
-        out = stack(X, graph)
-        results.append([out, *torch.autograd.grad(out.square().sum(), list(stack.parameters()))])
-    assert distance(results[1], results[0]) <= 1e-12
-
-
 def test_where_widths_differ_there_is_no_identity(graph):
     layer, x, first = GCNII(6, 4, alpha=0.0).double(), X, torch.randn_like(X)
     equal = GCNII(6, 6, alpha=0.0, theta=math.e - 1).double()  # whose beta is 1

@@ -79,12 +79,6 @@ def test_a_stack_of_rezero_begins_as_its_encoder_and_decoder_at_any_depth(num_la
         torch.testing.assert_close(ours, wanted)
 
 
-def test_small_scales_begin_near_it(graph):
-    stack, x = DeepGNN(6, 3, GCN, 8, 4, skip=LayerScale).double(), features()
-    without = stack.decoder(stack.encoder(x))
-    assert 0 < (stack(x, graph) - without).norm() < 1e-3 * without.norm()
-
-
 @pytest.mark.parametrize(("skip", "option"), [(Gated, "bias"), (ReZero, "initial"), (LayerScale, "initial")])
 def test_an_init_leaves_what_a_skip_begins_with(skip, option):
     stack = DeepGNN(6, 3, GCN, 2, 4, skip=partial(skip, **{option: -2.5}))
