@@ -55,8 +55,8 @@ class Graph:
         num_sources = num_nodes if num_sources is None else num_sources
         _check_edges(edge_index, num_nodes, num_sources)
         _check_graphs(node_to_graph, num_nodes)
-        _check_weights(edge_weight, edge_index.shape[1])
-        _check_features(edge_attr, edge_index.shape[1])
+        _check_of_edges("edge_weight", edge_weight, edge_index.shape[1])
+        _check_of_edges("edge_attr", edge_attr, edge_index.shape[1])
         self.num_nodes = num_nodes
         self.num_sources = num_sources
         self.node_to_graph = node_to_graph
@@ -391,32 +391,21 @@ def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
         raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}{block}.")
 
 
-def _check_weights(edge_weight: Tensor | None, num_edges: int) -> None:
-    if edge_weight is None:
+def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
+    if values is None:
         return
-    if edge_weight.shape != (num_edges,) or not edge_weight.is_floating_point():
+    is_weight = name == "edge_weight"
+    fits = values.dim() == (1 if is_weight else 2) and len(values) == num_edges and 0 not in values.shape[1:]
+    if not fits or not values.is_floating_point():
         raise ValueError(
-            f"edge_weight must be floats of shape ({num_edges},), not {edge_weight.dtype} {tuple(edge_weight.shape)}."
+            f"{name} must be floats of shape ({num_edges},{'' if is_weight else ' edge_channels'}), not {values.dtype} "
+            f"{tuple(values.shape)}."
         )
-    bad = (~(edge_weight.isfinite() & (edge_weight >= 0))).nonzero()
+    bad = (~(values.isfinite() & (values >= 0)) if is_weight else ~values.isfinite()).nonzero()
     if len(bad):
-        edge = int(bad[0])
-        raise ValueError(f"edge_weight[{edge}] is {edge_weight[edge].item()}: weights are finite and not below zero.")
-
-
-def _check_features(edge_attr: Tensor | None, num_edges: int) -> None:
-    if edge_attr is None:
-        return
-    fits = edge_attr.dim() == 2 and len(edge_attr) == num_edges and edge_attr.shape[1] > 0
-    if not fits or not edge_attr.is_floating_point():
-        raise ValueError(
-            f"edge_attr must be floats of shape ({num_edges}, edge_channels), not {edge_attr.dtype} "
-            f"{tuple(edge_attr.shape)}."
-        )
-    bad = (~edge_attr.isfinite()).nonzero()
-    if len(bad):
-        edge, channel = bad[0].tolist()
-        raise ValueError(f"edge_attr[{edge}, {channel}] is {edge_attr[edge, channel].item()}: features must be finite.")
+        place = bad[0].tolist()
+        rule = "weights are finite and not below zero" if is_weight else "features must be finite"
+        raise ValueError(f"{name}{place} is {values[tuple(place)].item()}: {rule}.")
 
 
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:

@@ -45,10 +45,6 @@ def part(kind: str, value: Any) -> Any:
 
     A part that the stack calls with widths is returned as a factory, and norms as a list.
 
-    Args:
-        kind: Kind of part: ``layer``.
-        value: ``"gat"``, ``{"name": "gat", "heads": 8}``, a class or factory; for norms also a list of these.
-
     Raises:
         RegistryError: No part has such a name, or it has no such option; the message has the near miss and the choices.
     """

@@ -179,7 +179,17 @@ class DeepGNN(nn.Module):
             self.blocks.append(Block(join, dropout, each, after, keeps, is_output, is_first))
         self.join = joins[-1]
         self.decoder = make_decoder(decoder, jump, [max(reversible, 1) * width for width in widths[1:]], out_channels)
-        self._keep_lists()
+        # Lists of the parts of all blocks; they are modules of the blocks, not of these lists.
+        blocks: list[Any] = list(self.blocks)
+        joined_by = [join for join in joins if join is not None]
+        holders: list[Any] = joined_by if norm_after_skip else blocks
+        self.__dict__.update(
+            joins=joined_by,
+            layers=nn.ModuleList(layers),
+            skips=nn.ModuleList(join.skip for join in joined_by),
+            norms=nn.ModuleList(holder.norms for holder in holders if holder.norms is not None),
+            states=nn.ModuleList(block.state for block in blocks),
+        )
         check_reversible(self, checkpointed=self.segment_length > 0)
         self._compiled: CompiledBlocks | None = None
         if init is not None:
@@ -291,19 +301,6 @@ class DeepGNN(nn.Module):
             only: Compile only for training on this graph; passes on other graphs and evaluation run uncompiled.
         """
         self._compiled = CompiledBlocks(Block.message if self.reversible else Block.compute, only)
-
-    def _keep_lists(self) -> None:
-        """List the parts of all blocks once; they are modules of the blocks, not of these lists."""
-        blocks: list[Any] = list(self.blocks)
-        joins: list[Any] = [join for join in (*(block.join for block in blocks), self.join) if join is not None]
-        holders = joins if self.norm_after_skip else blocks
-        self.__dict__.update(
-            joins=joins,
-            layers=nn.ModuleList(block.layer for block in blocks),
-            skips=nn.ModuleList(join.skip for join in joins),
-            norms=nn.ModuleList(holder.norms for holder in holders if holder.norms is not None),
-            states=nn.ModuleList(block.state for block in blocks),
-        )
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""

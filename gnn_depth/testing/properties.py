@@ -113,34 +113,28 @@ def sparse(subject: Subject) -> None:
 )
 def finite(subject: Subject) -> None:
     """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and no edges."""
-    for name, graph in degenerate().items():
-        part = subject.part(torch.float32)
-        for kind, inputs in _extremes(subject.inputs(graph, torch.float32)):
+    for place, graph in degenerate().items():
+        part, drawn = subject.part(torch.float32), subject.inputs(graph, torch.float32)
+        extremes = {
+            "random features": drawn,
+            "zeros": [torch.zeros_like(x) for x in drawn],
+            "a row of zeros": [torch.cat([torch.zeros_like(x[:1]), x[1:]]) for x in drawn],
+            "equal rows": [x[:1].expand_as(x) for x in drawn],
+            "features of 1e-30": [1e-30 * x for x in drawn],
+        }
+        for kind, inputs in extremes.items():
             for training in (True, False):
-                where = f"{subject}, {kind} on {name}, in {'training' if training else 'evaluation'}"
-                assert_finite(_output_and_gradients(subject, part, inputs, graph, training), where)
-
-
-def _extremes(inputs: tuple[Tensor, ...]) -> Iterator[tuple[str, list[Tensor]]]:
-    yield "random features", list(inputs)
-    yield "zeros", [torch.zeros_like(x) for x in inputs]
-    yield "a row of zeros", [torch.cat([torch.zeros_like(x[:1]), x[1:]]) for x in inputs]
-    yield "equal rows", [x[:1].expand_as(x) for x in inputs]
-    yield "features of 1e-30", [1e-30 * x for x in inputs]
-
-
-def _output_and_gradients(
-    subject: Subject, part: nn.Module, inputs: list[Tensor], graph: Any, training: bool
-) -> dict[str, Any]:
-    leaves = [x.detach().clone().requires_grad_() for x in inputs]
-    part.zero_grad()
-    out = subject.run(part, leaves, graph, training)
-    if out.requires_grad:  # it need not: a norm may return zeros for a single node
-        with seeded(5):
-            torch.autograd.backward(out, torch.randn(out.shape, dtype=out.dtype))
-    of_inputs = {f"the gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
-    of_parameters = {f"the gradient of {name}": p.grad for name, p in parameters_of(part).items()}
-    return {"the output": out, **of_inputs, **of_parameters}
+                leaves = [x.detach().clone().requires_grad_() for x in inputs]
+                part.zero_grad()
+                out = subject.run(part, leaves, graph, training)
+                if out.requires_grad:  # it need not: a norm may return zeros for a single node
+                    with seeded(5):
+                        torch.autograd.backward(out, torch.randn(out.shape, dtype=out.dtype))
+                found = {"the output": out}
+                found |= {f"the gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
+                found |= {f"the gradient of {name}": p.grad for name, p in parameters_of(part).items()}
+                mode = "training" if training else "evaluation"
+                assert_finite(found, f"{subject}, {kind} on {place}, in {mode}")
 
 
 @as_property("gradient", "Remove detach(), .data and torch.no_grad(), or correct the backward pass.")

@@ -1,8 +1,8 @@
 """Functions of tensors that layers and norms are built from."""
 
+from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.dropout import dropout
 from gnn_depth.nn.functional.linear import head_dots, linear
-from gnn_depth.nn.functional.primitives import aggregate, edge_additive, edge_dot
 from gnn_depth.nn.functional.segments import (
     at_source,
     at_target,
@@ -13,6 +13,7 @@ from gnn_depth.nn.functional.segments import (
     targets,
     widen,
 )
+from gnn_depth.nn.functional.sparse import aggregate, edge_dot
 from gnn_depth.nn.functional.sparse_features import SparseFeatures, sparse_features
 
 __all__ = [

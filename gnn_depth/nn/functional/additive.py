@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
+from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
 
 #: Maximal size of a temporary edges x heads x channels tensor, if one is needed: it must fit into a core's cache.
 CHUNK = 2**18
@@ -156,3 +157,19 @@ def _shared_jvp(ctx: Any, x_t: Tensor | None, att_t: Tensor | None, *_: None) ->
 additive = with_jvp(_Additive, _additive_jvp)
 #: shared_additive(x_NHC, att_HC, graph, slope)
 shared_additive = with_jvp(_SharedAdditive, _shared_jvp)
+
+
+def edge_additive(
+    x_dst: Float[Tensor, "nodes heads channels"],
+    x_src: Float[Tensor, "sources heads channels"],
+    att: Float[Tensor, "heads channels"],
+    graph: Graph,
+    negative_slope: float = 0.2,
+) -> Float[Tensor, "edges heads"]:
+    r"""Additive scores of the edges :math:`j \to i`.
+
+    .. math:: s_{ijh} = a_h \cdot \mathrm{LeakyReLU}(x^{dst}_{ih} + x^{src}_{jh})
+    """
+    if x_dst is x_src and graph.reverse is not None:
+        return shared_additive(x_src, att, graph, negative_slope)
+    return additive(*apart(x_dst, x_src), att, graph, negative_slope)

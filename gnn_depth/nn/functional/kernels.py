@@ -61,3 +61,8 @@ def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice 
 def _variant(function: type[Function], **methods: Callable[..., Any]) -> Any:
     """The function with other static methods."""
     return type(function.__name__, (function,), {name: staticmethod(method) for name, method in methods.items()})
+
+
+def apart(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Make two tensors of one used at both ends, because the compiler cannot trace a function given one twice."""
+    return (first.view_as(first) if first is second else first), second

@@ -1,4 +1,4 @@
-"""The two sparse products behind message passing; neither holds a tensor of edges x heads x channels.
+"""Sums over edges and dot products on edges, without a tensor of edges x heads x channels.
 
 The gradient of each is computed with the other, so both are differentiable to any order.
 """
@@ -9,11 +9,12 @@ import warnings
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
+from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
 
 with warnings.catch_warnings():  # torch warns once that CSR is in beta, which users cannot change
     warnings.simplefilter("ignore")
@@ -101,3 +102,23 @@ def _sddmm_jvp(ctx: Any, query_t: Tensor | None, key_t: Tensor | None, _: None) 
 spmm = with_jvp(_SpMM, _spmm_jvp, reads=slice(2))
 #: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each edge.
 sddmm = with_jvp(_SDDMM, _sddmm_jvp)
+
+
+def aggregate(
+    weights: Float[Tensor, "edges *heads"], x: Float[Tensor, "sources *heads channels"], graph: Graph
+) -> Float[Tensor, "nodes *heads channels"]:
+    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where there is none.
+
+    Tensors without a heads dimension have one head.
+    """
+    if x.dim() == 2:
+        # Not [:, 0], whose backward pass writes a gradient of zeros and copies into it.
+        return spmm(weights[:, None], x[:, None], graph, False).squeeze(1)
+    return spmm(weights, x, graph, False)
+
+
+def edge_dot(
+    query: Float[Tensor, "nodes heads channels"], key: Float[Tensor, "sources heads channels"], graph: Graph
+) -> Float[Tensor, "edges heads"]:
+    r"""Dot-product scores :math:`s_{ijh} = q_{ih} \cdot k_{jh}` of the edges :math:`j \to i`."""
+    return sddmm(*apart(query, key), graph)

@@ -1,14 +1,31 @@
-"""Our layers against PyTorch Geometric's, with equal parameters, in float64, gradients too."""
+"""Our layers against PyTorch Geometric's, with equal parameters, in float64, gradients and features of edges too."""
 
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import GATConv, GatedGraphConv, GATv2Conv, GCNConv, GINConv, SAGEConv, TransformerConv
+from torch_geometric.nn import (
+    GATConv,
+    GatedGraphConv,
+    GATv2Conv,
+    GCNConv,
+    GINConv,
+    GINEConv,
+    SAGEConv,
+    TransformerConv,
+)
 
+from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
+
+LIN_EDGE = {"lin_edge.weight": "lin_edge.weight"}
+
+
+def reads_edges(layer):
+    layer.add_edge_features(3)
+    return layer
 
 
 def gcn_pair():
@@ -61,7 +78,36 @@ def sage_pair(**options):
     return SAGE(5, 6, **options), SAGEConv(5, 6, **options), names
 
 
+def gat_with_edges():
+    ours, _, names = gat_pair()
+    return (
+        reads_edges(GAT(5, 3, heads=2)),
+        GATConv(5, 3, heads=2, edge_dim=3),
+        names | LIN_EDGE | {"att_edge": "att_edge"},
+    )
+
+
+def gatv2_with_edges():
+    ours, _, names = gatv2_pair(False)
+    return reads_edges(ours), GATv2Conv(5, 3, heads=2, bias=False, edge_dim=3), names | LIN_EDGE
+
+
+def transformer_with_edges():
+    ours, _, names = transformer_pair()
+    return reads_edges(ours), TransformerConv(5, 3, heads=2, edge_dim=3), names | LIN_EDGE
+
+
+def gin_with_edges():
+    ours, theirs, names = gin_pair()
+    edges = {"lin_edge.weight": "lin.weight", "lin_edge.bias": "lin.bias"}
+    return reads_edges(ours), GINEConv(theirs.nn, eps=0.25, edge_dim=3), names | edges
+
+
 PAIRS = {
+    "gat_with_edges": gat_with_edges,
+    "gatv2_with_edges": gatv2_with_edges,
+    "transformer_with_edges": transformer_with_edges,
+    "gin_with_edges": gin_with_edges,
     "gcn": gcn_pair,
     "gat": gat_pair,
     "gatv2": partial(gatv2_pair, False),
@@ -103,9 +149,12 @@ def test_outputs_and_all_gradients_agree(pair, graph):
             place = part_of(other, names[name])
             place.copy_(parameter.view_as(place))
     assert set(names) == set(mine)
+    if ours.edge_channels:
+        features = torch.randn(graph.num_edges, 3, dtype=torch.float64)
+        graph = Graph(graph.edge_index, graph.num_nodes, edge_attr=features)
     x = torch.randn(graph.num_nodes, 5, dtype=torch.float64, requires_grad=True)
     direction = torch.randn(graph.num_nodes, ours.width, dtype=torch.float64)
-    out, expected = ours(x, graph), theirs(x, graph.edge_index)
+    out, expected = ours(x, graph), theirs(x, graph.edge_index, **graph.of_edges(slice(None)))
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     (grad_x,) = torch.autograd.grad(out, x, direction, retain_graph=True)
     (expected_x,) = torch.autograd.grad(expected, x, direction, retain_graph=True)

@@ -105,3 +105,15 @@ def test_a_gated_unit_and_outputs_of_one_length_have_no_weight_chain():
     assert not isinstance(make("ggnn"), HasWeightChain)
     with pytest.raises(ValueError, match="layer 'sage' with normalize true has no weight chain"):
         make("sage_of_one_length").weight_chain()
+
+
+def test_every_layer_runs_on_blocks_unless_it_looks_at_all_nodes_or_is_not_ours():
+    assert {name for name in VARIANTS if not make(name).takes_blocks} == {"gin_with_batch_norm", "pyg"}
+
+
+def test_only_the_released_form_of_the_lipschitz_norm_looks_beyond_the_neighbours(graph):
+    assert LipschitzNorm(2).nodewise
+    layer, x, block = make("transformer"), features(graph), graph.prefix(2)
+    layer.add_score_norm(LipschitzNorm(2, form="released"))
+    assert not layer.score_norms[0].nodewise
+    assert not torch.allclose(layer(x[: block.num_sources], block), layer(x, graph)[:2])
