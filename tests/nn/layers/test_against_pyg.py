@@ -80,11 +80,7 @@ def sage_pair(**options):
 
 def gat_with_edges():
     ours, _, names = gat_pair()
-    return (
-        reads_edges(GAT(5, 3, heads=2)),
-        GATConv(5, 3, heads=2, edge_dim=3),
-        names | LIN_EDGE | {"att_edge": "att_edge"},
-    )
+    return reads_edges(ours), GATConv(5, 3, heads=2, edge_dim=3), names | LIN_EDGE | {"att_edge": "att_edge"}
 
 
 def gatv2_with_edges():
