@@ -21,12 +21,7 @@ __all__ = [
 ]
 
 KINDS: dict[str, Callable[..., Chart]] = {
-    "depth": depth,
-    "heatmap": heatmap,
-    "layers": layers,
-    "history": history,
-    "convergence": convergence,
-    "scatter": scatter,
+    kind.__name__: kind for kind in (depth, heatmap, layers, history, convergence, scatter)
 }
 LISTS = ("line", "panel", "measure", "layers", "at")  # options for which a single value stands for a list of one
 FORMATS = (".png", ".pdf", ".html")
