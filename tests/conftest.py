@@ -25,6 +25,15 @@ for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
 torch.set_num_threads(1)
 
 
+#: Files whose tests take longest: the processes that start late would otherwise end alone.
+LONG = ("test_ddp", "test_docs", "test_built_in", "test_compiled", "test_shards", "test_sweep_faults", "test_worker")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the longest tests."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from gnn_depth.data.shards import contiguous, metis, shard_batch
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.registry import registered
+from tests.processes import in_processes
 
 NODES, LAYERS, WIDTH = 41, 3, 8
 #: Steps of the cases, of all cases with more processes, and of every combination of parts.
@@ -121,7 +123,7 @@ def difference(found: Trained, expected: Trained) -> float:
     return max(errors + [abs(a / b - 1) for a, b in zip(found.losses, expected.losses, strict=True)])
 
 
-def main(rank: int, folder: str, processes: int, which: str) -> None:
+def main(folder: str, processes: int, which: str, rank: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= processes else "gloo"
@@ -170,4 +172,4 @@ def main(rank: int, folder: str, processes: int, which: str) -> None:
 
 if __name__ == "__main__":
     where, how_many, chosen = sys.argv[1:]
-    torch.multiprocessing.spawn(main, (where, int(how_many), chosen), int(how_many))
+    in_processes(int(how_many), partial(main, where, int(how_many), chosen))

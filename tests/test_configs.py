@@ -36,10 +36,10 @@ def test_a_shipped_config_trains(path, tmp_path):
     assert json.loads(result.read_text())["status"] == "finished"
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(FOLDER)))
-def test_a_shipped_config_says_where_it_comes_from_and_nothing_twice(path):
-    assert path.read_text().startswith("# ")
-    assert set(yaml.safe_load(path.read_text())) <= {"data", "model", "trainer", "seed_everything"}
+def test_every_shipped_config_says_where_it_comes_from_and_has_known_sections():
+    for path in CONFIGS:
+        assert path.read_text().startswith("# "), path
+        assert set(yaml.safe_load(path.read_text())) <= {"data", "model", "trainer", "seed_everything"}, path
 
 
 def test_every_folder_of_configs_is_installed():

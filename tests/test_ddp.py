@@ -24,7 +24,7 @@ PARTS = [
     *("--data.chunks=2", "--model.hidden_channels=8"),
 ]
 TREES = [
-    *("--data=TreeNeighborsMatch", "--data.depth=2", "--data.batch_size=6", "--data.passes=2"),
+    *("--data=TreeNeighborsMatch", "--data.depth=2", "--data.batch_size=6", "--data.passes=1"),
     *("--trainer.max_epochs=2", "--model.encoder=embedding", "--model.layer=gat", "--model.num_layers=3"),
     *("--model.hidden_channels=8", "--model.skip=residual", "--model.norm=layer", "--model.norm_after_skip=true"),
     *("--model.optimizer=Adam", "--model.optimizer.lr=0.0005"),
@@ -33,13 +33,14 @@ RANDOM = ["--model.dropout=0.5", "--model.graph_dropout=drop_edge", "--model.gra
 SHORT_OF_TIME = [*PARTS, *RANDOM, "--run.save_every_epochs=2"]
 SCHEDULE = [
     *("--model.scheduler=ReduceLROnPlateau", "--model.scheduler.monitor=train/loss", "--model.scheduler.patience=0"),
-    *("--model.scheduler.threshold=0.01", "--model.dropout=0.8", "--trainer.max_epochs=12"),
+    *("--model.scheduler.threshold=0.01", "--model.dropout=0.8", "--trainer.max_epochs=6"),
     *("--plugins=plug_same.py", "--trainer.callbacks=plug_same.Same"),
 ]
 DIVIDED = [
     *GRAPH,
     *RANDOM,
-    *("--model.layer=gat", "--model.layer.dropout=0.3", "--model.norm=lipschitz", "--trainer.precision=64"),
+    *("--trainer.max_epochs=2", "--trainer.precision=64"),
+    *("--model.layer=gat", "--model.layer.dropout=0.3", "--model.norm=lipschitz"),
     *(
         "--trainer.callbacks+=gnn_depth.diagnostics.LayerMeasures",
         f"--trainer.callbacks.measures=[{','.join(MEASURES)}]",
@@ -80,19 +81,27 @@ import json
 import sys
 from pathlib import Path
 
+import gnn_depth.cli.run
 from torch import distributed
 from gnn_depth.cli import main
+from tests.processes import in_processes
 
 left = []
 leave = distributed.destroy_process_group
 distributed.destroy_process_group = lambda: left.append(leave())
 two = ["--trainer.strategy=ddp", "--trainer.accelerator=cpu", "--trainer.devices=2"]
-for count, (name, words) in enumerate(json.loads(sys.argv[1]).items(), start=1):
-    if "--ckpt_path=last-1.ckpt" in words:
-        (checkpoint,) = Path("whole").rglob("last-1.ckpt")
-        words = [*words[:-1], f"--ckpt_path={checkpoint}"]
-    assert main(["fit", *two, *words, f"--run.root={name}"]) == 0, name
-    assert len(left) == count and not distributed.is_initialized(), name
+
+
+def train(rank):
+    for count, (name, words) in enumerate(json.loads(sys.argv[1]).items(), start=1):
+        if "--ckpt_path=last-1.ckpt" in words:
+            (checkpoint,) = Path("whole").rglob("last-1.ckpt")
+            words = [*words[:-1], f"--ckpt_path={checkpoint}"]
+        assert main(["fit", *two, *words, f"--run.root={name}"]) == 0, name
+        assert len(left) == count and not distributed.is_initialized(), name
+
+
+in_processes(2, train)
 """
 
 
@@ -132,7 +141,7 @@ def read(root):
         ("graph", [], 3),
         ("dropout", [], 3),
         ("parts", ["--trainer.accumulate_grad_batches=2"], 3 * 2),
-        ("trees", [], 2 * 26),  # 152 examples in batches of 6
+        ("trees", [], 2 * 13),  # 76 examples in batches of 6
     ],
 )
 def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, steps):
@@ -166,7 +175,7 @@ def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_g
         np.testing.assert_allclose(np.load(path)["values"], values, rtol=1e-6, atol=1e-12, err_msg=name)
 
     (checkpoint,) = (trained / "divided").rglob("last.ckpt")
-    longer = [*DIVIDED, *alone, "--trainer.max_epochs=5"]
+    longer = [*DIVIDED, *alone, "--trainer.max_epochs=3"]
     assert main(["fit", *longer, f"--run.root={tmp_path}/rest", f"--ckpt_path={checkpoint}"]) == 0
     assert main(["fit", *longer, f"--run.root={tmp_path}/whole"]) == 0
     rest, whole = (read(tmp_path / name)[0]["metrics"] for name in ("rest", "whole"))

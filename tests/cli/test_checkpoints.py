@@ -302,9 +302,8 @@ def test_an_optimizer_that_cannot_work_leaves_no_folder(gnn_depth: Callable, wor
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # tests/faults sends signals to two processes, and every signal to this one
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_saves_and_ends_in_its_own_exit_code(tmp_path: Path, sent: signal.Signals, code: int):
     command = [sys.executable, "-m", "gnn_depth", "fit", *SHORT, "--trainer.max_epochs", "1000000"]
     process = subprocess.Popen(

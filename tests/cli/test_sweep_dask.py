@@ -29,7 +29,7 @@ def at_work(runs):
 
 
 def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):  # noqa: F811
-    with cluster(tmp_path, 1, "--nthreads", "1") as (address, _):
+    with cluster(tmp_path, 1, "--nthreads", "1", "--no-nanny") as (address, _):
         words = ["sweep", "grid.yaml", "--subset", "num_layers=2", "--seeds=2", "--trainer.max_epochs=2"]
         answer = gnn_depth(*words, "--engine=dask", f"--address={address}")
     assert answer.code == 0, answer.err

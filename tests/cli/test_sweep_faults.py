@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.cli.conftest import PoolHere
 from tests.cli.test_sweep import BASE
 
 SEEDS = 2
@@ -35,12 +37,13 @@ class Ended(L.Callback):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a grid of four runs of about two seconds."""
+    """A folder with a grid of four runs: two that end at once, and then two of about two seconds."""
     base = BASE | {"plugins": ["plug_ended.py"]}
-    base["trainer"] = BASE["trainer"] | {"max_epochs": 400, "callbacks": [{"class_path": "plug_ended.Ended"}]}
+    base["trainer"] = BASE["trainer"] | {"callbacks": [{"class_path": "plug_ended.Ended"}]}
     (tmp_path / "plug_ended.py").write_text(PLUGIN)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
-    grid = {"base": "base.yaml", "axes": {"model.num_layers": [2, 3]}, "seeds": SEEDS}
+    longer = {"when": {"model.num_layers": 3}, "set": {"trainer.max_epochs": 400}}
+    grid = {"base": "base.yaml", "axes": {"model.num_layers": [2, 3]}, "rules": [longer], "seeds": SEEDS}
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(grid))
     yield tmp_path
     sys.modules.pop("plug_ended", None)
@@ -97,7 +100,11 @@ def ended(folder):
 ALL = Counter(f"{layers} {seed}" for layers in (2, 3) for seed in range(SEEDS))
 
 
-def test_after_kill_of_a_worker_and_of_the_sweep_two_that_go_on_end_every_run_once(sweep, tmp_path):
+@pytest.mark.parametrize("others", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("pool_here")
+def test_after_kill_of_a_worker_and_of_the_sweep_those_that_go_on_end_every_run_once(
+    sweep, gnn_depth, tmp_path, others
+):
     first = sweep()
     wait_for(in_the_middle(tmp_path / "runs"), first)
     (server,) = (p for p in psutil.Process(first.pid).children() if "forkserver" in " ".join(p.cmdline()))
@@ -112,8 +119,8 @@ def test_after_kill_of_a_worker_and_of_the_sweep_two_that_go_on_end_every_run_on
     assert "SIGKILL" in err
     assert "Traceback" not in err
 
-    both = [sweep(), sweep()]
-    outs = [finish(process)[0] for process in both]
+    at_once = [sweep() for _ in range(others)]
+    outs = [finish(process)[0] for process in at_once] or [gnn_depth("sweep", "grid.yaml").out]
     assert any(f"done: {2 * SEEDS} finished" in out for out in outs)
     assert statuses(tmp_path / "runs") == {"finished": 2 * SEEDS}
     assert ended(tmp_path) == ALL
@@ -122,21 +129,29 @@ def test_after_kill_of_a_worker_and_of_the_sweep_two_that_go_on_end_every_run_on
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
-@pytest.mark.usefixtures("pool_here")
 def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later(
-    sweep, gnn_depth, tmp_path, number, code
+    folder, gnn_depth, monkeypatch, number, code
 ):
-    process = sweep()
-    wait_for(in_the_middle(tmp_path / "runs"), process)
-    process.send_signal(number)
-    out, err = finish(process, code)
-    assert "Traceback" not in err
-    assert "the same command continues the sweep" in out
-    assert {"finished", "interrupted"} >= set(statuses(tmp_path / "runs"))
-    assert statuses(tmp_path / "runs")["interrupted"]
+    stopper = threading.Thread(target=stop_in_the_middle, args=(folder / "runs", number))
+    stopper.start()
+    answer = gnn_depth("sweep", "grid.yaml", "--workers=2")
+    stopper.join()
+    assert answer.code == code
+    assert "Traceback" not in answer.err
+    assert "the same command continues the sweep" in answer.out
+    assert statuses(folder / "runs") == {"finished": 2, "interrupted": 2}
+    monkeypatch.setattr("gnn_depth.cli.sweep.LocalPool", PoolHere)
     assert gnn_depth("sweep", "grid.yaml").code == 0
-    assert statuses(tmp_path / "runs") == {"finished": 2 * SEEDS}
-    assert ended(tmp_path) == ALL, "an interrupted run has not ended, and a finished one is not run again"
+    assert statuses(folder / "runs") == {"finished": 2 * SEEDS}
+    assert ended(folder) == ALL, "an interrupted run has not ended, and a finished one is not run again"
+
+
+def stop_in_the_middle(runs, number, seconds=240):
+    """Send this process, which is sweeping, a signal."""
+    end, ready = time.monotonic() + seconds, in_the_middle(runs)
+    while not ready() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.kill(os.getpid(), number)
 
 
 @pytest.mark.usefixtures("pool_here")

@@ -1,15 +1,12 @@
 """One run of a sweep: in this process where a test reaches into it, otherwise in one of its own as in a sweep."""
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-from gnn_depth.cli import grid_runs
+from gnn_depth.cli import grid_runs, main
 from gnn_depth.cli.cost import measure
 from gnn_depth.cli.grid_runs import plan_of, train
 from gnn_depth.cli.sweep import PRELOAD, load_grid
@@ -64,14 +61,11 @@ def test_a_run_leaves_its_result_and_what_it_printed_and_is_not_run_again(task, 
     assert again == outcome
 
 
-def test_a_run_has_the_numbers_of_a_fit_of_its_config_whatever_ran_before(task, pool, tmp_path, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+def test_a_run_has_the_numbers_of_a_fit_of_its_config_whatever_ran_before(task, pool, tmp_path):
     assert pool.submit(work, task("--trainer.precision=64-true")).result(120).status == "finished"
     outcome = pool.submit(work, task("--model.dropout=0.5", "--model.norm=pair")).result(120)
-    command = [sys.executable, "-m", "gnn_depth", "fit", f"--config={outcome.folder / 'config.yaml'}"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    (fresh,) = (json.loads(p.read_text()) for p in tmp_path.glob("runs/config/*/result.json"))
+    assert main(["fit", f"--config={outcome.folder / 'config.yaml'}", f"--run.root={tmp_path / 'fit'}"]) == 0
+    (fresh,) = (json.loads(path.read_text()) for path in tmp_path.glob("fit/*/*/result.json"))
     assert fresh["metrics"] == result_of(outcome)["metrics"]
     assert fresh["identity"] == result_of(outcome)["identity"]
 

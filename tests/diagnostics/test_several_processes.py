@@ -13,22 +13,26 @@ from tests.diagnostics.several import SCENARIOS, TASKS, balanced, measured, metr
 
 SCRIPT = """
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from tests.diagnostics.several import SCENARIOS, balanced, measured, metrics
+from tests.processes import in_processes
+
+
+def measure(folder, processes, rank):
+    for name in SCENARIOS:
+        np.savez(folder / f"{name}_{rank}.npz", **measured(name, devices=processes, strategy="ddp"))
+    np.savez(folder / f"metrics_{rank}.npz", **metrics(processes, rank))
+    if processes == 2:  # one for each class
+        np.savez(folder / f"balancedness_{rank}.npz", **balanced(devices=2, strategy="ddp"))
+    measured("nodes", devices=processes, strategy="ddp", fail=processes - 1)
+
 
 folder, processes = Path(sys.argv[1]), int(sys.argv[2])
-for name in SCENARIOS:
-    found = measured(name, devices=processes, strategy="ddp")
-    np.savez(folder / f"{name}_{torch.distributed.get_rank()}.npz", **found)
-np.savez(folder / f"metrics_{torch.distributed.get_rank()}.npz", **metrics(processes, torch.distributed.get_rank()))
-if processes == 2:  # one for each class
-    found = balanced(devices=2, strategy="ddp")
-    np.savez(folder / f"balancedness_{torch.distributed.get_rank()}.npz", **found)
-measured("nodes", devices=processes, strategy="ddp", fail=processes - 1)
+in_processes(processes, partial(measure, folder, processes))
 """
 
 

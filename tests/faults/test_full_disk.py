@@ -1,10 +1,6 @@
 """Disks that are full, or that cannot be written."""
 
-import json
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,25 +63,3 @@ def test_a_result_that_cannot_be_written_marks_a_running_one_as_failed_and_spoil
             with pytest.raises(OSError, match="No space"):
                 write_result(tmp_path, {"status": "failed", "reason": "full"})
         assert read_result(tmp_path) == {"status": later, "seed": 3}
-
-
-def test_two_processes_that_start_in_the_same_second_get_two_folders(tmp_path: Path):
-    # Each says that it is there and waits to be let go, so that both go at once.
-    script = """
-import socket, sys
-from gnn_depth.runs import read_result, new_run_folder
-with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as start:
-    start.recv(1)
-    print([str(new_run_folder(sys.argv[2], "run")) for _ in range(50)])
-"""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        words = [sys.executable, "-c", script, str(server.getsockname()[1]), str(tmp_path)]
-        processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        waiting = [server.accept()[0] for _ in processes]
-        for start in waiting:
-            start.sendall(b"!")
-        made = [json.loads(process.communicate(timeout=60)[0].replace("'", '"')) for process in processes]
-        for start in waiting:
-            start.close()
-    assert len({*made[0], *made[1]}) == 100
-    assert len(list((tmp_path / "run").iterdir())) == 100

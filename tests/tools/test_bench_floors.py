@@ -54,25 +54,8 @@ def test_of_trees_only_what_reaches_the_roots_counts():
     assert products == 3 * 32 * (17 * 32 + 4)
 
 
-def test_eight_heads_are_eight_times_as_wide():
-    one, eight = (floor(CASES[f"gat-lip-30-h{heads}"], SIZES, Unit(products=False)) for heads in (1, 8))
-    assert eight.edges == 8 * one.edges
-
-
-def test_a_layer_passes_six_tensors_of_its_width():
-    found = floor(CASES["gcn-64-cora"], SIZES, Unit(products=False)).nodes
-    assert found == 64 * 6 * 4 * SIZES.nodes * WIDTH
-
-
 def test_a_product_counts_three_times_and_that_with_the_features_twice():
     found = floor(CASES["gcn-64-cora"], SIZES, Unit(copies=True)).products
     inner = 3 * SIZES.nodes * WIDTH * (64 * WIDTH + SIZES.classes)
     words = 2 * 4 * SIZES.words * WIDTH
     assert found == inner + words
-
-
-def test_dense_features_pass_through_the_product_where_that_is_quicker():
-    dense = Sizes(nodes=1000, edges=5000, features=200, words=200_000, classes=7)
-    unit = Unit()
-    found = floor(CASES["gatv2-10-cora"], dense, unit).products - floor(CASES["gatv2-10-cora"], SIZES, unit).products
-    assert found == 2 * 1000 * 200 * WIDTH - 2 * 4 * SIZES.words * WIDTH

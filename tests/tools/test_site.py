@@ -11,7 +11,6 @@ from tests.pages import ROOT
 pytest.importorskip("latex2mathml")
 
 from tools.site.docstrings import as_markdown
-from tools.site.hooks import on_page_content
 from tools.site.maths import mathml, with_mathml
 
 
@@ -42,15 +41,6 @@ def test_every_formula_of_the_package_is_drawn():
             mathml(latex[0] or latex[1])
             found += 1
     assert found > 150
-
-
-def test_the_marker_of_a_block_of_code_is_gone_and_the_block_stays():
-    assert as_markdown("Call it.\n\n::\n\n    call()\n") == "Call it.\n\n\n    call()\n"
-
-
-def test_the_name_of_a_test_may_break_where_its_words_end():
-    page = on_page_content("<td><code>tests/cli/test_a.py::test_it_works</code></td>")
-    assert "tests/<wbr>cli/<wbr>test_<wbr>a.py::<wbr>test_<wbr>it_<wbr>works</code>" in page
 
 
 def test_directives_and_roles_become_markdown():
