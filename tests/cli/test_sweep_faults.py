@@ -42,7 +42,7 @@ def folder(tmp_path):
     base["trainer"] = BASE["trainer"] | {"callbacks": [{"class_path": "plug_ended.Ended"}]}
     (tmp_path / "plug_ended.py").write_text(PLUGIN)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
-    longer = {"when": {"model.num_layers": 3}, "set": {"trainer.max_epochs": 400}}
+    longer = {"when": {"model.num_layers": 3}, "set": {"trainer.max_epochs": 200}}
     grid = {"base": "base.yaml", "axes": {"model.num_layers": [2, 3]}, "rules": [longer], "seeds": SEEDS}
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(grid))
     yield tmp_path
