@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 
 
 #: Files whose tests take longest: the processes that start late would otherwise end alone.
-LONG = ("test_ddp", "test_docs", "test_built_in", "test_compiled", "test_shards", "test_sweep_faults", "test_worker")
+LONG = ("test_ddp", "test_docs", "test_compiled", "test_shards", "test_sweep_faults", "test_worker")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

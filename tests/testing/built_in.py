@@ -1,6 +1,6 @@
 """Every built-in part conforms, and so does what ``gnn-depth new`` writes.
 
-Run by tests/testing/test_built_in.py, in a process of its own: torch cannot compile through that one's shape checks.
+Run by tests/nn/test_compiled.py, in a process of its own: torch cannot compile through the shape checks of others.
 """
 
 import importlib
@@ -12,7 +12,8 @@ import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth import testing
 from gnn_depth.cli import main
 from gnn_depth.nn.inits import Xavier
-from gnn_depth.registry import KINDS, registered
+from gnn_depth.registry import KINDS, get, registered
+from gnn_depth.testing import checks, properties, subjects
 from tests.nn.layers.variants import VARIANTS as LAYERS
 
 CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind != "data"}
@@ -28,17 +29,34 @@ VARIANTS = {
 PARTS = [(kind, name) for kind in CHECKS for name in registered(kind) if kind != "layer"]
 
 
+@pytest.fixture(params=["all but compiling", pytest.param("all", marks=pytest.mark.slow)])
+def extent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compile a part takes three times as long as all else."""
+    if request.param != "all":
+        monkeypatch.setattr(checks, "COMMON", [each for each in checks.COMMON if each.name != "compile"])
+
+
+@pytest.mark.usefixtures("extent")
 @pytest.mark.parametrize(("kind", "name"), PARTS)
 def test_a_built_in_part_conforms(kind: str, name: str):
     CHECKS[kind](name, **VARIANTS.get((kind, name), {}))
 
 
+@pytest.mark.usefixtures("extent")
 @pytest.mark.parametrize("variant", LAYERS)
 def test_a_built_in_layer_conforms(variant: str):
     name, options = LAYERS[variant]
     testing.check_layer(name, **options, except_for=["batch"] * ("batch" in variant))
 
 
+@pytest.mark.parametrize("variant", [variant for variant, (name, _) in LAYERS.items() if variant == name])
+def test_a_built_in_layer_compiles_as_a_whole(variant: str):
+    name, options = LAYERS[variant]
+    for subject in subjects.of_layer(get("layer", name), options):
+        properties.compiles.holds(subject)
+
+
+@pytest.mark.usefixtures("extent")
 @pytest.mark.parametrize(
     "words",
     [["norm"], ["norm", "--kind-of", "score"], ["norm", "--kind-of", "weight"], ["layer"], ["init"], ["skip"]],

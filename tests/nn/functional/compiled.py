@@ -135,6 +135,7 @@ def test_maxima_over_slices(monkeypatch, kind):
     assert_same(lambda values: segment_softmax(values, graph), (values,))
 
 
+@slow
 @compiled_only
 def test_maxima_over_slices_are_reductions(monkeypatch):
     from torch._inductor.utils import run_and_get_code
@@ -169,6 +170,7 @@ def test_linear_maps_by_onednn(monkeypatch):
     assert distance(fast[1], expected[1]) <= 1e-6
 
 
+@slow
 @compiled_only
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
 def test_onednn_gets_whole_matrices_only(monkeypatch):
