@@ -285,7 +285,7 @@ class Balancedness(StepCallback):
         self.stack = stack
         self.neurons = neurons
         self.changed = changed
-        self.neuron_log = NeuronLog(("c", "delta"))
+        self.neuron_log = NeuronLog()
         self.change = ParameterChange()
 
     def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:

@@ -148,12 +148,7 @@ class MeasuringCallback(L.Callback, ABC):
 
 
 class StepCallback(MeasuringCallback):
-    """The base of callbacks that measure in scheduled steps, once all gradients are complete and not yet clipped.
-
-    Args:
-        schedule: Chooses the steps.
-        measure_log, **option: As in :class:`MeasuringCallback`.
-    """
+    """The base of callbacks that measure in scheduled steps, once all gradients are complete and not yet clipped."""
 
     def __init__(self, schedule: Schedule, measure_log: Any, **option: str) -> None:
         super().__init__(measure_log, **option)
@@ -182,12 +177,9 @@ class StepCallback(MeasuringCallback):
 
     @abstractmethod
     def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
-        """Measure a step.
+        """Measure a step, given the factor of the loss if it is still in the parameters' gradients.
 
-        Args:
-            trainer: Has not made the step yet.
-            scale: The factor of the loss, if it is still in the parameters' gradients.
-            keep: False if the values are only those of the last step, should no other follow.
+        Without ``keep`` the values count only if no other step follows.
         """
 
 
@@ -201,6 +193,9 @@ class LayerCallback(StepCallback):
     accumulated batches of a step count as parts of one batch, and so do the batches of all processes, each with its
     share of the mean loss. If all processes have the same batch (a loader whose attribute ``shared`` is true), a
     measure is the root mean square over the processes, whose dropout may differ.
+
+    Loggers show a measure by its tag in :data:`MEASURES`, such as ``gradient_norm/hidden_log10/layer_007``, and
+    ``measures/gradient_norm_hidden.npz`` in the run's folder has all layers.
 
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
@@ -313,9 +308,6 @@ class GradientNorms(LayerCallback):
     Squared norms are summed over accumulated batches and over processes. A norm is zero if the loss does not depend on
     the state, and NaN if the state has no gradient or the layer has no parameters.
 
-    Loggers show the logarithms as ``gradient_norm/hidden_log10/layer_007`` and ``gradient_norm/parameters_log10/...``;
-    ``measures/gradient_norm_hidden.npz`` and ``..._parameters.npz`` in the run's folder have all of them.
-
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
@@ -352,10 +344,6 @@ class GradientSimilarity(LayerCallback):
 
     If the loss does not depend on a state, mu is zero and the relative mu NaN. Both are NaN if a layer's input has no
     gradient.
-
-    Loggers show the logarithms as ``gradient_similarity/mu_log10/layer_007`` and
-    ``gradient_similarity/relative_log10/...``; ``measures/gradient_similarity.npz`` and ``..._relative.npz`` in the
-    run's folder have all of them.
     """
 
     measures = ("gradient_similarity", "gradient_similarity_relative")
@@ -372,11 +360,6 @@ class GradientExpansion(LayerCallback):
     Oversmoothing and Expansion in Graph Neural Networks*, 2024: a residual layer multiplies them by up to 1 + ||W||.
 
     It is NaN if one of the two layers has no gradient, or if both mu are zero. L is the last layer with a gradient.
-
-    Loggers show the logarithms as ``gradient_expansion/growth_log10/layer_007``, those of the product of all layers as
-    ``gradient_expansion/growth_log10/product``, and from each layer to the last as
-    ``gradient_expansion/total_log10/...``; ``measures/gradient_growth.npz`` and ``gradient_expansion.npz`` in the run's
-    folder have all of them.
     """
 
     measures = ("gradient_growth", "gradient_expansion")
@@ -401,10 +384,6 @@ class RepresentationSimilarity(LayerCallback):
     they vanish.
 
     NaN where a layer is not called with a floating-point tensor; the share is NaN where all entries are zero.
-
-    Loggers show the logarithms as ``representation_similarity/mu_log10/layer_007`` and
-    ``representation_similarity/relative_log10/...``; ``measures/representation_similarity.npz`` and
-    ``..._relative.npz`` in the run's folder have all of them.
     """
 
     measures = ("representation_similarity", "representation_similarity_relative")
@@ -419,9 +398,6 @@ class DirichletEnergy(LayerCallback):
     Oversmoothing in Graph Neural Networks*, 2023. The edges are those that the layer is called with: a graph, an
     ``edge_index``, or a sparse adjacency matrix; without these the energy is NaN. Several batches and processes count
     as one disconnected graph: their sums over edges are added, and so are their numbers of nodes.
-
-    Loggers show the logarithms as ``dirichlet_energy/log10/layer_007``; ``measures/dirichlet_energy.npz`` in the run's
-    folder has all of them.
     """
 
     measures = ("dirichlet_energy",)
@@ -434,9 +410,6 @@ class MeanAverageDistance(LayerCallback):
     Relieving the Over-smoothing Problem for Graph Neural Networks from the Topological View*, AAAI 2020. The edges are
     those that the layer is called with, as for :class:`DirichletEnergy`. Over several batches and processes, MAD is
     the average over all their nodes.
-
-    Loggers show the logarithms as ``mean_average_distance/log10/layer_007``; ``measures/mean_average_distance.npz`` in
-    the run's folder has all of them.
     """
 
     measures = ("mean_average_distance",)
@@ -451,9 +424,6 @@ class EffectiveRank(LayerCallback):
     for the singular values :math:`\sigma` of :math:`X^l`: see :func:`gnn_depth.diagnostics.measures.effective_rank` and
     :func:`~gnn_depth.diagnostics.measures.numerical_rank`. Of several batches and processes they are the ranks of all
     rows together. A QR decomposition for each layer takes longer than the other measures: use ``every_n_steps``.
-
-    Loggers show them as ``rank/effective/layer_007`` and ``rank/numerical/...``; ``measures/effective_rank.npz`` and
-    ``measures/numerical_rank.npz`` in the run's folder have all of them.
     """
 
     measures = ("effective_rank", "numerical_rank")

@@ -299,13 +299,7 @@ def first_tensor(arguments: Iterable[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Call:
-    """A recorded call: a module and its arguments.
-
-    Attributes:
-        module: The module.
-        x: Its first argument, as a dense tensor.
-        rest, named: The other arguments.
-    """
+    """A recorded call: a module and its arguments, the first one as a dense tensor."""
 
     module: nn.Module
     x: Tensor

@@ -177,8 +177,7 @@ class MeasureLog:
 class NeuronLog:
     """Keeps the values of every neuron and step."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
+    def __init__(self) -> None:
         self.open([])
 
     def open(self, layers: Sequence[int]) -> None:
@@ -204,7 +203,7 @@ class NeuronLog:
         steps = np.array(self._steps, dtype=int)
         return [
             Measurement(f"balance_{name}", steps, values[:, place], name, False, self._layers)
-            for place, name in enumerate(self.names)
+            for place, name in enumerate(("c", "delta"))
         ]
 
     def state_dict(self) -> dict[str, Any]:

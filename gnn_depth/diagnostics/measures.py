@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gnn_depth.diagnostics.moments import RowMoments, row_moments
+from gnn_depth.diagnostics.moments import RowMoments
 
 CHUNK = 1 << 16  # numbers of edges x channels at once, which fit into the cache
 
@@ -207,7 +207,7 @@ def triangle(x: Float[Tensor, "rows channels"]) -> Float[Tensor, "rank channels"
 
 
 def _moments(x: Tensor | RowMoments) -> RowMoments:
-    return row_moments(x) if isinstance(x, Tensor) else x
+    return RowMoments.of(x) if isinstance(x, Tensor) else x
 
 
 def _wide(x: Tensor) -> Float[Tensor, "nodes channels"]:

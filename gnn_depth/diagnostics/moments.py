@@ -52,20 +52,14 @@ class RowMoments:
         return self.centred + self.count * self.mean.square().sum(-1)
 
     @classmethod
-    def of(cls, rows: Float[Tensor, "rows channels"]) -> "RowMoments":
-        """The moments of a matrix's rows, of any floating-point type, without waiting for its device.
+    def of(cls, x: Float[Tensor, "*_"]) -> "RowMoments":
+        """The moments of a tensor's rows, of any floating-point type, without waiting for its device.
 
-        Large float32 matrices on a CPU are summed in float32, to five digits, unless their rows are nearly equal.
-
-        Raises:
-            ValueError: The tensor is not a matrix.
+        All dimensions but the last count rows, and a vector has one column. Large float32 matrices on a CPU are summed
+        in float32, to five digits, unless their rows are nearly equal.
         """
-        if rows.ndim != 2:
-            raise ValueError(
-                f"row moments need a matrix, not shape {tuple(rows.shape)}: join heads and channels with flatten(1)."
-            )
-        found = Sums.of(rows.detach())
-        return cls._in_float64(rows.detach()) if found is None else found.moments()
+        found = unfinished_moments(x.detach())
+        return found.moments() if isinstance(found, Sums) else found
 
     @classmethod
     def _in_float64(cls, rows: Tensor) -> "RowMoments":
@@ -202,17 +196,11 @@ class Sums(NamedTuple):
 
 
 def unfinished_moments(x: Tensor) -> RowMoments | Sums:
-    """The row moments of a tensor of any shape, some of them unfinished: see :func:`row_moments`."""
+    """The row moments of a tensor of any shape, some of them unfinished: see :meth:`RowMoments.of`."""
     x = x if x.layout is torch.strided else x.to_dense()
     if x.ndim != 2:
         x = x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)
     return Sums.of(x) or RowMoments._in_float64(x)
-
-
-def row_moments(x: Tensor) -> RowMoments:
-    """The row moments of a tensor of any shape: all dimensions but the last count rows, and a vector has one column."""
-    found = unfinished_moments(x.detach())
-    return found.moments() if isinstance(found, Sums) else found
 
 
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:

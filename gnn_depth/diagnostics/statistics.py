@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics import measures as pure
 from gnn_depth.diagnostics.hooks import InputHooks
 from gnn_depth.diagnostics.log import Quantity
-from gnn_depth.diagnostics.moments import RowMoments, Sums, row_moments, sum_of_squares, unfinished_moments
+from gnn_depth.diagnostics.moments import RowMoments, Sums, sum_of_squares, unfinished_moments
 from gnn_depth.graph import Graph
 from gnn_depth.registry import unknown
 
@@ -22,17 +22,11 @@ Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes 
 
 @dataclass
 class Processes:
-    """The processes that train together.
-
-    Attributes:
-        count: Their number.
-        shared: True if all have the same batches, not parts of them.
-        device: The device of what they exchange.
-    """
+    """The processes that train together."""
 
     count: int = 1
-    shared: bool = False
-    device: torch.device | str = "cpu"
+    shared: bool = False  # True if all have the same batches, not parts of them
+    device: torch.device | str = "cpu"  # of what they exchange
     _agreed: dict[object, list[int]] = field(default_factory=dict, repr=False)
 
     def gather(self, x: Tensor) -> Float[Tensor, "processes ..."]:
@@ -279,11 +273,7 @@ MEASURES = {
 
 
 def measures_called(names: Sequence[str]) -> list[Measure]:
-    """The measures of these names.
-
-    Raises:
-        ValueError: A name is unknown; the message has the nearest one and all names.
-    """
+    """The measures of these names; a ValueError if one is unknown."""
     for name in names:
         if name not in MEASURES:
             raise ValueError(unknown("measure", name, MEASURES))
@@ -354,7 +344,7 @@ class LayerStatistics:
         if any(measure.reads == "gradients" for measure in self.measures):
             layers, gradients, without = [], hooks.gradients, hooks.without
             for place in range(count):
-                zeros = [row_moments(torch.zeros(shape, device=device)) for shape in without.get(place, ())]
+                zeros = [RowMoments.of(torch.zeros(shape, device=device)) for shape in without.get(place, ())]
                 layers.append(MOMENTS.joined([*gradients.get(place, ()), *zeros], device))
             factor = 1.0 if processes.shared else 1.0 / processes.count
             moments = MOMENTS.everywhere(layers, processes)

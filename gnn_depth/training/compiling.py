@@ -31,7 +31,10 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     if repeated is not None and repeated.graph.is_shard:
         decision = Decision(False, "the graph is divided among several processes")
     else:
-        decision = decide(choice, stack, repeated and _sizes(stack, repeated), steps_of(trainer))
+        sizes = None
+        if repeated is not None:
+            sizes = [Size(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
+        decision = decide(choice, stack, sizes, steps_of(trainer))
     if decision.compiled:
         # Graphs other than the repeated one appear in too few steps for compiling to pay off.
         only = None if repeated is None or isinstance(loader, FullBatch) else repeated.graph
@@ -60,10 +63,6 @@ class Size(NamedTuple):
     edges: int
 
 
-def _sizes(stack: DeepGNN, repeated: Repeated) -> list[Size]:
-    return [Size(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
-
-
 class Decision(NamedTuple):
     """The decision to compile the layers or not, with its reason."""
 
@@ -77,11 +76,8 @@ def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[Size] | None, steps:
     Nothing is timed, and the compiler's cache does not count, so the same config on the same data always gets the same
     answer and a run can be repeated to the last bit.
 
-    Args:
-        choice: ``on`` and ``off`` decide at once.
-        stack: The stack; each layer estimates its own saving.
-        sizes: Size of the graph of each layer; None if every batch may have another graph.
-        steps: Number of steps of the training; -1 if it has no end.
+    Each layer estimates its own saving from the size of its graph; there are no sizes if every batch may have another
+    graph. The number of steps is -1 if the training has no end.
     """
     if choice in ("off", False):
         return Decision(False, "compile is off")

@@ -27,11 +27,7 @@ class PartFault(ValueError):
 def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
     """Try all parts once on five nodes; refuse a part that raises an error or breaks its base class's contract.
 
-    Afterwards the stack and torch's random state are as before.
-
-    Args:
-        stack: The stack, on the CPU.
-        in_channels: Number of input features; for integer features, of the values of each column.
+    Afterwards the stack, which is on the CPU, and torch's random state are as before.
 
     Raises:
         PartFault: A part of this package raises, or any part returns something else than its base class promises.

@@ -22,13 +22,7 @@ SECONDS = 2.0
 
 @dataclass
 class Row:
-    """The logged values of an epoch.
-
-    Attributes:
-        epoch: The epoch, counted from 0.
-        step: The number of steps before it.
-        values: Scalars, on the device where they were made.
-    """
+    """The logged values of an epoch, scalars on the device where they were made."""
 
     epoch: int
     step: int
@@ -118,10 +112,8 @@ class EventLogger(TensorBoardLogger):
     def log_result(self, hparams: Mapping[str, Any], metrics: Mapping[str, float], varied: Collection[str]) -> None:
         """Add the run to the page HParams.
 
-        Args:
-            hparams: All options, as plain values.
-            metrics: The metrics to compare runs by, which become points of the curves ``~final/NAME``.
-            varied: Options that usually differ between runs; the page shows these first.
+        The metrics to compare runs by become points of the curves ``~final/NAME``. The page shows the options in
+        ``varied`` first, which usually differ between runs.
         """
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
         from torch.utils.tensorboard.summary import hparams as summaries

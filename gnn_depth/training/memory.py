@@ -30,12 +30,8 @@ PASSING = 3
 def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int, size: int) -> None:
     """Refuse training on the full graph if it would not fit into memory, before it begins.
 
-    Args:
-        stack: The stack to train.
-        data: The data to train on. Only data sets that train in full batches are checked.
-        device: Device of the training.
-        processes: Number of processes on this machine. On a CPU they share its memory; each has a GPU of its own.
-        size: Bytes of a number.
+    Only data sets that train in full batches are checked. The processes of this machine share its memory on a CPU; each
+    has a GPU of its own. A number has ``size`` bytes.
 
     Raises:
         MisconfigurationException: It needs more than is free; the message names both and the ways out.

@@ -1,7 +1,7 @@
 """Loss and metrics of sets of nodes or graphs, over the batches of an epoch and over all processes."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -184,10 +184,13 @@ class EpochMetrics:
         if isinstance(counts, Tensor):
             self.counts = counts
             shares = {"acc": accuracy(counts).unbind(), "f1": macro_f1(counts).unbind()}
-        for place, name in enumerate(self.names):
-            if sizes[place]:
-                values |= {f"{name}/{measure}": of_sets[place] for measure, of_sets in shares.items()}
-                values |= _computed(name, self._own[place])
+        with warnings.catch_warnings():
+            # Of a process that had no batch, of sums from a checkpoint, and in every epoch of a label that is absent.
+            warnings.simplefilter("ignore", UserWarning)
+            for place, name in enumerate(self.names):
+                if sizes[place]:
+                    values |= {f"{name}/{measure}": of_sets[place] for measure, of_sets in shares.items()}
+                    values |= {f"{name}/{own}": metric.compute().float() for own, metric in self._own[place].items()}
         self.reset()
         return values
 
@@ -216,13 +219,6 @@ class EpochMetrics:
         dtype = self._losses[0][0].dtype if self._losses else torch.float32
         loss = flat.new_tensor(weighted_loss / number).to(dtype) if number else None
         return flat[head:].view_as(counts).to(counts.dtype) if has_counts else 0, merged_sizes, loss
-
-
-def _computed(of_set: str, metrics: Mapping[str, Metric]) -> dict[str, Tensor]:
-    with warnings.catch_warnings():
-        # Of a process that had no batch, of sums from a checkpoint, and in every epoch of a label that is absent.
-        warnings.simplefilter("ignore", UserWarning)
-        return {f"{of_set}/{name}": metric.compute().float() for name, metric in metrics.items()}
 
 
 def _keeps_all(metric: Metric) -> bool:

@@ -226,12 +226,7 @@ class RunRecorder(L.Callback):
     ) -> list[Logger]:
         """Make the run's folder before anything is trained, and the loggers that write into it.
 
-        Args:
-            config_text: The resolved config, as YAML.
-            hparams: The same, flattened to dotted keys and plain values, for TensorBoard's HParams page.
-            name: Name of the run where none was given.
-            seed: The run's seed.
-            origin: The sweep that the run belongs to and the folder that it has there, if any.
+        ``hparams`` is the config, flattened to dotted keys and plain values. ``name`` is used where none was given.
 
         Raises:
             ValueError: The folder cannot be made or written.

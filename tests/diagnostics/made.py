@@ -23,12 +23,6 @@ class Made(L.Callback):
     def on_train_end(self, trainer, pl_module):
         self.kept.close(trainer)
 
-    def state_dict(self):
-        return self.kept.state_dict()
-
-    def load_state_dict(self, state_dict):
-        self.kept.load_state_dict(state_dict)
-
 
 SIGNED, POSITIVE = Quantity("signed", "made/signed", "c", log10=False), Quantity("size", "made/size_log10", "s")
 # Steps x quantities x layers.

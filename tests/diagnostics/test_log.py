@@ -150,18 +150,6 @@ def test_values_with_signs_are_kept_as_they_are_beside_logarithms(fit, board, tm
         np.testing.assert_array_equal(measured.values, expected[measured.name])
 
 
-def test_a_resumed_training_keeps_signs_and_logarithms(fit, make_trainer, tmp_path):
-    first, second = Made(MIXED, SIGNED, POSITIVE), Made(MIXED, SIGNED, POSITIVE)
-    trainer = fit(first, max_epochs=1)
-    trainer.save_checkpoint(tmp_path / "last.ckpt")
-    resumed = make_trainer([second], max_epochs=2)
-    resumed.fit(chain(), loader(rows(), 20), ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    whole = Made(MIXED, SIGNED, POSITIVE)
-    fit(whole, max_epochs=2)
-    for ours, expected in zip(second.kept.measurements(), whole.kept.measurements(), strict=True):
-        np.testing.assert_array_equal(ours.values, expected.values)
-
-
 def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
     fit(Made(MIXED, SIGNED, POSITIVE), logger=board, max_epochs=2)
     curves = scalars(tmp_path / "run", "made/")

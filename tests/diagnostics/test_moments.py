@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnn_depth.diagnostics import moments as module
-from gnn_depth.diagnostics.moments import FEWEST_NUMBERS, RowMoments, Sums, row_moments, sum_of_squares
+from gnn_depth.diagnostics.moments import FEWEST_NUMBERS, RowMoments, Sums, sum_of_squares
 
 CLOSE = {"rtol": 1e-12, "atol": 0.0}
 
@@ -255,17 +255,11 @@ def test_matrices_side_by_side_have_the_root_mean_squares_of_mu_and_of_norms():
     assert same.count == 6
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 3, 4), ()])
-def test_what_is_no_matrix_is_said_to_be_none(shape):
-    with pytest.raises(ValueError, match=r"matrix, .*flatten\(1\)"):
-        RowMoments.of(torch.zeros(shape))
-
-
 def test_all_dimensions_but_the_last_count_rows_and_a_vector_has_one_column():
     x = torch.randn(2, 3, 4)
-    assert_same(row_moments(x), RowMoments.of(x.view(6, 4)))
-    assert_same(row_moments(x.to_sparse()), RowMoments.of(x.view(6, 4)))
-    assert_same(row_moments(x[0, 0]), RowMoments.of(x[0, 0, :, None]))
+    assert_same(RowMoments.of(x), RowMoments.of(x.view(6, 4)))
+    assert_same(RowMoments.of(x.to_sparse()), RowMoments.of(x.view(6, 4)))
+    assert_same(RowMoments.of(x[0, 0]), RowMoments.of(x[0, 0, :, None]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

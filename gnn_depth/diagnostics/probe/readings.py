@@ -25,7 +25,7 @@ from gnn_depth.diagnostics.hooks import (
 )
 from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
-from gnn_depth.diagnostics.moments import RowMoments, row_moments, sum_of_squares
+from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.diagnostics.statistics import SQUARES, edges_of, of_gradients
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm
@@ -140,17 +140,13 @@ def read(
 ) -> tuple[float, list[Reading], list[str]]:
     """The loss, a reading of every layer, and notes on values that are missing.
 
-    Args:
-        model: Any model.
-        run: Runs a model, and returns its loss.
-        layers, edge_index, stack: As in :func:`gnn_depth.diagnostics.probe.probe`.
-        scales: Factors of the input for Lipschitz constants; None leaves out constants, bounds and energies, which take
-            longer than the pass.
+    ``run`` runs the model and returns its loss; without ``scales`` constants, bounds and energies are left out, which
+    take longer than the pass. All else is as in :func:`gnn_depth.diagnostics.probe.probe`.
     """
     model = unwrapped(model)
     found = layers_of(model, layers)
     modules = list(found.values())
-    hidden = InputHooks(entrances(model, found), of_gradient=row_moments, repeats=True)
+    hidden = InputHooks(entrances(model, found), of_gradient=RowMoments.of, repeats=True)
     with evaluating(model), _left_as_it_was(model), uncompiled():
         with torch.enable_grad(), _batch_statistics(model):
             hidden.attach()
@@ -226,7 +222,7 @@ def _merged(taken: Sequence[RowMoments], without: Sequence[torch.Size]) -> RowMo
     """The moments of a state's gradient over all its calls; of zeros if the loss does not depend on the state."""
     if taken:
         return RowMoments.stack(taken).merged()
-    return row_moments(torch.zeros(without[0])) if without else None
+    return RowMoments.of(torch.zeros(without[0])) if without else None
 
 
 @torch.no_grad()
@@ -239,7 +235,7 @@ def _reading(
         reading = replace(reading, gradient=norm(gradient).item(), gradient_mu=similarity(gradient).item())
     if call is None:
         return reading
-    moments = row_moments(call.x)
+    moments = RowMoments.of(call.x)
     return replace(
         reading,
         norm=norm(moments).item(),
