@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from gnn_depth.data.checks import DataError, check_nodes, task_of
+from gnn_depth.data.checks import DataError, check_nodes, num_outputs_of, task_of
 from gnn_depth.graph import Graph
 
 
@@ -228,6 +228,10 @@ class NodeDataModule(FullBatches, GraphDataModule):
                 "Wrap the set in MissingFeatures with rate 1.0, or set root to the complete files."
             )
         return batch
+
+    @property
+    def num_classes(self) -> int:
+        return num_outputs_of(self.loaded.y)
 
     @property
     def task(self) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
-from gnn_depth.data.checks import MASKS, DataError, num_outputs_of
+from gnn_depth.data.checks import MASKS, DataError
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.data.mini_batches import induced_subgraph, row_entries
@@ -37,10 +37,6 @@ class GraphSet(NodeDataModule):
         super().__init__()
         self.batch_size = batch_size
         self.seed = seed
-
-    @property
-    def num_classes(self) -> int:
-        return num_outputs_of(self.loaded.y)
 
     def train_dataloader(self) -> Any:
         if self.batch_size is None:

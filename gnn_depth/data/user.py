@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
-from gnn_depth.data.checks import DataError, check_fractions, check_nodes, num_outputs_of
+from gnn_depth.data.checks import DataError, check_fractions, check_nodes
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.user_arrays import NPZ_HINT, EdgeColumns, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
@@ -89,10 +89,6 @@ class UserGraph(NodeDataModule):
         self._split_is_drawn = False
         self._node_ids: np.ndarray | None = None
         self._class_names: list[str] | None = None
-
-    @property
-    def num_classes(self) -> int:
-        return num_outputs_of(self.loaded.y)
 
     @property
     def class_names(self) -> list[str]:
