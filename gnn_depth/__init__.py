@@ -16,51 +16,26 @@ if TYPE_CHECKING:
     from gnn_depth.training.module import NodeClassifier
     from gnn_depth.training.tasks import Task
 
-# Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
-_HOMES = {
-    "Layer": "gnn_depth.nn.parts",
-    "AttentionLayer": "gnn_depth.nn.parts",
-    "FeatureNorm": "gnn_depth.nn.parts",
-    "ScoreNorm": "gnn_depth.nn.parts",
-    "Init": "gnn_depth.nn.parts",
-    "Skip": "gnn_depth.nn.parts",
-    "WeightNorm": "gnn_depth.nn.parts",
-    "GraphDropout": "gnn_depth.nn.parts",
-    "Graph": "gnn_depth.graph",
-    "DeepGNN": "gnn_depth.nn.stack",
-    "NodeClassifier": "gnn_depth.training.module",
-    "Task": "gnn_depth.training.tasks",
-    "fit": "gnn_depth.notebook",
-    "probe": "gnn_depth.diagnostics.probe",
-    "watch": "gnn_depth.diagnostics.watch",
-}
+__all__ = ["AttentionLayer", "DeepGNN", "FeatureNorm", "Graph", "GraphDropout", "Init", "Layer", "NodeClassifier"]
+__all__ += ["ScoreNorm", "Skip", "Task", "WeightNorm", "__version__", "fit", "probe", "register", "watch"]
 
-__all__ = [
-    "AttentionLayer",
-    "DeepGNN",
-    "FeatureNorm",
-    "Graph",
-    "GraphDropout",
-    "Init",
-    "Layer",
-    "NodeClassifier",
-    "ScoreNorm",
-    "Skip",
-    "Task",
-    "WeightNorm",
-    "__version__",
-    "fit",
-    "probe",
-    "register",
-    "watch",
-]
+# Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it. Others: nn.parts.
+_HOMES = {
+    "DeepGNN": "nn.stack",
+    "Graph": "graph",
+    "NodeClassifier": "training.module",
+    "Task": "training.tasks",
+    "fit": "notebook",
+    "probe": "diagnostics.probe",
+    "watch": "diagnostics.watch",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'nn.parts')}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})

@@ -16,22 +16,14 @@ FOLDER = "measures"
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A quantity at several steps of a training and in several layers.
+    """A quantity at several steps of a training and in several layers."""
 
-    Attributes:
-        name: Name of the measure and of its file: ``gradient_similarity``.
-        steps: Optimizer steps, increasing, shape (T,).
-        values: Shape (T, layers), or (T, layers, neurons); NaN where there is no value.
-        unit: Label of its axis, such as ``µ(G)``.
-        log10: True if the values are logarithms to base 10.
-        layers: Number of each layer, shape (layers,); 1, 2, ... by default.
-    """
-
-    name: str
-    steps: np.ndarray
-    values: np.ndarray
-    unit: str = ""
-    log10: bool = False
+    name: str  # of the measure and of its file: gradient_similarity
+    steps: np.ndarray  # optimizer steps, increasing, shape (T,)
+    values: np.ndarray  # shape (T, layers), or (T, layers, neurons); NaN where there is no value
+    unit: str = ""  # label of its axis, such as µ(G)
+    log10: bool = False  # the values are logarithms to base 10
+    # Number of each layer, shape (layers,); 1, 2, ... by default.
     layers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
 
     def __post_init__(self) -> None:
@@ -47,25 +39,14 @@ def save(folder: Path, measurement: Measurement) -> Path:
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     with part.open("wb") as file:
-        np.savez_compressed(
-            file,
-            steps=measurement.steps,
-            layers=measurement.layers,
-            values=measurement.values,
-            unit=measurement.unit,
-            log10=measurement.log10,
-        )
+        arrays = {name: getattr(measurement, name) for name in ("steps", "layers", "values", "unit", "log10")}
+        np.savez_compressed(file, **arrays)
     part.replace(target)
     return target
 
 
 def load(folder: Path, name: str) -> Measurement:
-    """Read a measurement from a run's folder.
-
-    Raises:
-        FileNotFoundError: The run has no such measurement.
-        ValueError: The file is damaged, or not a measurement.
-    """
+    """Read a measurement from a run's folder; a ValueError says that the file is damaged, or not a measurement."""
     path = folder / FOLDER / f"{name}.npz"
     try:
         with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:

@@ -1,7 +1,6 @@
 """``gnn_depth.fit``: train a model on data from Python, in one call."""
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 import lightning as L
 import pandas as pd
 import yaml
-from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-from gnn_depth.cli.config import expand_config
+from gnn_depth.cli.config import GIVEN_BY_DATA, TRAINER_DEFAULTS, build_model, known_to_model
 from gnn_depth.cli.config_file import read_config
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.pyg import PyGData
@@ -22,14 +20,6 @@ from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.report import report
-
-TRAINER = {
-    "log_every_n_steps": 1,
-    "num_sanity_val_steps": 0,
-    "enable_model_summary": False,
-    "use_distributed_sampler": False,
-    "enable_checkpointing": False,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,48 +106,27 @@ def fit(
     if of_file.pop("callbacks", None):
         raise ValueError("the callbacks of a config file are not read here: give them as callbacks=[...].")
     L.seed_everything(seed, verbose=False)
-    built = model if isinstance(model, NodeClassifier) else build(content.get("model") or {}, data)
+    if isinstance(model, NodeClassifier):
+        built = model
+    else:
+        options = content.get("model") or {}
+        if taken := sorted(set(options) & set(GIVEN_BY_DATA)):
+            raise ValueError(f"{taken[0]} is taken from the data: leave it out.")
+        built = build_model(options, known_to_model(data), is_complete=False)
     check_parts(built.stack, built.hparams["in_channels"])
     recorder = RunRecorder(root)
-    options = {"max_epochs": 200, **TRAINER, **of_file, **trainer}
+    settings = {**TRAINER_DEFAULTS, "enable_checkpointing": False, **of_file, **trainer}
     if epochs is not None:
-        options["max_epochs"] = epochs
+        settings["max_epochs"] = epochs
     hparams = {f"model.{name}": str(value) for name, value in built.hparams.items()}
     text = yaml.safe_dump({"model": dict(built.hparams), "seed_everything": seed}, sort_keys=False)
     loggers = recorder.open(text, hparams, type(built.stack.layers[0]).__name__.lower(), seed)
-    shown = [EpochProgress()] if options.get("enable_progress_bar", True) else []
+    shown = [EpochProgress()] if settings.get("enable_progress_bar", True) else []
     runner = L.Trainer(
-        callbacks=[recorder, *shown, *callbacks], logger=loggers, plugins=[VerifiedCheckpoints()], **options
+        callbacks=[recorder, *shown, *callbacks], logger=loggers, plugins=[VerifiedCheckpoints()], **settings
     )
     runner.fit(built, datamodule=data)
     assert recorder.folder is not None
     run = Run(recorder.folder, built, data, report(recorder))
     built.load_state_dict(read_checkpoint(run.checkpoint)["state_dict"])
     return run
-
-
-def build(options: Mapping[str, Any], data: GraphDataModule) -> NodeClassifier:
-    """The model that a config with these options would build for the data.
-
-    Raises:
-        ValueError: An option does not exist or does not fit.
-    """
-    given = {
-        "in_channels": data.num_features,
-        "num_classes": data.num_classes,
-        "default_task": data.task,
-        "edge_channels": data.num_edge_features,
-    }
-    if unknown := sorted(set(options) & set(given)):
-        raise ValueError(f"{unknown[0]} is taken from the data: leave it out.")
-    parser = ArgumentParser(exit_on_error=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # jsonargparse warns of its own types
-        try:
-            parser.add_class_arguments(NodeClassifier, "model", sub_configs=True, fail_untyped=False)
-            content = {**expand_config({"model": dict(options)})["model"], **given}
-            parsed: Namespace = parser.parse_object({"model": content})
-        except ArgumentError as error:
-            raise ValueError(str(error)) from error
-        built: NodeClassifier = parser.instantiate_classes(parsed).model
-    return built

@@ -16,19 +16,12 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of finite numbers, as metadata of a type: ``Annotated[float, Range(0, 1)]``.
-
-    Args:
-        low: The least number; by default there is none.
-        high: The largest number; by default there is none.
-        above: Exclude the least number.
-        below: Exclude the largest number.
-    """
+    """An interval of finite numbers, as metadata of a type: ``Annotated[float, Range(0, 1)]``."""
 
     low: float = -inf
     high: float = inf
-    above: bool = False
-    below: bool = False
+    above: bool = False  # exclude the least number
+    below: bool = False  # exclude the largest number
 
     def __contains__(self, number: float) -> bool:
         low = self.low < number if self.above else self.low <= number
@@ -55,11 +48,7 @@ class Range:
         return None
 
     def check(self, name: str, value: Any) -> None:
-        """Check a number, or each number of a list.
-
-        Raises:
-            ValueError: It is outside, or not finite.
-        """
+        """Raise a ValueError for a number, or one of a list, that is outside or not finite."""
         if refusal := self.refusal(name, value):
             raise ValueError(refusal)
 
@@ -92,11 +81,7 @@ def range_in(annotation: Any) -> Range | None:
 
 
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorator of a constructor: check the ranges that its arguments declare.
-
-    Raises:
-        ValueError: An argument is out of its range; the message has its name, its value and the range.
-    """
+    """Decorator of a constructor: an argument out of the range that it declares is a ValueError with name and range."""
     ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
     if not ranges:
         return init

@@ -1,5 +1,6 @@
 """The registry of parts: kind -> name -> class, filled by decorators, entry points and plugin files."""
 
+import copy
 import difflib
 import importlib
 import importlib.util
@@ -9,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from gnn_depth.ranges import in_range
 
@@ -120,12 +121,16 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
+def hint(word: str, choices: Iterable[str]) -> str:
+    """' Did you mean "pair"?' for the end of an error message; empty if no choice is similar."""
+    near = nearest(word, choices)
+    return f" Did you mean {near!r}?" if near else ""
+
+
 def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] = ()) -> str:
     """The error message for a wrong name: the value, the nearest choice, and all choices."""
     choices = sorted(choices)
-    near = nearest(value, [*choices, *also])
-    hint = f" Did you mean {near!r}?" if near else ""
-    return f"unknown {what} {value!r}.{hint} Available: {', '.join(choices)}."
+    return f"unknown {what} {value!r}.{hint(value, [*choices, *also])} Available: {', '.join(choices)}."
 
 
 def load_entry_points() -> list[str]:
@@ -142,11 +147,11 @@ def _load(entry: EntryPoint) -> str | None:
     plugin = f"plugin {entry.name!r}" + (f" of {entry.dist.name}" if entry.dist else "")
     if plugin in _BROKEN:
         return None
-    before, _loading = _snapshot(), plugin
+    before, _loading = copy.deepcopy((_TABLE, _CONFLICTS)), plugin
     try:
         entry.load()
     except (Exception, SystemExit) as error:
-        _restore(before)
+        _restore(*before)
         _BROKEN[plugin] = f"{plugin} ({entry.value}) does not load: {_reason(error)}"
         return _BROKEN[plugin]
     finally:
@@ -169,14 +174,14 @@ def load_plugin(source: str) -> None:
     is_file = path.suffix == ".py"
     if is_file and _is_imported(path):
         return
-    before = _snapshot()
+    before = copy.deepcopy((_TABLE, _CONFLICTS))
     try:
         if is_file:
             _import_file(path)
         else:
             importlib.import_module(source)
     except (Exception, SystemExit) as error:
-        _restore(before)
+        _restore(*before)
         reason = _reason(error)
         if isinstance(error, ModuleNotFoundError) and error.name == path.name.partition(".")[0] and path.exists():
             reason = "it is neither a .py file nor a module."
@@ -185,16 +190,8 @@ def load_plugin(source: str) -> None:
         raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
 
 
-Snapshot: TypeAlias = tuple[dict[str, dict[str, type]], dict[tuple[str, str], str]]
-
-
-def _snapshot() -> Snapshot:
-    return {kind: dict(names) for kind, names in _TABLE.items()}, dict(_CONFLICTS)
-
-
-def _restore(snapshot: Snapshot) -> None:
+def _restore(table: dict[str, dict[str, type]], conflicts: dict[tuple[str, str], str]) -> None:
     """Forget the parts of a plugin whose import failed halfway."""
-    table, conflicts = snapshot
     _TABLE.update(table)
     _CONFLICTS.clear()
     _CONFLICTS.update(conflicts)

@@ -34,15 +34,11 @@ PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics"
 
 @dataclass(frozen=True)
 class Origin:
-    """The sweep that a run belongs to, if any.
+    """The sweep that a run belongs to, if any."""
 
-    Attributes:
-        facts: Entries for its ``result.json``: the run's identity, and the sweep's.
-        folder: Its existing folder; by default the run gets a new one.
-    """
-
+    # Entries for its result.json: the identity of the run, and of the sweep.
     facts: dict[str, Any] = field(default_factory=dict)
-    folder: Path | None = None
+    folder: Path | None = None  # an existing one; by default the run gets a new one
 
 
 def on_test_set(monitor: str) -> str:
@@ -58,8 +54,7 @@ def lower_is_better(metric: str) -> bool:
 def new_run_folder(root: str | Path, name: str) -> Path:
     """Make the folder ``root/name/DATE_TIME``, with ``_2`` after it if a run has started in the same second.
 
-    Raises:
-        ValueError: The folder cannot be made, or the name leads out of the root.
+    Raises a ValueError if the folder cannot be made, or the name leads out of the root.
     """
     parent = Path(root) / name
     if not parent.resolve().is_relative_to(Path(root).resolve()):
@@ -186,35 +181,31 @@ def _finite(value: Any) -> Any:
 
 def environment() -> dict[str, Any]:
     """Versions of the packages that results depend on, and of the code that ran."""
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "packages": packages,
         "git": git_state(),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def git_state() -> dict[str, Any] | None:
     """Commit of the working directory and whether it has changes; None outside a repository."""
     try:
-        commit = _git("rev-parse", "HEAD").strip()
-        return {"commit": commit, "changed": bool(_git("status", "--porcelain", "--untracked-files=no").strip())}
+        # A repository's own config may name a program to run as fsmonitor, which nobody asked for here.
+        git = ["git", "-c", "core.fsmonitor=false"]
+        commit, changes = (
+            subprocess.run([*git, *arguments], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+        return {"commit": commit, "changed": bool(changes)}
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _git(*arguments: str) -> str:
-    # A repository's own config may name a program to run as fsmonitor, which nobody asked for here.
-    command = ["git", "-c", "core.fsmonitor=false", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
 
 
 def digest(text: str) -> str:

@@ -56,31 +56,18 @@ class PartError(RegistryError):
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a part, or of a command.
+    """An option of a part, or of a command."""
 
-    Attributes:
-        name: What configs call it.
-        type: Its type as text; empty if it has none.
-        range: The range of its numbers; None if it declares none.
-        default: Its default as a config writes it; of other objects the text.
-        is_required: True if it has no default.
-        is_plain: True if a config can write its default.
-        choices: The values that its type names: ``paper | released``.
-        kind: The kind of part that it takes.
-        about: What it does.
-        nargs: Number of values, as argparse has it.
-    """
-
-    name: str
-    type: str = ""
-    range: Range | None = None
-    default: Any = None
+    name: str  # what configs call it
+    type: str = ""  # as text; empty if it has none
+    range: Range | None = None  # of its numbers
+    default: Any = None  # as a config writes it; of other objects the text
     is_required: bool = False
-    is_plain: bool = True
-    choices: list[str] = field(default_factory=list)
-    kind: str | None = None
+    is_plain: bool = True  # a config can write its default
+    choices: list[str] = field(default_factory=list)  # values that its type names: paper, released
+    kind: str | None = None  # of the part that it takes
     about: str = ""
-    nargs: int | str | None = None
+    nargs: int | str | None = None  # as argparse has it
 
     def __str__(self) -> str:
         type = f": {self.type}{f' ({self.range})' if self.range else ''}" if self.type else ""
@@ -89,43 +76,30 @@ class Option:
 
 @dataclass(frozen=True)
 class Part:
-    """A class that a config can name.
+    """A class that a config can name."""
 
-    Attributes:
-        kind: ``layer``, ``norm`` and so on.
-        name: Its registered name; the class name of one that is not registered.
-        path: Its import path.
-        doc: Its docstring.
-        options: What a config may set, by name.
-        takes_any: True if its constructor takes further arguments.
-        refusal: Why it cannot be used; empty if it can.
-        graphs: The names of a data set's graphs.
-    """
-
-    kind: str
-    name: str
-    path: str
+    kind: str  # layer, norm and so on
+    name: str  # its registered name; the class name of one that is not registered
+    path: str  # its import path
     doc: str = ""
-    options: dict[str, Option] = field(default_factory=dict)
-    takes_any: bool = False
-    refusal: str = ""
-    graphs: list[str] = field(default_factory=list)
+    options: dict[str, Option] = field(default_factory=dict)  # what a config may set, by name
+    takes_any: bool = False  # its constructor takes further arguments
+    refusal: str = ""  # why it cannot be used
+    graphs: list[str] = field(default_factory=list)  # names of a data set's graphs
 
     @property
     def class_name(self) -> str:
         return self.path.rpartition(".")[2]
 
     @property
+    def shown(self) -> str:
+        """Its name as users see it: of a data set the class name."""
+        return self.class_name if self.kind == "data" else self.name
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """The defaults that a config can write."""
         return {name: option.default for name, option in self.options.items() if option.is_plain}
-
-    def no_option(self, option: str) -> str:
-        """The error message for an option that it does not have."""
-        near = registry.nearest(option, self.options)
-        hint = f" Did you mean {near!r}?" if near else ""
-        choices = f"Accepted: {', '.join(self.options)}." if self.options else "It has none."
-        return f"{self.kind} {self.name!r} has no option {option!r}.{hint} {choices}"
 
 
 @cache
@@ -272,21 +246,16 @@ def load_class(path: str) -> Any:
 
 
 class Names:
-    """Expands the short names of parts.
+    """Expands the short names of parts, given all known parts by kind and name.
 
-    Args:
-        parts: All known parts, by kind and name.
+    Its methods raise a PartError where a part or an option does not exist, with the near miss and the choices.
     """
 
     def __init__(self, parts: dict[str, dict[str, Part]]) -> None:
         self.parts = parts
 
     def find(self, kind: str, name: Any, where: Where = ()) -> Part:
-        """A part by its name, class name or import path; a class that is not known is imported.
-
-        Raises:
-            PartError: It does not exist or cannot be used; the message has the near miss and the choices.
-        """
+        """A part by its name, class name or import path; a class that is not known is imported."""
         if not isinstance(name, str):
             raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
         known = self.parts[kind].values()
@@ -297,48 +266,37 @@ class Names:
         if part is None:
             also = [p.class_name for p in known]
             message = registry.unknown(kind, name, self.listed(kind), also) + registry.not_loaded()
-            hint = self._home_of_graph(kind, name)
-            if not hint and kind in registry.KINDS and not registry.nearest(name, [*self.listed(kind), *also]):
-                hint = " A part of your own needs --plugins FILE."
-            raise PartError(message + hint, where)
+            homes = {graph: p.class_name for p in known for graph in p.graphs}
+            if graph := registry.nearest(name, homes):
+                message += f" {graph} is a graph of {homes[graph]}: --data {homes[graph]} --data.name {graph}."
+            elif kind in registry.KINDS and not registry.nearest(name, [*self.listed(kind), *also]):
+                message += " A part of your own needs --plugins FILE."
+            raise PartError(message, where)
         if part.refusal:
             raise PartError(part.refusal, where)
         return part
 
     def listed(self, kind: str) -> list[str]:
         """The names of a kind as users see them: class names of data sets."""
-        return sorted(part.class_name if kind == "data" else part.name for part in self.parts[kind].values())
+        return sorted(part.shown for part in self.parts[kind].values())
 
     def _import(self, kind: str, path: str, where: Where) -> Part:
         cls = load_class(path)
         if cls is None:
             module, _, name = path.rpartition(".")
             known = (part.path for part in self.parts[kind].values())
-            near = registry.nearest(path, [p for p in known if p.startswith(f"{module}.") or p.endswith(f".{name}")])
-            hint = f" Did you mean {near!r}?" if near else " If it is in a plugin, add --plugins FILE."
+            near = [p for p in known if p.startswith(f"{module}.") or p.endswith(f".{name}")]
+            hint = registry.hint(path, near) or " If it is in a plugin, add --plugins FILE."
             raise PartError(f"{kind} {path!r} cannot be imported.{hint}{registry.not_loaded()}", where)
         found = registry.name_of(cls)
         if not isinstance(cls, type) or (found and found[0] != kind):
             raise PartError(f"{path} is {f'a {found[0]}' if found else 'no class'}, not a {kind}.", where)
         return describe(kind, found[1] if found else cls.__name__, cls, path)
 
-    def _home_of_graph(self, kind: str, name: str) -> str:
-        """A hint naming the data set that has a graph of this name, or an empty string."""
-        homes = {graph: part.class_name for part in self.parts[kind].values() for graph in part.graphs}
-        graph = registry.nearest(name, homes)
-        return f" {graph} is a graph of {homes[graph]}: --data {homes[graph]} --data.name {graph}." if graph else ""
-
     def expand(self, kind: str, value: Any, where: Where = (), current: Any = None) -> Any:
         """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm becomes a list of one.
 
-        Args:
-            kind: Kind of part.
-            value: The part as a config writes it.
-            where: Keys that lead to it in the config, for errors.
-            current: The expanded part that stands there already: options without a name change it.
-
-        Raises:
-            PartError: The part or an option does not exist; the message has the near miss and the choices.
+        Options without a name change the expanded part that stands there already; ``where`` leads to it in the config.
         """
         if kind in ("scheduler", "task", "callback", "logger") and value in (None, True, False, "true", "false"):
             return value
@@ -380,14 +338,15 @@ class Names:
         arguments = part.defaults | (current or {})
         for key, value in given.items():
             if key not in part.options and not part.takes_any:
-                raise PartError(part.no_option(key), (*where, key))
+                choices = f"Accepted: {', '.join(part.options)}." if part.options else "It has none."
+                near = registry.hint(key, part.options)
+                raise PartError(f"{kind} {part.name!r} has no option {key!r}.{near} {choices}", (*where, key))
+
             inner = part.options[key].kind if key in part.options else None
-            if value is not None and inner:
-                there = arguments.get(key)
-                if isinstance(value, list):
-                    value = [self.expand_one(inner, item, (*where, key)) for item in value]
-                else:
-                    value = self.expand_one(inner, value, (*where, key), current=there)
+            if isinstance(value, list) and inner:
+                value = [self.expand_one(inner, item, (*where, key)) for item in value]
+            elif value is not None and inner:
+                value = self.expand_one(inner, value, (*where, key), current=arguments.get(key))
             arguments[key] = _listed(part.options[key], value) if key in part.options else value
         return {"class_path": part.path, "init_args": arguments}
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 # A cluster's time limit, a closed terminal, kill, and Ctrl-C.
 NUMBERS = (signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
@@ -32,11 +32,7 @@ NOTE = (
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that is handled at once.
-
-    Args:
-        number: Number of the signal.
-    """
+    """A signal that is handled at once."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -49,26 +45,16 @@ def exit_code(stop: BaseException) -> int:
 
 
 class Kept:
-    """Signals that are held back until stopping is safe.
-
-    Attributes:
-        holding: True while signals are held back; otherwise they are handled at once.
-        saving: True while the process is stopping, so that further signals change nothing.
-        number: The signal that is held back, 0 for none.
-    """
+    """Signals that are held back until stopping is safe."""
 
     def __init__(self) -> None:
-        self.holding = False
-        self.saving = False
-        self.number = 0
+        self.holding = False  # True while signals are held back; otherwise they are handled at once
+        self.saving = False  # True while the process is stopping, so that further signals change nothing
+        self.number = 0  # the signal that is held back, 0 for none
         self._since = 0.0
 
     def take(self, number: int) -> bool:
-        """Hold a signal back, or handle it, and return whether it is the first that is held back.
-
-        Raises:
-            Stopped: Signals are not held back, or Ctrl-C was pressed again.
-        """
+        """Hold a signal back and return whether it is the first, or raise :class:`Stopped` to handle it at once."""
         if self.saving:
             return False
         again = number == self.number == signal.SIGINT and time.monotonic() - self._since > AGAIN_SECONDS
@@ -92,8 +78,10 @@ def heard() -> Iterator[None]:
     terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
 
     def answer(number: int, _: Any) -> None:
-        if number == signal.SIGHUP:
-            _leave(terminals)
+        if number == signal.SIGHUP:  # writing to a closed terminal would fail
+            with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+                for stream in terminals:
+                    os.dup2(nowhere.fileno(), stream.fileno())
         first = take(number)
         if first and os.environ.get("LOCAL_RANK", "0") == "0":  # one of several processes is enough
             with contextlib.suppress(OSError):
@@ -109,11 +97,7 @@ def heard() -> Iterator[None]:
 
 
 def take(number: int) -> bool:
-    """Handle a signal as if it had just arrived, and return whether it is the first that is held back.
-
-    Raises:
-        Stopped: It is handled at once.
-    """
+    """Handle a signal as if it had just arrived; see :meth:`Kept.take`."""
     if not _kept:
         raise Stopped(number)
     return _kept[-1].take(number)
@@ -129,10 +113,3 @@ def keeping() -> Iterator[Kept]:
             yield kept
         finally:
             _kept.remove(kept)
-
-
-def _leave(terminals: list[TextIO]) -> None:
-    """Discard output, because writing to a closed terminal would fail."""
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        for stream in terminals:
-            os.dup2(nowhere.fileno(), stream.fileno())

@@ -16,13 +16,11 @@ class TooLargeError(yaml.YAMLError):
 def check_size(text: str) -> None:
     """Count the entries of a YAML text, each alias with all that it repeats, before anything is built.
 
-    Raises:
-        TooLargeError: It has too many entries, or is nested too deeply.
-        YAMLError: It is not YAML.
+    Raises a TooLargeError for too many or too deep ones, and a YAMLError for other text.
     """
     sizes: dict[str, int] = {}  # by anchor
     opened: list[tuple[str | None, int]] = []  # collections around this place: anchor, and the count at their start
-    entries = 0
+    entries, begins = 0, f", is too large. It begins with {text[:60]!r}."
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, start = opened.pop()
@@ -35,20 +33,12 @@ def check_size(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             opened.append((event.anchor, entries))
         if entries > MAX_ENTRIES:
-            raise TooLargeError(f"YAML with more than {MAX_ENTRIES} entries, aliases included{_beginning(text)}")
+            raise TooLargeError(f"YAML with more than {MAX_ENTRIES} entries, aliases included{begins}")
         if len(opened) > MAX_DEPTH:
-            raise TooLargeError(f"YAML nested more than {MAX_DEPTH} deep{_beginning(text)}")
-
-
-def _beginning(text: str) -> str:
-    return f", is too large. It begins with {text[:60]!r}."
+            raise TooLargeError(f"YAML nested more than {MAX_DEPTH} deep{begins}")
 
 
 def safe_load(text: str) -> Any:
-    """Read YAML as plain values, within the limits.
-
-    Raises:
-        YAMLError: It is not YAML, or too large.
-    """
+    """Read YAML as plain values, within the limits; see :func:`check_size`."""
     check_size(text)
     return yaml.safe_load(text)

@@ -48,12 +48,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_numbers_that_are_not_finite_are_written_as_text(tmp_path):
     write_result(tmp_path, {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": {"d": 1.5}, "e": None})
-    assert read_result(tmp_path) == {
-        "a": "nan",
-        "b": ["inf", "-inf"],
-        "c": {"d": 1.5},
-        "e": None,
-    }
+    assert read_result(tmp_path) == {"a": "nan", "b": ["inf", "-inf"], "c": {"d": 1.5}, "e": None}
 
 
 def test_a_result_with_one_flipped_bit_is_refused(tmp_path):

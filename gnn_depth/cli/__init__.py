@@ -7,14 +7,10 @@ Each command's ``main`` takes the arguments after its name and returns the exit 
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from gnn_depth import registry, signals
 from gnn_depth._version import __version__
 from gnn_depth.cli.errors import TRACEBACK, UsageError, in_words, on_screen
-
-if TYPE_CHECKING:
-    from gnn_depth.cli.config import Arguments
 
 RUNS = {
     "fit": "Train a model, and write config, curves, metrics and checkpoints to a new run folder.",
@@ -62,8 +58,9 @@ def main(argv: list[str] | None = None) -> int:
             code = _dispatch(argv)
             sys.stdout.flush()  # so that a closed pipe is noticed here
             return code
-    except BrokenPipeError:
-        return _unread()
+    except BrokenPipeError:  # the reader has closed it, as `head` does: print nothing more, not even at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except Exception as error:
         known = in_words(error)
         if known is None or os.environ.get(TRACEBACK):
@@ -72,14 +69,15 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         code, nothing_saved = signals.exit_code(stop), argv[:1] == ["fit"] and not getattr(stop, "has_folder", False)
         before = f"{signals.SAID[code].rstrip('.')} before the training began: nothing was saved."
-        return _print_error(before, code) if nothing_saved else _stopped(code)
+        return _print_error(before if nothing_saved else signals.SAID[code], code)
     except SystemExit as stop:
+        status = stop.code or 0
         # Lightning answers an interrupt by exiting with 1 once its callbacks have had their say.
         if isinstance(stop.__context__, KeyboardInterrupt):
-            return _stopped(signals.exit_code(stop.__context__))
-        if isinstance(stop.code, str):
-            return _print_error(stop.code, 1)
-        return _stopped(stop.code) if stop.code in signals.SAID else stop.code or 0
+            status = signals.exit_code(stop.__context__)
+        if isinstance(status, str):
+            return _print_error(status, 1)
+        return _print_error(signals.SAID[status], status) if status in signals.SAID else status
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -92,27 +90,14 @@ def _dispatch(argv: list[str]) -> int:
         return 0
     if command not in COMMANDS:
         raise UsageError(_no_command(argv))
-
     if command not in RUNS:
         return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(rest)
-    from gnn_depth.cli.config import read_arguments
 
-    return _run(command, read_arguments(rest))
-
-
-def _no_command(argv: list[str]) -> str:
-    if not argv:
-        return f"a command is missing.\n\n{usage()}"
-    if not argv[0].startswith("-"):
-        return registry.unknown("command", argv[0], COMMANDS, also=["help"])
-    meant = next((word for word in argv if word in COMMANDS), "COMMAND")
-    return f"the command comes first: gnn-depth {meant} {argv[0]} ... Available: {', '.join(COMMANDS)}."
-
-
-def _run(command: str, arguments: "Arguments") -> int:
     from gnn_depth.cli.catalogue import catalogue
-    from gnn_depth.cli.config import check_early, load_plugins
+    from gnn_depth.cli.config import check_early, read_arguments
+    from gnn_depth.cli.known import load_plugins
 
+    arguments = read_arguments(rest)
     known = catalogue(arguments.plugins, command)
     if (asked := arguments.asked_help()) is not None:
         from gnn_depth.cli.listing import help_of
@@ -126,32 +111,25 @@ def _run(command: str, arguments: "Arguments") -> int:
     return run(command, arguments)
 
 
+def _no_command(argv: list[str]) -> str:
+    if not argv:
+        return f"a command is missing.\n\n{usage()}"
+    if not argv[0].startswith("-"):
+        return registry.unknown("command", argv[0], COMMANDS, also=["help"])
+    meant = next((word for word in argv if word in COMMANDS), "COMMAND")
+    return f"the command comes first: gnn-depth {meant} {argv[0]} ... Available: {', '.join(COMMANDS)}."
+
+
 def usage() -> str:
     """The help of ``gnn-depth`` alone."""
-    rows = [f"  {name:<12}{text}" for name, text in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: gnn-depth COMMAND [--config FILE]... [--OPTION VALUE]...",
-            "",
-            "Train and diagnose deep graph neural networks.",
-            "",
-            *rows,
-            "",
-            "gnn-depth COMMAND --help explains the options of a command.",
-            "--trusted-only refuses configs that would import more than registered parts and known classes.",
-            f"{TRACEBACK}=1 shows where in the code an error was raised.",
-        ]
+    rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
+    return (
+        "usage: gnn-depth COMMAND [--config FILE]... [--OPTION VALUE]...\n\n"
+        f"Train and diagnose deep graph neural networks.\n\n{rows}\n\n"
+        "gnn-depth COMMAND --help explains the options of a command.\n"
+        "--trusted-only refuses configs that would import more than registered parts and known classes.\n"
+        f"{TRACEBACK}=1 shows where in the code an error was raised."
     )
-
-
-def _stopped(code: int) -> int:
-    return _print_error(signals.SAID[code], code)
-
-
-def _unread() -> int:
-    """Print nothing more, not even at exit, because the reader of the output has closed it, as ``head`` does."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return UNREAD
 
 
 def _print_error(message: str, code: int) -> int:

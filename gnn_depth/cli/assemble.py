@@ -5,7 +5,7 @@ import re
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import lightning as L
 from jsonargparse import Namespace
@@ -16,25 +16,24 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
 from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
+    GIVEN_BY_DATA,
     PATHS,
+    TRAINER_DEFAULTS,
     Arguments,
-    Known,
     flags,
     full_paths,
     merge,
-    options_of,
     parse,
     resolved,
     to_yaml,
     value_of,
 )
 from gnn_depth.cli.errors import UsageError, explained
-from gnn_depth.cli.hparams import hparams
-from gnn_depth.cli.identity import identity, version
+from gnn_depth.cli.identity import hparams, identity, version
+from gnn_depth.cli.known import Known, options_of
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
-from gnn_depth.cli.probe import add_probe_options
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.ranges import Count, Range
+from gnn_depth.ranges import Count, Positive, Range
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import imported_parts
 from gnn_depth.training import NodeClassifier
@@ -46,19 +45,6 @@ from gnn_depth.training.recorder import RunRecorder
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
-LINKS = {
-    "num_features": "in_channels",
-    "num_classes": "num_classes",
-    "task": "default_task",
-    "num_edge_features": "edge_channels",
-}
-TRAINER_DEFAULTS = {
-    "max_epochs": 200,
-    "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch
-    "num_sanity_val_steps": 0,  # would be the same forward pass as the first epoch's validation
-    "enable_model_summary": False,  # of one stack and three empty metrics; the report has the number of parameters
-    "use_distributed_sampler": False,  # it would shuffle, and pad the test set
-}
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
 NAMED = "a file, a run folder (its best checkpoint), or `last` (the newest run of this name)"
 CKPT_HELP = {
@@ -79,12 +65,9 @@ class Parser(LightningArgumentParser):
 
 
 class CommandLineInterface(LightningCLI):
-    """Build data, model and trainer from a command line.
+    """Data, model and trainer of a command, which decides on the options, and of the arguments after it.
 
-    Args:
-        command: ``fit``, ``validate``, ``test`` or ``predict``: it decides which options there are.
-        arguments: The command-line arguments after it.
-        build: Whether anything is built, or only parsed.
+    Without ``build`` nothing is built, only parsed.
     """
 
     def __init__(self, command: str, arguments: Arguments, build: bool = True) -> None:
@@ -101,13 +84,7 @@ class CommandLineInterface(LightningCLI):
             trainer_defaults=TRAINER_DEFAULTS,
             seed_everything_default=0,
             parser_class=Parser,
-            parser_kwargs={
-                "prog": f"gnn-depth {command}",
-                "usage": f"gnn-depth {command} [--config FILE]... [--OPTION VALUE]...",
-                "description": "Options are merged in this order: defaults, config files, command line.",
-                "dump_header": None,
-                "exit_on_error": False,
-            },
+            parser_kwargs={"prog": f"gnn-depth {command}", "dump_header": None, "exit_on_error": False},
             subclass_mode_data=True,
             args=arguments.argv,
             run=False,
@@ -116,37 +93,38 @@ class CommandLineInterface(LightningCLI):
 
     def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument("--seed_everything", type=SEED, default=0, help="Seed of all random numbers.")
-        parser.add_argument(
-            "--plugins",
-            type=list[str],
-            default=[],
-            help="Python files or modules that register parts, imported first; may be repeated. "
-            "Paths count from the working directory, in a config file from that file's folder.",
+        plugins = (
+            "Python files or modules that register parts, imported first; may be repeated. "
+            "Paths count from the working directory, in a config file from that file's folder."
         )
+        parser.add_argument("--plugins", type=list[str], default=[], help=plugins)
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.set_defaults({"data": {"class_path": DEFAULT_DATA}})
-        for source, target in LINKS.items():
-            parser.link_arguments(f"data.{source}", f"model.{target}", apply_on="instantiate")
+        for option, attribute in GIVEN_BY_DATA.items():
+            parser.link_arguments(f"data.{attribute}", f"model.{option}", apply_on="instantiate")
         parser.add_lightning_class_args(RunRecorder, "run")
         if self.command in CKPT_HELP:
             parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP[self.command])
         if self.command in ("validate", "test", "predict"):
             parser.add_argument("--force", action="store_true", help="Use a checkpoint of a model that has diverged.")
         if self.command == "predict":
-            parser.add_argument(
-                "--output",
-                type=str | None,
-                default=None,
-                help=f"File for every node's class probabilities; {PREDICTIONS_TEXT} by its suffix.",
-            )
+            output = f"File for every node's class probabilities; {PREDICTIONS_TEXT} by its suffix."
+            parser.add_argument("--output", type=str | None, default=None, help=output)
         if self.command == "partition":
             parser.add_argument("--parts", type=Count, default=2, help="Number of parts.")
             nodes = "Division of the nodes: contiguous, metis, or a .npy file with the part of each node."
             parser.add_argument("--nodes", type=str, default="contiguous", help=nodes)
             parser.add_argument("--output", type=str | None, default=None, help="A new folder for the files.")
         if self.command == "probe":
-            add_probe_options(parser)
+            scales = "Factors by which to scale each layer's input for further measurements of its Lipschitz constant."
+            parser.add_argument("--scales", type=Positive, nargs="+", default=[], help=scales)
+            layers = "Layers to show in the table, `some` or `all`; every layer is measured."
+            parser.add_argument("--layers", type=Literal["some", "all"], default="some", help=layers)
+            page = "File for a web page with charts of every measure: FILE.html."
+            parser.add_argument("--html", type=str | None, default=None, help=page)
+            trials = "Probe the model with each proposed remedy too, and compare."
+            parser.add_argument("--try", action="store_true", help=trials)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Merge and parse; a checkpoint's model and data stand in for the defaults, and a contradiction is an error."""
@@ -159,40 +137,32 @@ class CommandLineInterface(LightningCLI):
         if self.ckpt_path_asked:
             self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
         if self.checkpoint:
-            self._check_trusted(self.checkpoint)
+            trust.check_checkpoint(self.checkpoint, self.arguments)
             base = self.checkpoint.config(with_seed=trains)
         self.config = self._parse(self.arguments, base, parser)
+        if self.command in CKPT_HELP:
+            self.config.ckpt_path = str(self.checkpoint.path) if self.checkpoint else None
+        self.resolved = resolved(self.config, parser)
         if self.checkpoint:
             before = resolved(self._parse(Arguments([], [], []), base, parser), parser)
-            self.checkpoint.check_config(before, resolved(self.config, parser), goes_on=trains)
+            self.checkpoint.check_config(before, self.resolved, goes_on=trains)
             run = self.checkpoint.path.parent.parent
-            if trains and (changed := checkpoints.changes(run, resolved(self.config, parser))):
+            if trains and (changed := checkpoints.changes(run, self.resolved)):
                 checkpoints.warn(f"{run} goes on with other code or precision than before: {'; '.join(changed)}.")
             if self.config.get("force") is False:
                 self.checkpoint.check_trained()
-            self.config.ckpt_path = str(self.checkpoint.path)
-        elif self.command in CKPT_HELP:
-            self.config.ckpt_path = None
-        self.resolved = resolved(self.config, parser)
 
     def _parse(self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser) -> Namespace:
         return parse(merge(arguments, self.known, base), arguments, self.known, parser)
-
-    def _check_trusted(self, checkpoint: checkpoints.Checkpoint) -> None:
-        own = [*(source.data for source in self.arguments.sources), *self.arguments.argv]
-        own += [argument.partition("=")[2] for argument in self.arguments.argv]
-        content = {"model": checkpoint.hparams, "data": checkpoint.data}
-        trust.check_checkpoint(checkpoint.path, content, own, self.arguments.trusted)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of other arguments, by the same parser: building a parser takes longer than using it."""
         return resolved(self._parse(arguments, {}, self.parser), self.parser)
 
-    def _asked(self) -> checkpoints.Asked:
+    def _asked(self) -> tuple[Path, dict[str, Any]]:
+        """The folder of the runs of this name, and the resolved config."""
         found = self.resolve(self.arguments)
-        return checkpoints.Asked(
-            Path(found["run"]["root"]) / (found["run"]["name"] or self._run_name(found["model"])), found
-        )
+        return Path(found["run"]["root"]) / (found["run"]["name"] or self._run_name(found["model"])), found
 
     def instantiate_classes(self) -> None:
         if not self.build:
@@ -202,9 +172,8 @@ class CommandLineInterface(LightningCLI):
             data = full_paths(self.config_dump["data"])
             self.datamodule.save_hyperparameters({"data": data}, logger=False)
             if self.checkpoint:
-                self.checkpoint.check_data(self.model.hparams)
-                if self.command == "fit":
-                    self.checkpoint.check_same_data(data, self.data_sha256)
+                sha256 = self.data_sha256 if self.command == "fit" else None
+                self.checkpoint.check_data(self.model.hparams, data, sha256)
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
         config = self.config_init["trainer"]
@@ -230,35 +199,22 @@ class CommandLineInterface(LightningCLI):
         return trainer
 
     def open_run(self, origin: Origin | None = None) -> None:
-        """Give the run its folder and loggers; loggers that the user chose stay, and ``false`` means none.
-
-        Args:
-            origin: What the run is part of; by default it stands alone.
-        """
+        """Give the run its folder and loggers; loggers that the user chose stay, and ``false`` means none."""
         config = self.config_init["trainer"]
         if config["fast_dev_run"]:
             return
         os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
-        origin = origin or self._own_origin()
+        if origin is None:  # it stands alone
+            plugins = [version(plugin) for plugin in self.resolved.get("plugins") or []]
+            facts = {"identity": identity(self.resolved, self.data_sha256), "data_sha256": self.data_sha256}
+            from_checkpoint = {"resumed_from": str(self.checkpoint.path)} if self.checkpoint else {}
+            origin = Origin({**facts, "plugins": plugins, **from_checkpoint})
         self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
         text, seed = to_yaml(self.resolved), self.config["seed_everything"]
         name = self._run_name(self.resolved["model"])
-        try:
-            loggers = self.recorder.open(text, hparams(self.resolved), name, seed, origin)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
+        loggers = self.recorder.open(text, hparams(self.resolved), name, seed, origin)
         if config["logger"] is not False:
             self.trainer.loggers = [*loggers, *self.trainer.loggers]
-
-    def _own_origin(self) -> Origin:
-        facts = {
-            "identity": identity(self.resolved, self.data_sha256),
-            "data_sha256": self.data_sha256,
-            "plugins": [version(plugin) for plugin in self.resolved.get("plugins") or []],
-        }
-        if self.checkpoint:
-            facts["resumed_from"] = str(self.checkpoint.path)
-        return Origin(facts)
 
     @property
     def what(self) -> str:

@@ -9,7 +9,6 @@ import os
 import platform
 import sys
 import sysconfig
-import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, is_dataclass
@@ -20,13 +19,13 @@ from typing import Any
 import gnn_depth
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.config import Arguments, Known, load_plugins, options_of
+from gnn_depth.cli.config import Arguments
+from gnn_depth.cli.known import Known, load_plugins, options_of
 from gnn_depth.ranges import Range
+from gnn_depth.runs import write_atomically
 from gnn_depth.short_names import Option, Part, imported_parts
 
-LIBRARIES = ("torch", "lightning")
 PACKAGE = Path(gnn_depth.__file__).parent
-_FROM_DISK: dict[tuple[str, ...], Any] = {}  # by plugins, so that one process reads once
 
 
 def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
@@ -42,12 +41,10 @@ def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
         parts = {kind: {name: _part(part) for name, part in known.items()} for kind, known in parts.items()}
         return parts, {command: _options(known) for command, known in commands.items()}
 
-    found = _FROM_DISK.get(plugins)
-    if found is None and any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
-        found = build()
-    elif found is None:
-        found = _FROM_DISK[plugins] = cached("catalogue", plugins, build, read)
-    return Known(found[0], found[1][command], plugins)
+    # Not from disk if everything is imported already.
+    is_imported = any(registry.registered(kind) for kind in registry.KINDS)
+    parts, commands = build() if is_imported else cached(plugins, build, read)
+    return Known(parts, commands[command], plugins)
 
 
 def _part(content: Any) -> Part:
@@ -76,57 +73,41 @@ def _options_of_runs() -> dict[str, dict[str, Option]]:
     return {command: options_of(parser) for command, parser in parsers.items()}
 
 
-def cached(name: str, plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
-    """Build something from the imported package once, then read it from disk until a source file changes.
+def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
+    """What ``build`` makes of the imported package and plugins, read from disk until a source file changes.
 
     An entry holds time and size of every source file that it was built from. One that is damaged or outdated is built
     anew; a cache that cannot be written does no harm.
-
-    Args:
-        name: Name of the entry.
-        plugins: Plugins to import beside the package.
-        build: Imports the package and the plugins, and returns lists, dicts, dataclasses and text.
-        read: Restores that from JSON.
     """
-    key = _key(plugins)
+    installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
+    key = {
+        "versions": [
+            *(gnn_depth.__version__, version("torch"), version("lightning")),
+            *(platform.python_version(), sys.prefix),
+        ],
+        "installed": sorted([entry.name, entry.value, _origin(entry.module)] for entry in installed),
+        "plugins": [[plugin, None if plugin.endswith(".py") else _origin(plugin)] for plugin in plugins],
+    }
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
-    path = _folder() / f"{name}-{place}.json"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or damaged
         entry = json.loads(path.read_text(encoding="utf-8"))
         if entry["key"] == key and all(_stamp(file) == stamp for file, stamp in entry["sources"].items()):
             return read(entry["content"])
     content = build()
     if not registry.not_loaded():  # a broken plugin may be mended without a change of its own files
-        sources = {file: _stamp(file) for file in _sources(plugins)}
-        _write(path, json.dumps({"key": key, "sources": sources, "content": content}, default=_plain))
+        tops = {name.partition(".")[0] for name in ("gnn_depth", *(entry.module for entry in installed), *plugins)}
+        sources = {file: _stamp(file) for file in _sources(tops)}
+        text = json.dumps({"key": key, "sources": sources, "content": content}, default=_plain)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
     return content
 
 
 def _plain(content: Any) -> Any:
     return asdict(content) if is_dataclass(content) and not isinstance(content, type) else str(content)
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gnn_depth" / "catalogue"
-
-
-def _key(plugins: Iterable[str]) -> dict[str, Any]:
-    """Everything that an entry depends on, apart from the source files."""
-    return {
-        "versions": [
-            gnn_depth.__version__,
-            version("torch"),
-            version("lightning"),
-            platform.python_version(),
-            sys.prefix,
-        ],
-        "installed": sorted([entry.name, entry.value, _origin(entry.module)] for entry in _installed()),
-        "plugins": [[plugin, None if plugin.endswith(".py") else _origin(plugin)] for plugin in plugins],
-    }
-
-
-def _installed() -> Iterable[Any]:
-    return registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
 
 
 def _origin(module: str) -> str | None:
@@ -138,14 +119,13 @@ def _origin(module: str) -> str | None:
     return spec.origin if spec else None
 
 
-def _sources(plugins: Iterable[str]) -> set[str]:
-    """Files and folders of the imported packages that an entry depends on; all other packages have versions."""
-    tops = {name.partition(".")[0] for name in ("gnn_depth", *(entry.module for entry in _installed()), *plugins)}
+def _sources(packages: Collection[str]) -> set[str]:
+    """Files and folders of these imported packages, and of modules outside of libraries, which have versions."""
     libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and name.partition(".")[0] in tops:
+        if file and name.partition(".")[0] in packages:
             found |= {file, *getattr(module, "__path__", ())}
         elif file and not file.startswith(libraries):
             found.add(file)
@@ -155,12 +135,3 @@ def _sources(plugins: Iterable[str]) -> set[str]:
 def _stamp(file: str) -> list[int]:
     status = Path(file).stat()
     return [status.st_mtime_ns, status.st_size]
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically; if that is impossible, do not write it."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        Path(file.name).replace(path)

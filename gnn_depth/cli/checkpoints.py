@@ -13,7 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
 from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.cli.identity import version
-from gnn_depth.registry import nearest
+from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, remove_parts
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.yaml_limits import safe_load
@@ -34,41 +34,22 @@ NUMERIC = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint, and what it knows about its run.
-
-    Attributes:
-        path: The file.
-        hparams: The model's options when it was made.
-        data: The data set that it was trained on, as in a config; None if unknown.
-        data_sha256: The checksum of that data; None if unknown.
-        seed: The run's seed; None if unknown.
-        epochs: Number of completed epochs.
-        steps: Number of completed steps.
-        resumable: Whether it has the optimizer's state.
-        not_finite: The first weight with NaN or infinity; None if there is none.
-    """
+    """A checkpoint, and what it knows about its run."""
 
     path: Path
-    hparams: dict[str, Any]
-    data: dict[str, Any] | None
+    hparams: dict[str, Any]  # of the model
+    data: dict[str, Any] | None  # the data set that it was trained on, as in a config
     data_sha256: str | None
     seed: int | None
-    epochs: int
+    epochs: int  # completed
     steps: int
-    resumable: bool
-    not_finite: str | None = None
+    resumable: bool  # it has the state of the optimizer
+    not_finite: str | None = None  # the first weight with NaN or infinity
 
     def is_complete(self, trainer: L.Trainer) -> bool:
         """True if nothing is left to train."""
         ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
         return self.resumable and any(end not in (None, -1) and done >= end for done, end in ends)
-
-    def check_resumable(self) -> None:
-        """Refuse to resume from weights alone."""
-        if not self.resumable:
-            raise UsageError(
-                f"{self.path} holds weights alone, for validate, test and predict; resume from the run's last.ckpt."
-            )
 
     def check_trained(self) -> None:
         """Refuse a model that has diverged: it gives every node the same class."""
@@ -79,21 +60,16 @@ class Checkpoint:
         if result.get("status") == "diverged":
             raise UsageError(f"{said} later: {result.get('reason')} --force uses it all the same.")
 
-    def check_data(self, hparams: Any) -> None:
-        """Refuse data of another shape than the model was trained on."""
+    def check_data(self, hparams: Any, data: dict[str, Any], data_sha256: str | None) -> None:
+        """Refuse data of another shape than the model was trained on and, with a checksum, other data at another path.
+
+        At the same path, changed data is a warning.
+        """
         for name in GIVEN_BY_DATA:
             here, there = hparams.get(name), self.hparams.get(name)
             if there is not None and here != there:
                 raise UsageError(f"{self.path} was trained on data with {name} {there}, and this data has {here}.")
-
-    def check_same_data(self, data: dict[str, Any], data_sha256: str) -> None:
-        """Refuse to resume with different data at another path; at the same path, changed data is a warning.
-
-        Args:
-            data: The data set, as a config names it.
-            data_sha256: Its checksum.
-        """
-        if self.data_sha256 in (None, data_sha256):
+        if None in (self.data_sha256, data_sha256) or self.data_sha256 == data_sha256:
             return
         said = f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of this data is"
         if data != self.data:
@@ -103,31 +79,23 @@ class Checkpoint:
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""
         kept = {name: value for name, value in self.hparams.items() if name not in GIVEN_BY_DATA}
-        seed = {"seed_everything": self.seed} if with_seed and self._has_seed else {}
+        seed = {"seed_everything": self.seed} if with_seed and self.seed is not None else {}
         return {"model": kept, **({"data": self.data} if self.data else {}), **seed}
 
     def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
-        """Refuse a model other than the checkpoint's, and for a resumed training other data or another seed.
-
-        Args:
-            before: The resolved config of the checkpoint.
-            after: The resolved config that was asked for.
-            goes_on: Whether a training goes on from it.
-        """
+        """Refuse another model than the checkpoint's, and where a training goes on also other data or another seed."""
         changed = _differences(before["model"], after["model"], "model")
-        if goes_on and self._has_seed:
+        if goes_on and self.seed is not None:
             changed += _differences(self.seed, after["seed_everything"], "seed_everything")
         if goes_on and self.data:
             rows = _differences(before["data"], after["data"], "data")
             changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # files are compared later
         if changed:
             lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed)
-            hint = "An option that is left out is the checkpoint's."
-            raise UsageError(f"{self.path} is of another run than the one asked for:\n{lines}\n{hint}")
-
-    @property
-    def _has_seed(self) -> bool:
-        return self.seed is not None and self.seed <= MAX_SEED  # torch's own is larger
+            raise UsageError(
+                f"{self.path} is of another run than the one asked for:\n{lines}\n"
+                "An option that is left out is the checkpoint's."
+            )
 
     @property
     def age(self) -> str:
@@ -152,6 +120,7 @@ def read(path: Path) -> Checkpoint:
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
         epochs = progress.get("current", {}).get("completed", 0)
         seed = content.get("callbacks", {}).get("SeededSteps", {}).get("seed")
+        seed = seed if seed is not None and seed <= MAX_SEED else None  # torch's own is larger
         resumable = "optimizer_states" in content
         weights = content["state_dict"].items()
         broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
@@ -177,20 +146,7 @@ def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
     return [] if old == new else [(key, old, new)]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The command-line arguments other than the checkpoint.
-
-    Attributes:
-        folder: Where the runs of its name lie.
-        config: The resolved config.
-    """
-
-    folder: Path
-    config: dict[str, Any]
-
-
-def find(word: str, trains: bool, asked: Callable[[], Asked]) -> Checkpoint | None:
+def find(word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]]]) -> Checkpoint | None:
     """The checkpoint that a command line means; None where ``auto`` finds nothing.
 
     Args:
@@ -198,12 +154,12 @@ def find(word: str, trains: bool, asked: Callable[[], Asked]) -> Checkpoint | No
             ``last`` for the newest run of this name; ``auto`` for the newest one with the same model, data, seed and
             code as well, if there is one.
         trains: Whether a training is to go on from it.
-        asked: The rest of the command line; called for ``last`` and ``auto`` only.
+        asked: Returns the folder of the runs of its name, and the resolved config, for ``last`` and ``auto``.
     """
     if word == AUTO and not trains:
         raise UsageError(f"--ckpt_path {AUTO} is for fit; name a file, a run's folder or {LAST!r}.")
     if word in (LAST, AUTO):
-        return _of_name(word, trains, asked())
+        return _of_name(word, trains, *asked())
     path = Path(word)
     if path.is_dir():
         if found := next(_readable(path, trains), None):
@@ -223,24 +179,26 @@ def _file(path: Path, trains: bool) -> Checkpoint:
     try:
         found = read(path)
     except UsageError as error:
-        if not path.exists() and (near := nearest(str(path), (LAST, AUTO) if trains else (LAST,))):
-            raise UsageError(f"{error} Did you mean {near!r}?") from error
+        if not path.exists() and (near := hint(str(path), (LAST, AUTO) if trains else (LAST,))):
+            raise UsageError(f"{error}{near}") from error
         others = _readable(path.parent, trains, without=path, aloud=False) if path.parent.is_dir() else iter(())
         if other := next(others, None):
             raise UsageError(f"{error}\nWhole: --ckpt_path {other.path} ({other.age}).") from error
         raise
-    if trains:
-        found.check_resumable()
+    if trains and not found.resumable:
+        raise UsageError(
+            f"{path} holds weights alone, for validate, test and predict; resume from the run's last.ckpt."
+        )
     return found
 
 
-def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
-    runs = sorted((run for run in asked.folder.glob("*") if run.is_dir()), reverse=True)
+def _of_name(word: str, trains: bool, folder: Path, config: dict[str, Any]) -> Checkpoint | None:
+    runs = sorted((run for run in folder.glob("*") if run.is_dir()), reverse=True)
     if word == AUTO:
         living = [run for run in runs if is_alive(run)]
-        runs = [run for run in runs if run not in living and _is_same(run, asked.config)]
+        runs = [run for run in runs if run not in living and _is_same(run, config)]
         first = getattr(rank_zero_only, "rank", 0) == 0  # the others see the folder that the first has just made
-        if first and (same := next((run for run in living if _is_same(run, asked.config)), None)):
+        if first and (same := next((run for run in living if _is_same(run, config)), None)):
             raise UsageError(
                 f"--ckpt_path {AUTO}: a process is training {same} now, with this model, data and seed. Wait until it "
                 "has ended, or stop it; without --ckpt_path this starts another run."
@@ -251,12 +209,12 @@ def _of_name(word: str, trains: bool, asked: Asked) -> Checkpoint | None:
             remove_parts(found.path.parent.parent)
         warn(f"--ckpt_path {word} is {found.path}, {found.age}", "")
     elif word == LAST:
-        hint = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
-        others = sorted({run.parents[2].name for run in asked.folder.parent.glob("*/*/checkpoints/..")})
+        restart = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
+        others = sorted({run.parents[2].name for run in folder.parent.glob("*/*/checkpoints/..")})
         named = f" Runs beside it: {', '.join(others[:NAMED])}{', ...' * (len(others) > NAMED)}." if others else ""
-        raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(asked.folder)!r}.{named}{hint}")
+        raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}.{named}{restart}")
     else:
-        warn(f"--ckpt_path {word}: no run with this model, data and seed under {asked.folder}; starting one", "")
+        warn(f"--ckpt_path {word}: no run with this model, data and seed under {folder}; starting one", "")
     return found
 
 
@@ -274,21 +232,17 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
 def changes(run: Path, config: dict[str, Any]) -> list[str]:
     """The changes since a run that would change its numbers: edited plugins, and options of the trainer."""
     there, here = _config(run).get("trainer") or {}, config["trainer"]
-    found = [
-        f"trainer.{name} was {_set(there[name])} and is {_set(here.get(name))}"
-        for name in NUMERIC
-        if name in there and there[name] != here.get(name)
-    ]
+    found = []
+    for name in NUMERIC:
+        if name in there and there[name] != here.get(name):
+            was, now = ("not set" if value is None else value for value in (there[name], here.get(name)))
+            found.append(f"trainer.{name} was {was} and is {now}")
     before = _result(run).get("plugins")
-    now = [version(plugin) for plugin in config.get("plugins") or []]
-    if before is not None and sorted(before) != sorted(now):
-        names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*now}}
+    plugins = [version(plugin) for plugin in config.get("plugins") or []]
+    if before is not None and sorted(before) != sorted(plugins):
+        names = {plugin.partition(" ")[0] for plugin in {*before} ^ {*plugins}}
         found.append(f"the plugin {', '.join(sorted(names))} was edited, added or left out")
     return found
-
-
-def _set(value: Any) -> Any:
-    return "not set" if value is None else value
 
 
 def _config(run: Path) -> dict[str, Any]:

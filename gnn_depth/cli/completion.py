@@ -45,11 +45,7 @@ def parser() -> Options:
 
 
 def answer(**how: Any) -> None:
-    """Write the possible completions at the cursor of ``$COMP_LINE`` for the shell's script, and end the process.
-
-    Args:
-        how: Options of argcomplete, for tests.
-    """
+    """Write the possible completions at the cursor of ``$COMP_LINE`` for the shell's script, and end the process."""
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split()[1:]
     command = words[0] if words else ""
     argcomplete.autocomplete(_complete_parser(command, words), always_complete_options=command in RUNS, **how)
@@ -64,7 +60,15 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
         if name != command:
             commands.add_parser(name)
         elif name in RUNS:
-            _add_options(commands.add_parser(name, add_help=False), list(_options_of_run(name, words)))
+            run = commands.add_parser(name, add_help=False)
+            for option in _options_of_run(name, words):
+                if option.nargs == 0:
+                    run.add_argument(f"--{option.name}", action="store_true")
+                    continue
+                action: Any = run.add_argument(f"--{option.name}", nargs=option.nargs)
+                is_file = "str" in option.type and not option.choices
+                words_of = dict.fromkeys(option.choices, "")
+                action.completer = FilesCompleter() if is_file else ChoicesCompleter(words_of)
         else:
             options = import_module(f"gnn_depth.cli.{'listing' if name == 'list' else name}").parser()
             items = {"list": registry.KINDS, "reproduce": shipped("reproduce")}.get(name)
@@ -73,16 +77,6 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
                     action.completer = ChoicesCompleter(dict.fromkeys(items, ""))
             commands.add_parser(name, parents=[options], add_help=False)
     return top
-
-
-def _add_options(parser: argparse.ArgumentParser, options: list[Option]) -> None:
-    for option in options:
-        if option.nargs == 0:
-            parser.add_argument(f"--{option.name}", action="store_true")
-        else:
-            action: Any = parser.add_argument(f"--{option.name}", nargs=option.nargs)
-            is_file = "str" in option.type and not option.choices
-            action.completer = FilesCompleter() if is_file else ChoicesCompleter(dict.fromkeys(option.choices, ""))
 
 
 def _options_of_run(command: str, words: list[str]) -> Iterator[Option]:

@@ -10,73 +10,58 @@ A command line is read in one pass::
 """
 
 import copy
-import os
-import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from gnn_depth import registry
 from gnn_depth.cli import trust
-from gnn_depth.cli.config_file import Source, load_yaml, read_config
+from gnn_depth.cli.config_file import Source, read_config, value_in
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.known import Known, meant_by, misfit, unknown_key
 from gnn_depth.cli.outputs import check_output, check_predictions
-from gnn_depth.ranges import Range, range_in
-from gnn_depth.short_names import (
-    GROUPS,
-    SECTIONS,
-    Names,
-    Option,
-    Part,
-    PartError,
-    Where,
-    choices,
-    contract,
-    imported_parts,
-    load_class,
-    type_name,
-)
-from gnn_depth.yaml_limits import TooLargeError, safe_load
+from gnn_depth.short_names import GROUPS, SECTIONS, Names, Option, Part, PartError, Where, contract, imported_parts
+from gnn_depth.yaml_limits import safe_load
 
-# Options of the model that the data set determines.
-GIVEN_BY_DATA = ("in_channels", "num_classes", "default_task", "edge_channels")
-#: Ranges of Lightning's own options.
-RANGES = {
-    **dict.fromkeys(
-        [f"trainer.{n}" for n in ("accumulate_grad_batches", "check_val_every_n_epoch", "log_every_n_steps")], Range(1)
-    ),
-    "trainer.gradient_clip_val": Range(0),
-    "trainer.num_nodes": Range(1, 10_000),
+if TYPE_CHECKING:
+    from gnn_depth.training import NodeClassifier
+
+# Options of the model that the data set determines, and the attributes of a data set that they are.
+GIVEN_BY_DATA = {
+    "in_channels": "num_features",
+    "num_classes": "num_classes",
+    "default_task": "task",
+    "edge_channels": "num_edge_features",
 }
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders
+TRAINER_DEFAULTS = {
+    "max_epochs": 200,
+    "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch
+    "num_sanity_val_steps": 0,  # would be the same forward pass as the first epoch's validation
+    "enable_model_summary": False,  # of one stack and three empty metrics; the report has the number of parameters
+    "use_distributed_sampler": False,  # it would shuffle, and pad the test set
+}
 
 # The command line
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The command-line arguments after the command.
+    """The command-line arguments after the command."""
 
-    Attributes:
-        sources: The configs, in the order in which they are applied.
-        plugins: All plugins, those of the configs first; files by their full path.
-        argv: All other arguments.
-        trusted: The value of ``--trusted-only``; None if it is not given.
-        prints_config: Whether to print the resolved config and stop.
-    """
-
-    sources: list[Source]
-    plugins: list[str]
-    argv: list[str]
-    trusted: bool | None = None
-    prints_config: bool = False
+    sources: list[Source]  # the configs, in the order in which they are applied
+    plugins: list[str]  # all of them, those of the configs first; files by their full path
+    argv: list[str]  # all other arguments
+    trusted: bool | None = None  # the value of --trusted-only; None if it is not given
+    prints_config: bool = False  # whether to print the resolved config and stop
 
     def asked_help(self) -> tuple[str, str | None] | None:
         """The option and the name in a request for help, such as ``--help`` or ``--model.KIND.help NAME``."""
@@ -98,7 +83,7 @@ def read_arguments(argv: list[str]) -> Arguments:
     if trusted:
         trust.refuse_unknown(sources)
     plugins = [plugin for source in sources for plugin in plugins_of(source)]
-    plugins += [_full_path(name, Path.cwd()) for text in named for name in _names(_structure(text), "--plugins")]
+    plugins += [name for text in named for name in _full_paths(_structure(text), Path.cwd(), "--plugins")]
     argv = [argument for argument in rest if argument != "--print_config"]
     return Arguments(sources, list(dict.fromkeys(plugins)), argv, trusted, prints_config=argv != rest)
 
@@ -120,96 +105,22 @@ def _take(flags: tuple[str, ...], argv: list[str]) -> tuple[list[str], list[str]
 def plugins_of(source: Source) -> list[str]:
     """A config's plugins; files are looked up from the config's folder, and given by their full path."""
     folder = Path(source.name).parent if source.is_file else Path.cwd()
-    return [_full_path(name, folder) for name in _names(source.data.get("plugins"), source.at(("plugins",)))]
+    return _full_paths(source.data.get("plugins"), folder, source.at(("plugins",)))
 
 
-def _names(value: Any, where: str) -> list[str]:
-    names = [] if value is None else value if isinstance(value, list) else [value]
+def _full_paths(plugins: Any, folder: Path, where: str) -> list[str]:
+    """Plugins with full paths, so that the resolved config runs from any folder."""
+    names = [] if plugins is None else plugins if isinstance(plugins, list) else [plugins]
     if not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{where}: plugins must be names of files or modules, not {value!r}.")
-    return names
-
-
-def _full_path(plugin: str, folder: Path) -> str:
-    # A full path, so that the resolved config runs from any folder.
-    return str((folder / plugin).resolve()) if plugin.endswith(".py") else plugin
-
-
-# What may be said
-
-
-@dataclass(frozen=True)
-class Known(Names):
-    """All parts and options by name.
-
-    Attributes:
-        parts: Parts by kind and name: built-in ones, those of plugins, and classes of torch and Lightning.
-        options: The options of a command, by dotted key.
-        plugins: The plugins that were named.
-    """
-
-    parts: dict[str, dict[str, Part]]
-    options: dict[str, Option]
-    plugins: Sequence[str]
-
-    def _import(self, kind: str, path: str, where: Where) -> Part:
-        load_plugins(self.plugins)
-        return super()._import(kind, path, where)
-
-
-def options_of(parser: ArgumentParser) -> dict[str, Option]:
-    """The options of a command, by dotted key."""
-    flags = parser._option_string_actions
-    found = {}
-    for action in parser._actions:
-        name, hint = action.dest, getattr(action, "_typehint", None)
-        is_flag = f"--{name}" in action.option_strings and (hint is not None or action.nargs == 0)
-        if not is_flag or name.rpartition(".")[2] in ("help", "print_config"):
-            continue
-        default = _plain(parser.get_default(name))
-        if name in SECTIONS and isinstance(default, dict):  # by the path under which the part is known
-            default["class_path"] = registry.import_path(load_class(default["class_path"]))
-        found[name] = Option(
-            name,
-            type="" if hint is None else type_name(hint),
-            range=RANGES.get(name) or range_in(hint),
-            default=default,
-            choices=list(choices(hint)),
-            kind=SECTIONS.get(name) or ("class" if f"--{name}.help" in flags else None),
-            about=action.help or "",
-            nargs=action.nargs,
-        )
-    return found
-
-
-def load_plugins(plugins: Iterable[str]) -> None:
-    """Import the plugins of installed packages, with a warning for those that fail, and then the named plugins."""
-    import gnn_depth.data
-    import gnn_depth.nn
-    import gnn_depth.training  # noqa: F401  (all three register the built-in parts, whose names no plugin can take)
-
-    for failure in registry.load_entry_points():
-        print(f"warning: {failure}", file=sys.stderr)
-    folder = Path.cwd()
-    try:
-        for plugin in plugins:
-            registry.load_plugin(plugin)
-            os.chdir(folder)  # a plugin that leaves it would move the run
-    except registry.RegistryError as error:
-        raise UsageError(str(error)) from error.__cause__
+        raise UsageError(f"{where}: plugins must be names of files or modules, not {plugins!r}.")
+    return [str((folder / name).resolve()) if name.endswith(".py") else name for name in names]
 
 
 # Merging
 
 
 def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One config from all sources: the base, the config files in order, then the flags.
-
-    Args:
-        arguments: Files and flags.
-        known: All parts and options.
-        base: A checkpoint's model and data, which stand in for the defaults.
-    """
+    """One config from all sources: the base (of a checkpoint), the config files in order, then the flags."""
     config = _Merged(known)
     for source in [Source("", base or {}), *arguments.sources]:
         try:
@@ -229,16 +140,15 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
             graph = {graph.lower(): graph for graph in part.graphs}.get(name.lower())
             if graph is None:
                 text = registry.unknown(f"{part.class_name} data set", name, part.graphs)
-                raise UsageError(_with_place(text, f"{key}.name", name, arguments, known))
+                raise _with_place(text, f"{key}.name", name, arguments, known)
             given["name"] = graph
         for option in part.options.values():
             # The parser accepts null for an option without a type.
             if option.is_required and given.get(option.name, "null" if option.type else None) in (None, "null"):
-                name = part.class_name if part.kind == "data" else part.name
                 text = f"{part.class_name} needs {option.name}: --{key}.{option.name} VALUE."
                 section = next(section for section, kind in SECTIONS.items() if kind == part.kind)
-                text += f" --{section}.help {name} explains its options."
-                raise UsageError(_with_place(text, key, None, arguments, known))
+                text += f" --{section}.help {part.shown} explains its options."
+                raise _with_place(text, key, None, arguments, known)
     return merged
 
 
@@ -269,8 +179,7 @@ def value_of(key: str, arguments: Arguments, known: Known) -> Any:
 class _Merged:
     """A config that grows by one source after another, with parts by class path and arguments.
 
-    Args:
-        known: All parts and options.
+    Its methods raise a PartError where a key or a part does not exist.
     """
 
     def __init__(self, known: Known) -> None:
@@ -278,11 +187,7 @@ class _Merged:
         self.content: dict[str, Any] = {group: {} for group in GROUPS}
 
     def add(self, data: dict[str, Any]) -> None:
-        """Merge a config.
-
-        Raises:
-            PartError: A key or a part does not exist.
-        """
+        """Merge a config."""
         if "config" in data:
             raise PartError("a config file cannot include another; repeat --config instead.", ("config",))
         for key, value in data.items():
@@ -297,11 +202,7 @@ class _Merged:
                 raise PartError(f"{key} consists of keys with values, not of {value!r}.", (key,))
 
     def set_flag(self, flag: str, key: str, value: Any) -> None:
-        """Merge a flag: an option, or an option of the class that stands at an option.
-
-        Raises:
-            PartError: A part or an option of a part does not exist.
-        """
+        """Merge a flag: an option, or an option of the class that stands at an option."""
         top, *inner = _steps(key)
         where = tuple(top.split("."))
         if not inner:
@@ -326,7 +227,7 @@ class _Merged:
         if name in [f"model.{given}" for given in GIVEN_BY_DATA]:
             raise PartError(f"{name!r} is taken from the data and cannot be set.", where)
         if name not in self.known.options:
-            raise PartError(_unknown_key(name, self.known), where)
+            raise PartError(unknown_key(name, self.known), where)
         current, kind = self._current(name), SECTIONS.get(name)
         if str(where[-1]).endswith("+"):
             items = value if isinstance(value, list) else [value]
@@ -337,14 +238,13 @@ class _Merged:
             self._put(name, self.known.expand(kind, value, where, current) if kind else _changed(value, current))
 
     def _current(self, name: str) -> Any:
-        section, _, option = name.rpartition(".")
-        content = self.content[section] if section else self.content
+        content, option = _home(self.content, name)
         # Options without a name change the default part.
         return content[option] if option in content else copy.deepcopy(self.known.options[name].default)
 
     def _put(self, name: str, value: Any) -> None:
-        section, _, option = name.rpartition(".")
-        (self.content[section] if section else self.content)[option] = value
+        content, option = _home(self.content, name)
+        content[option] = value
 
 
 def _nested(steps: list[str], value: Any, current: Any) -> Any:
@@ -378,7 +278,7 @@ def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
         if key in [f"model.{name}" for name in GIVEN_BY_DATA]:
             raise UsageError(f"{key!r} is taken from the data and cannot be set.")
         if top not in known.options or (inner and known.options[top].kind is None):
-            near = _meant(key, known)
+            near = meant_by(key, known)
             raise UsageError(f"unknown option {flag!r}." + (near or " See --help for all."))
         nargs = None if inner else known.options[top].nargs
         if nargs == 0:
@@ -403,85 +303,25 @@ def _steps(key: str) -> list[str]:
     return [".".join(steps[:depth]), *(step for step in steps[depth:] if step != "init_args")]
 
 
-WORDS = {"depth": "num_layers", "width": "hidden_channels", "learning_rate": "lr"}  # what people also call options
-
-
-def _meant(key: str, known: Known) -> str:
-    """A hint at the option that an unknown one stands for; empty if there is none."""
-    word = key.rpartition(".")[2]
-    word = WORDS.get(word, word)
-    alike = (word, f"{word}s", f"{word}_everything")
-    if short := [name for name in known.options if name.rpartition(".")[2] in alike]:
-        return f" Did you mean '--{short[0]}'?"
-    # Options of parts, the optimizer's first: lr, weight_decay, momentum.
-    for section in ("model.optimizer", *(f"model.{kind}" for kind in registry.KINDS if kind != "data")):
-        if any(word in part.options for part in known.parts[SECTIONS[section]].values()):
-            return f" Did you mean '--{section}.{word}', in full '--{section}.init_args.{word}'?"
-    # One that has the word as a piece: --trainer.max_epochs for --epochs. Otherwise the most similar one.
-    pieces = (f"--{name}" for name in sorted(known.options, key=len) if word in re.split(r"[._]", name))
-    near = next(pieces, None) or registry.nearest(f"--{key}", [f"--{name}" for name in known.options])
-    return f" Did you mean {near!r}?" if near else ""
-
-
-def _unknown_key(name: str, known: Known) -> str:
-    section, _, key = name.rpartition(".")
-    start = f"{section}." if section else ""
-    within = {option.removeprefix(start).split(".")[0] for option in known.options if option.startswith(start)}
-    what = f"unknown key {key!r} in {section!r}" if section else f"unknown key {key!r}"
-    grid = " A grid of runs is for gnn-depth sweep." if key in ("base", "axes", "rules") else ""
-    meant = "" if registry.nearest(key, within) else _meant(name, known)
-    return f"{what}.{meant or suggestion(key, within)}{grid}"
-
-
-def _plain(value: Any) -> Any:
-    return value.as_dict() if isinstance(value, Namespace) else copy.deepcopy(value)
-
-
 def _structure(text: Any) -> Any:
     """A list, a mapping or null written as text on the command line; other text stays text, for the parser to type."""
-    try:
-        value = load_yaml(text) if isinstance(text, str) else text
-    except TooLargeError:
-        raise
-    except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`
-        return text
+    value = value_in(text) if isinstance(text, str) else text
     return value if isinstance(value, dict | list) or text == "null" else text
-
-
-def suggestion(word: Any, choices: Any, most: int = 20) -> str:
-    """The nearest choice, and the list of choices unless it is long."""
-    choices = sorted(choices)
-    near = registry.nearest(str(word), choices)
-    hint = f" Did you mean {near!r}?" if near else ""
-    if (near and len(choices) > most) or not choices:
-        return hint
-    return f"{hint} Available: {', '.join(choices)}." if len(choices) <= most else f"{hint} See --help for all."
 
 
 # Parsing, and what ran
 
 
 def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: ArgumentParser) -> Namespace:
-    """Check the types of a merged config and fill in defaults.
-
-    Raises:
-        UsageError: A value has the wrong type, or a class does not exist; its place is named.
-        TooLargeError: A text stands for more than anybody writes.
-    """
+    """Check the types of a merged config and fill in defaults; an error names the place of the value."""
     trust.check_sizes(config)
     _check_values(config, arguments, known)
-    for key, part, given in _parts_of(config, known):
-        for name in given:  # the parser takes null for any option of a part
-            option = part.options.get(name)
-            may_be = given[name] is not None or option is None or option.default is None
-            if not may_be and option and (text := _misfit(f"{key}.{name}", option, None)):
-                raise UsageError(_with_place(text, f"{key}.{name}", None, arguments, known))
     try:
         return _without_enums(parser.parse_object(copy.deepcopy(config)))
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
         for key, option, value in _values(config, known):
-            if text := _misfit(key, option, value):
-                raise UsageError(_with_place(text, key, value, arguments, known)) from error
+            if text := misfit(key, option, value):
+                raise _with_place(text, key, value, arguments, known) from error
         raise UsageError(str(error)) from error
 
 
@@ -496,10 +336,13 @@ def _without_enums(value: Any) -> Any:
 
 
 def _check_values(config: dict[str, Any], arguments: Arguments, known: Known) -> None:
-    """Refuse numbers out of their range."""
+    """Refuse numbers out of their range, and null, which the parser takes for any option of a part."""
     for key, option, value in _values(config, known):
-        if option.range and (text := option.range.refusal(key, value)):
-            raise UsageError(_with_place(text, key, value, arguments, known))
+        text = option.range.refusal(key, value) if option.range else None
+        if value is None and option.default is not None and key not in known.options:
+            text = misfit(key, option, None)
+        if text:
+            raise _with_place(text, key, value, arguments, known)
 
 
 def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:
@@ -515,15 +358,14 @@ def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part,
                         yield from inside(f"{key}.{name}", option.kind, given[name])
 
     for key, kind in SECTIONS.items():
-        section, _, name = key.rpartition(".")
-        yield from inside(key, kind, (config.get(section, {}) if section else config).get(name))
+        content, name = _home(config, key)
+        yield from inside(key, kind, content.get(name))
 
 
 def _values(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Option, Any]]:
     """Every value of a merged config, with its dotted key and its option."""
     for key, option in known.options.items():
-        section, _, name = key.rpartition(".")
-        content = config.get(section, {}) if section else config
+        content, name = _home(config, key)
         if name in content:
             yield key, option, content[name]
     for key, part, given in _parts_of(config, known):
@@ -532,40 +374,20 @@ def _values(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Option,
                 yield f"{key}.{name}", part.options[name], value
 
 
-TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "None": "null"}
+def _home(config: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """The section of a config that holds an option, and the option's name there."""
+    section, _, name = key.rpartition(".")
+    content = config.get(section) if section else config
+    return ({} if content is None else content), name
 
 
-def _misfit(key: str, option: Option, value: Any) -> str:
-    """Why a value does not fit its option; empty if it does, or if its type is not plain."""
-    types = [one for one in option.type.split(" | ") if one not in (*option.choices, "Tensor")]
-    if not option.type or not set(types) <= set(TYPES):
-        return ""
-    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    fits = {"int": _is_a(int, text), "float": _is_a(float, text), "bool": False, "str": isinstance(value, str)}
-    if text in option.choices or any(text == "null" if one == "None" else fits[one] for one in types):
-        return ""
-    if option.type == "bool" or not option.choices:
-        return f"{key} must be {' or '.join(TYPES[one] for one in types)}, not {text!r}."
-    wanted = [*option.choices, *(["null"] if "None" in types else [])]
-    numbers = "".join(f" Or {TYPES[one]}." for one in types if one in ("int", "float"))
-    return f"{key} cannot be {text!r}.{suggestion(text, set(wanted))}{numbers}"
-
-
-def _is_a(kind: type, text: str) -> bool:
-    try:
-        kind(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _with_place(text: str, key: str, value: Any, arguments: Arguments, known: Known) -> str:
-    """A message, after file and line if what it is about stands in a config file and not in a flag."""
-    if any(f"{key}.".startswith(f"{flag}.") for _, flag, _ in flags(arguments.argv, known)):
-        return text
-    written = None if value is None else str(value)
-    place = next(filter(None, (source.find(key, written) for source in reversed(arguments.sources))), None)
-    return f"{place}: {text}" if place else text
+def _with_place(text: str, key: str, value: Any, arguments: Arguments, known: Known) -> UsageError:
+    """An error, with file and line if what it is about stands in a config file and not in a flag."""
+    place = None
+    if not any(f"{key}.".startswith(f"{flag}.") for _, flag, _ in flags(arguments.argv, known)):
+        written = None if value is None else str(value)
+        place = next(filter(None, (source.find(key, written) for source in reversed(arguments.sources))), None)
+    return UsageError(f"{place}: {text}" if place else text)
 
 
 def resolved(parsed: Namespace, parser: ArgumentParser) -> dict[str, Any]:
@@ -584,12 +406,18 @@ def contract_config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def expand_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Write the parts of a resolved config by class path and arguments.
-
-    Raises:
-        PartError: A part or an option does not exist.
-    """
+    """Write the parts of a resolved config by class path and arguments; an unknown one raises a PartError."""
     return _at_parts(config, Names(imported_parts()).expand)
+
+
+def _at_parts(config: dict[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
+    copied = {group: dict(config[group]) for group in GROUPS if isinstance(config.get(group), dict)}
+    changed = {**config, **copied}
+    for key, kind in SECTIONS.items():
+        content, name = _home(changed, key)
+        if name in content and kind not in ("callback", "logger"):
+            content[name] = change(kind, content[name])
+    return changed
 
 
 def full_paths(value: Any) -> Any:
@@ -604,12 +432,31 @@ def full_paths(value: Any) -> Any:
     }
 
 
-def _at_parts(config: dict[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
-    changed = {group: dict(config[group]) for group in GROUPS if isinstance(config.get(group), dict)}
-    changed = {**config, **changed}
-    for key, kind in SECTIONS.items():
-        section, _, name = key.rpartition(".")
-        content = changed.get(section) or {} if section else changed
-        if name in content and kind != "callback" and kind != "logger":
-            content[name] = change(kind, content[name])
-    return changed
+def known_to_model(data: Any) -> dict[str, Any]:
+    """The options of the model that a data set determines."""
+    return {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
+
+
+def build_model(options: Mapping[str, Any], given: Mapping[str, Any], is_complete: bool = True) -> "NodeClassifier":
+    """The model that a config with these options, and with those that the data determines, would build.
+
+    An option that does not exist or does not fit is a ValueError. If no option is missing, no defaults are added, which
+    takes time.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # jsonargparse warns of its own types
+        content = {"model": {**expand_config({"model": dict(options)})["model"], **given}}
+        try:
+            parser = _model_parser()
+            return parser.instantiate_classes(parser.parse_object(content, defaults=not is_complete)).model
+        except ArgumentError as error:
+            raise ValueError(str(error)) from error
+
+
+@cache
+def _model_parser() -> ArgumentParser:
+    from gnn_depth.training import NodeClassifier
+
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(NodeClassifier, "model", sub_configs=True, fail_untyped=False)
+    return parser

@@ -11,7 +11,7 @@ import yaml
 from jsonargparse import get_loader
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.registry import nearest
+from gnn_depth.registry import hint, nearest
 from gnn_depth.short_names import Where
 from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
 
@@ -25,27 +25,13 @@ IN_PLACE = re.compile(r"^\s*\{|:(\s|$)")  # found in a config, and in no file na
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A key or list item of a config: the keys that lead to it, its line (from 1), and its text if it is a scalar."""
-
-    where: Where
-    line: int
-    text: str | None
-
-
-@dataclass(frozen=True)
 class Source:
-    """A config as it was written, in a file or on the command line.
+    """A config as it was written, in a file or on the command line."""
 
-    Attributes:
-        name: The file as the user named it, or the option that holds the config.
-        data: Its content, a nested dict.
-        entries: The line of every key.
-    """
-
-    name: str
-    data: Any
-    entries: list[Entry] = field(default_factory=list)
+    name: str  # the file as the user named it, or the option that holds the config
+    data: Any  # its content, a nested dict
+    # The line of every key and list item, and its text if it is a scalar, by the keys that lead to it.
+    entries: dict[Where, tuple[int, str | None]] = field(default_factory=dict)
 
     @property
     def is_file(self) -> bool:
@@ -53,27 +39,24 @@ class Source:
 
     def at(self, where: Where) -> str:
         """``file:line`` of a key, or of the nearest key above it that has a line."""
-        lines = {entry.where: entry.line for entry in self.entries}
-        while where and where not in lines:
+        while where and where not in self.entries:
             where = where[:-1]
-        return f"{self.name}:{lines.get(where, 1)}"
+        return f"{self.name}:{self.entries[where][0] if where else 1}"
 
     def find(self, key: str, text: str | None = None) -> str | None:
         """``file:line`` of a dotted key, with this text if one is given."""
-        for entry in self.entries:
-            steps = (step for step in entry.where if isinstance(step, str))
+        for where, (line, written) in self.entries.items():
+            steps = (step for step in where if isinstance(step, str))
             dotted = ".".join(step for step in steps if step not in ("class_path", "init_args", "dict_kwargs"))
-            if dotted == key and text in (None, entry.text):
-                return f"{self.name}:{entry.line}"
+            if dotted == key and text in (None, written):
+                return f"{self.name}:{line}"
         return None
 
 
 def read_config(source: str, labels: bool = False) -> Source:
-    """Read a config file.
+    """Read a config file, or a config itself: ``{seed_everything: 3}``, or several lines.
 
-    Args:
-        source: The file, or a config itself: ``{seed_everything: 3}``, or several lines.
-        labels: Whether keys may be numbers, as the labels of a grid.
+    With ``labels`` keys may be numbers, as the labels of a grid.
     """
     if IN_PLACE.search(source):
         return parse_config(source, INLINE, labels)
@@ -81,30 +64,24 @@ def read_config(source: str, labels: bool = False) -> Source:
     try:
         if not path.exists() and not path.suffix:
             path = _shipped(source)
-        if not path.is_file():
-            raise UsageError(f"config file {source!r} {_missing(path)}")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"config file {source!r} is {'a folder' if path.is_dir() else 'not a file'}.")
+        if not path.exists():
+            near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+            meant = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
+            raise UsageError(f"config file {source!r} does not exist (looked in {Path.cwd()}).{meant}")
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"config file {source!r} cannot be read: {error}.") from None
 
 
-def _missing(path: Path) -> str:
-    if path.exists() and not path.is_dir():
-        return "is not a file."
-    if path.is_dir():
-        return "is a folder."
-    near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
-    hint = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
-    return f"does not exist (looked in {Path.cwd()}).{hint}"
-
-
-def shipped(below: str = "") -> dict[str, Path]:
+def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
     """The configs that come with the package, or those of one folder, by their path without suffix: ``lipschitz/gat``.
 
     The working directory's own ``configs`` come first, then those of the source tree and of the installed package.
     """
     found: dict[str, Path] = {}
-    for top in folders():
+    for top in folders() if own else folders()[1:]:
         folder = top / "configs" / below
         for path in sorted(folder.rglob("*.yaml")):
             found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
@@ -124,11 +101,11 @@ def _shipped(name: str) -> Path:
         return known[same[0]]
     if same:
         raise UsageError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
-    near = nearest(name, [*known, *(other.rpartition("/")[2] for other in known)])
-    beside = Path(name).parent.glob(f"{Path(name).name}.y*ml")
-    near = near or next((str(path) for path in beside), None)
-    hint = f" Did you mean {near!r}?" if near else " A shipped config is named as in configs/, without .yaml."
-    raise UsageError(f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped ones).{hint}")
+    near = hint(name, [*known, *(other.rpartition("/")[2] for other in known)])
+    if beside := next(Path(name).parent.glob(f"{Path(name).name}.y*ml"), None):
+        near = near or f" Did you mean {str(beside)!r}?"
+    near = near or " A shipped config is named as in configs/, without .yaml."
+    raise UsageError(f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped ones).{near}")
 
 
 def parse_config(text: str, name: str, labels: bool = False) -> Source:
@@ -136,45 +113,42 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
     try:
         check_size(text)
         node = yaml.compose(text, Loader=LOADER)
+        entries = dict(_entries(node, (), name, labels)) if node else {}
+        data = load_yaml(text)
     except TooLargeError as error:
         raise UsageError(f"{name}:1: {error}") from None
-    except yaml.YAMLError as error:
-        raise _not_yaml(name, error) from None
-    if node is None:
-        return Source(name, {})
-    try:
-        entries = list(_entries(node, (), name, labels))
     except RecursionError:
         raise UsageError(f"{name}:1: an alias (*name) stands inside the value that it repeats.") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: as for `!!int x`
+        mark = getattr(error, "problem_mark", None)
+        line, problem = mark.line + 1 if mark else 1, getattr(error, "problem", None) or error
+        raise UsageError(f"{name}:{line}: not valid YAML: {problem}.") from None
+    if node is None:
+        return Source(name, {})
     if not isinstance(node, yaml.MappingNode):
-        raise UsageError(
-            f"{name}:1: a config consists of keys with values, such as `model:`, not {text.strip()[:40]!r}."
-        )
-    try:
-        data = load_yaml(text)
-    except (yaml.YAMLError, ValueError) as error:  # as for `!!int x`
-        raise _not_yaml(name, error) from None
+        begins = text.strip()[:40]
+        raise UsageError(f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}.")
     # The parser's YAML reads a lone `model:` as text.
     return Source(name, data if isinstance(data, dict) else safe_load(text), entries)
 
 
-def _not_yaml(name: str, error: Exception) -> UsageError:
-    mark = getattr(error, "problem_mark", None)
-    line = mark.line + 1 if mark else 1
-    return UsageError(f"{name}:{line}: not valid YAML: {getattr(error, 'problem', None) or error}.")
-
-
 def load_yaml(text: str) -> Any:
-    """YAML as the parser reads it, in which 1e-3 is a number.
-
-    Raises:
-        YAMLError: It is not YAML, or too large.
-    """
+    """YAML as the parser reads it, in which 1e-3 is a number; raises a YAMLError for other text, or too large one."""
     check_size(text)
     return get_loader("yaml")(text)
 
 
-def _entries(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[Entry]:
+def value_in(text: str) -> Any:
+    """What a text stands for as YAML; text that is not YAML stays as it is, and one that is too large is an error."""
+    try:
+        return load_yaml(text)
+    except TooLargeError:
+        raise
+    except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`
+        return text
+
+
+def _entries(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[tuple[Where, tuple[int, str | None]]]:
     if node.tag not in PLAIN_TAGS:
         line, tag = node.start_mark.line + 1, node.tag.replace(TAG, "!!")
         raise UsageError(f"{name}:{line}: the tag {tag} is not allowed; a config holds plain values only.")
@@ -188,10 +162,10 @@ def _entries(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator
                 dotted = ".".join(map(str, (*where, key.value)))
                 raise UsageError(f"{name}:{line}: the key {dotted!r} is already on line {seen[key.value]}.")
             seen[key.value] = line
-            yield Entry((*where, key.value), line, value.value if isinstance(value, yaml.ScalarNode) else None)
+            yield (*where, key.value), (line, value.value if isinstance(value, yaml.ScalarNode) else None)
             yield from _entries(value, (*where, key.value), name, labels)
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
             text = item.value if isinstance(item, yaml.ScalarNode) else None
-            yield Entry((*where, position), item.start_mark.line + 1, text)
+            yield (*where, position), (item.start_mark.line + 1, text)
             yield from _entries(item, (*where, position), name, labels)

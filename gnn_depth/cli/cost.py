@@ -8,7 +8,6 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ from gnn_depth.cli.process import quiet
 from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool
 from gnn_depth.sweeps.progress import duration
-from gnn_depth.sweeps.store import Record
 from gnn_depth.training import Diverged
 
 WARM_UP, MEASURED = 2, 5  # epochs
@@ -29,60 +27,19 @@ MOST = 15.0  # seconds, after which fewer epochs, or the steps of a part of one,
 
 @dataclass(frozen=True)
 class Cost:
-    """The longest time of one run, in seconds; early stopping and compilation shorten it.
-
-    Attributes:
-        setup: Until its first epoch.
-        epoch: An epoch.
-        epochs: How many there are at most.
-    """
+    """Seconds until the first epoch of a run, seconds per epoch, and the number of epochs unless it stops early."""
 
     setup: float
     epoch: float
     epochs: int
 
-    def seconds(self, share: float) -> float:
-        """The time of a run that ends after a share of its epochs."""
-        return self.setup + self.epoch * self.epochs * share
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The time that the remaining runs of a grid take.
-
-    Attributes:
-        runs: Number of runs that are left.
-        seconds: Time for all of them, one after the other.
-        workers: How many run at a time.
-        share: Which part of their epochs the finished runs had; None where there is none to tell.
-    """
-
-    runs: int
-    seconds: float
-    workers: int
-    share: float | None
-
-    def __str__(self) -> str:
-        if not self.runs:
-            return "nothing is left to run"
-        said = f"{self.runs} to run, about {duration(self.seconds / min(self.workers, self.runs))}"
-        said += f" with {self.workers} at a time"
-        if self.share is None:
-            return f"{said} if none stops before its last epoch"
-        return f"{said} if they stop after {100 * self.share:.0f}% of their epochs, as the finished ones did"
-
 
 class FewEpochs(L.Callback):
-    """Time the first epochs of a training, or the first steps of a long epoch, and end it.
-
-    Attributes:
-        ends: When the training began, and when each whole epoch ended.
-        batches: When each batch of the first epoch ended.
-    """
+    """Time the first epochs of a training, or the first steps of a long epoch, and end it."""
 
     def __init__(self) -> None:
-        self.ends: list[float] = []
-        self.batches: list[float] = []
+        self.ends: list[float] = []  # when the training began, and when each whole epoch ended
+        self.batches: list[float] = []  # when each batch of the first epoch ended
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.ends.append(time.perf_counter())
@@ -108,11 +65,7 @@ class FewEpochs(L.Callback):
 
 
 def measure(config: dict[str, Any]) -> Cost:
-    """Train for a few epochs or seconds, uncompiled and without leaving files behind; called in a process of its own.
-
-    Args:
-        config: A resolved config.
-    """
+    """Train a resolved config for a few epochs, uncompiled and leaving no files; called in a process of its own."""
     started = time.perf_counter()
     config, timer = copy.deepcopy(config), FewEpochs()
     config["model"]["compile"], config["trainer"]["logger"] = "off", False
@@ -121,23 +74,18 @@ def measure(config: dict[str, Any]) -> Cost:
         config["trainer"]["default_root_dir"] = folder  # for callbacks that write
         cli = cli_of(config)
         cli.trainer.callbacks.append(timer)  # type: ignore[attr-defined]
-        with (
-            contextlib.redirect_stderr(io.StringIO()),
-            contextlib.suppress(Diverged),
-        ):  # it takes less than what follows from the epochs until then
+        # One that diverges takes less than what follows from the epochs until then.
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(Diverged):
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         epochs = cli.trainer.max_epochs
         epoch = timer.epoch(cli.trainer.num_training_batches)  # type: ignore[arg-type]
     return Cost(timer.ends[0] - started, epoch, epochs or 0)
 
 
-def estimate(plan: Plan, pool: Pool, most: int | None = None) -> Estimate:
-    """Estimate the time of the remaining runs, from finished runs of the same group if there are any.
+def estimate(plan: Plan, pool: Pool, most: int | None = None) -> str:
+    """Estimate the time of the remaining runs, from finished runs of the same group if there are any, in words.
 
-    Args:
-        plan: All runs.
-        pool: Where those are measured that are not done.
-        most: How many groups are measured at most, spread over the grid; the mean of them stands for the rest.
+    At most ``most`` groups are measured, spread over the grid; the mean of them stands for the rest.
     """
     records = plan.store.records()
     left: dict[str, list[PlannedRun]] = defaultdict(list)
@@ -148,26 +96,26 @@ def estimate(plan: Plan, pool: Pool, most: int | None = None) -> Estimate:
             done[run.place.group].append(record.seconds)
         else:
             left[run.place.group].append(run)
-    known = {group: statistics.mean(done[group]) for group in left if group in done}
-    unknown = [group for group in left if group not in known]
+    runs = sum(map(len, left.values()))
+    if not runs:
+        return "nothing is left to run"
+
+    finished = [r.result for run in plan.runs if (r := records.get(run.place.identity)) and r.status == "finished"]
+    planned = [(result["epochs"], result.get("hparams", {}).get("trainer.max_epochs", 0)) for result in finished]
+    shares = [epochs / most_epochs for epochs, most_epochs in planned if most_epochs > 0]
+    share = statistics.mean(shares) if shares else 1.0  # of its epochs, after which a run stops early
+
+    costs = {group: statistics.mean(done[group]) for group in left if group in done}
+    unknown = [group for group in left if group not in costs]
     chosen = unknown[:: -(-len(unknown) // most)] if most and unknown else unknown
-    share = _share([records[run.place.identity] for run in plan.runs if run.place.identity in records])
-    measured = _measure_all({group: left[group][0] for group in chosen}, pool)
-    costs = known | {group: cost.seconds(1.0 if share is None else share) for group, cost in measured.items()}
-    typical = statistics.mean(costs.values()) if costs else 0.0
+    for group, cost in _measure_all({group: left[group][0] for group in chosen}, pool).items():
+        costs[group] = cost.setup + cost.epoch * cost.epochs * share
+    typical = statistics.mean(costs.values())
     seconds = sum(len(rest) * costs.get(group, typical) for group, rest in left.items())
-    return Estimate(sum(map(len, left.values())), seconds, pool.workers, share)
-
-
-def _share(records: Sequence[Record]) -> float | None:
-    """The mean share of their epochs that the finished runs used; early stopping makes it less than 1."""
-    results = [record.result for record in records if record.status == "finished"]
-    shares = [
-        result["epochs"] / most
-        for result in results
-        if (most := result.get("hparams", {}).get("trainer.max_epochs", 0)) > 0
-    ]
-    return statistics.mean(shares) if shares else None
+    said = f"{runs} to run, about {duration(seconds / min(pool.workers, runs))} with {pool.workers} at a time"
+    if not shares:
+        return f"{said} if none stops before its last epoch"
+    return f"{said} if they stop after {100 * share:.0f}% of their epochs, as the finished ones did"
 
 
 def _measure_all(runs: dict[str, PlannedRun], pool: Pool) -> dict[str, Cost]:

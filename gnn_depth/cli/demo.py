@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gnn_depth.cli.config_file import folders
+from gnn_depth.cli.config_file import shipped
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options
 from gnn_depth.runs import new_run_folder
@@ -20,59 +20,35 @@ from gnn_depth.runs import new_run_folder
 if TYPE_CHECKING:
     from gnn_depth.cli.assemble import CommandLineInterface
 
-OVERLAY = "demo.yaml"  # data, epochs and callbacks of all runs
+OVERLAY = "demo"  # config with data, epochs and callbacks of all runs
 GAIN = 0.1  # of accuracy, above which a difference between single runs is called one
 WIDTH = 100  # characters in a line, or those of the terminal if it has fewer
-
-
-@dataclass(frozen=True)
-class Network:
-    """One of the networks that are compared.
-
-    Attributes:
-        name: Name of its run.
-        label: What it is.
-        config: Its shipped config.
-        options: Changes to that.
-    """
-
-    name: str
-    label: str
-    config: str
-    options: tuple[str, ...] = ()
-
-
 REMEDY = ("--model.norm=spectral", "--model.norm.per_depth=8")
-SHALLOW = Network("shallow", "residual GCN", "expansion/res_gcn.yaml", ("--model.num_layers=4",))
-DEEP = Network("deep", "residual GCN", "expansion/res_gcn.yaml", ("--model.num_layers=32",))
-BOUNDED = replace(DEEP, name="bounded", label="bounded GCN", options=(*DEEP.options, *REMEDY))
-FLAGSHIP = Network("gat_lip_30", "gat_lip_30", "gat_lip_30.yaml")
+
+
+# By the name of the run: what the network is, its shipped config, and changes to that.
+NETWORKS = {
+    "shallow": ("residual GCN", "expansion/res_gcn", ("--model.num_layers=4",)),
+    "deep": ("residual GCN", "expansion/res_gcn", ("--model.num_layers=32",)),
+    "bounded": ("bounded GCN", "expansion/res_gcn", ("--model.num_layers=32", *REMEDY)),
+    "gat_lip_30": ("gat_lip_30", "gat_lip_30", ()),
+}
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A network after its training.
-
-    Attributes:
-        label: What it is.
-        layers: Number of its layers.
-        folder: Folder of its run.
-        accuracy: Test accuracy at the best validation epoch; NaN if there was none.
-        ratio: Norm of the gradient at the first layer divided by that at the last layer, in the first step.
-        failures: Where gradients first failed.
-    """
+    """A network after its training."""
 
     label: str
     layers: int
-    folder: Path
-    accuracy: float
-    ratio: float
-    failures: str
+    folder: Path  # of its run
+    accuracy: float  # on the test set, at the best validation epoch; NaN if there was none
+    ratio: float  # norm of the gradient at the first layer divided by that at the last layer, in the first step
+    failures: str  # where gradients first failed
 
     @property
     def heading(self) -> str:
-        """The label and the number of layers."""
-        return _heading(self.label, self.layers)
+        return f"{self.label}, {self.layers} layers"
 
 
 def main(argv: list[str]) -> int:
@@ -94,12 +70,12 @@ def parser() -> Options:
 def show(output: str, options: Sequence[str] = ()) -> None:
     """Probe a network that fails, train it, its remedy and two others, and print and draw how they compare.
 
-    Args:
-        output: A new folder below it gets the runs and the picture.
-        options: Options of ``fit`` for all networks.
+    A new folder below the output gets the runs and the picture; the options are those of ``fit``, for all networks.
     """
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
     from gnn_depth.cli.process import quiet
+    from gnn_depth.reports import figures
+    from gnn_depth.reports.load import load
 
     try:
         folder = new_run_folder(output, "")
@@ -108,18 +84,22 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     with quiet():
         chance = _probe(options)
         print("\nTraining, with the gradients of every layer recorded:", flush=True)
-        shallow, deep, bounded, flagship = (
-            _train(network, folder, options) for network in (SHALLOW, DEEP, BOUNDED, FLAGSHIP)
-        )
-        print(f"\n{_table([shallow, deep, bounded, flagship])}")
+        trained = [_train(name, folder, options) for name in NETWORKS]
+        _, deep, bounded, flagship = trained
+        print(f"\n{_table(trained)}")
         picture = folder / "gradients.png"
-        _draw([deep, bounded, flagship], picture)
+        # Norms of gradients side by side, on one scale.
+        compared = [deep, bounded, flagship]
+        charts = [figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden") for one in compared]
+        panels = tuple(replace(chart.panels[0], title=one.heading) for chart, one in zip(charts, compared, strict=True))
+        caption = "Norm of the gradient of the loss with respect to the input of every layer, in every training step."
+        figures.save(replace(charts[0], panels=panels, caption=caption), picture)
     print(f"Picture of the gradients: {picture}\n")
     _say(conclusion(deep, bounded, chance))
     print(
         "\nWhere to look next:\n"
-        f"  gnn-depth probe --config {folder}/{DEEP.name}/*/config.yaml --try\n"
-        f"  gnn-depth fit --config {folder}/{DEEP.name}/*/config.yaml --model.norm pair --run.name pair\n"
+        f"  gnn-depth probe --config {folder}/deep/*/config.yaml --try\n"
+        f"  gnn-depth fit --config {folder}/deep/*/config.yaml --model.norm pair --run.name pair\n"
         f"  tensorboard --logdir {folder}"
     )
 
@@ -129,20 +109,17 @@ def _probe(options: Sequence[str]) -> float:
     from gnn_depth.cli.probe import measure
     from gnn_depth.nn.parts import FAILURE_MODES
 
-    cli = _assemble("probe", DEEP, options)
+    cli = _assemble("probe", "deep", options)
     report = measure(cli)
-    heading = _heading(DEEP.label, len(cli.model.stack.layers))
+    heading = f"{NETWORKS['deep'][0]}, {len(cli.model.stack.layers)} layers"
     _say(f"Probe of a {heading}, on a generated citation graph, before any training:")
     for finding in report.findings:
         _say(f"- {FAILURE_MODES[finding.mode]}: {finding.text}", "  ")
-    _say(
+    legend = (
         "X: input of a layer. G: gradient of the loss with respect to X. mu: distance of the nodes from their mean."
-        if report.findings
-        else "no problem found.",
-        "  ",
     )
-    remedy = " ".join(REMEDY).replace("=", " ")
-    declared = [one.arguments for one in report.remedies or ()]
+    _say(legend if report.findings else "no problem found.", "  ")
+    remedy, declared = " ".join(REMEDY).replace("=", " "), [one.arguments for one in report.remedies or ()]
     if remedy in declared:
         _say(
             f"{len(declared)} registered parts are remedies for some of this. One of them bounds the weights: {remedy}"
@@ -150,14 +127,14 @@ def _probe(options: Sequence[str]) -> float:
     return 1 / cli.datamodule.num_classes
 
 
-def _train(network: Network, folder: Path, options: Sequence[str]) -> Trained:
+def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     """Train a network in a run folder of its own."""
     from gnn_depth.cli.run import start
     from gnn_depth.reports.load import read_measure
 
-    cli = _assemble("fit", network, [f"--run.root={folder}", "--trainer.enable_progress_bar=false", *options])
-    layers = len(cli.model.stack.layers)
-    print(f"  {_heading(network.label, layers):<28}", end="", flush=True)
+    cli = _assemble("fit", name, [f"--run.root={folder}", "--trainer.enable_progress_bar=false", *options])
+    trained = Trained(NETWORKS[name][0], len(cli.model.stack.layers), Path(), math.nan, math.nan, "no failure")
+    print(f"  {trained.heading:<28}", end="", flush=True)
     began = time.monotonic()
     try:
         with redirect_stderr(io.StringIO()):  # the table says it all
@@ -165,44 +142,28 @@ def _train(network: Network, folder: Path, options: Sequence[str]) -> Trained:
     except RunError:
         if cli.recorder.result.get("status") != "diverged":
             raise
-    print(f"{cli.recorder.result['epochs']} epochs, {time.monotonic() - began:.0f} s", flush=True)
     result, where = cli.recorder.result, cli.recorder.shown
+    print(f"{result['epochs']} epochs, {time.monotonic() - began:.0f} s", flush=True)
     assert where is not None
     gradients = read_measure(where, "gradient_norm_hidden").values[0]  # log10
     found = result.get("findings", {}).get("FirstFailure", {})
-    return Trained(
-        network.label,
-        layers,
-        where,
-        result["metrics"].get("test_acc_at_best_val", math.nan),
-        float(10.0 ** (gradients[0] - gradients[-1])),
-        ", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items()) or "no failure",
+    return replace(
+        trained,
+        folder=where,
+        accuracy=result["metrics"].get("test_acc_at_best_val", math.nan),
+        ratio=float(10.0 ** (gradients[0] - gradients[-1])),
+        failures=", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items()) or trained.failures,
     )
 
 
-def _assemble(command: str, network: Network, options: Sequence[str]) -> "CommandLineInterface":
+def _assemble(command: str, name: str, options: Sequence[str]) -> "CommandLineInterface":
     from gnn_depth.cli.assemble import CommandLineInterface
     from gnn_depth.cli.config import read_arguments
 
-    configs = [f"--config={shipped(name)}" for name in (network.config, OVERLAY)]
-    return CommandLineInterface(
-        command, read_arguments([*configs, f"--run.name={network.name}", *network.options, *options])
-    )
-
-
-def shipped(name: str) -> Path:
-    """The file of a shipped config."""
-    places = [folder / "configs" / name for folder in folders()[1:]]
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
-        raise UsageError(
-            f"configs/{name} is missing (looked for {', '.join(map(str, places))}); install gnn-depth again."
-        )
-    return found
-
-
-def _heading(label: str, layers: int) -> str:
-    return f"{label}, {layers} layers"
+    known, (_, config, changes) = shipped(own=False), NETWORKS[name]
+    configs = [f"--config={known[each]}" for each in (config, OVERLAY)]
+    argv = [*configs, f"--run.name={name}", *changes, *options]
+    return CommandLineInterface(command, read_arguments(argv))
 
 
 def _table(trained: Sequence[Trained]) -> str:
@@ -214,17 +175,6 @@ def _table(trained: Sequence[Trained]) -> str:
     lines = tuple((one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained)
     notes = ("Gradient ratio: norm at the first layer divided by that at the last, in the first step.",)
     return terminal([Sheet("", head, 1, lines, notes)], _width(), styled=sys.stdout.isatty())
-
-
-def _draw(trained: Sequence[Trained], path: Path) -> None:
-    """Draw the gradient norms of networks side by side, on one scale."""
-    from gnn_depth.reports import figures
-    from gnn_depth.reports.load import load
-
-    charts = [figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden") for one in trained]
-    panels = tuple(replace(chart.panels[0], title=one.heading) for chart, one in zip(charts, trained, strict=True))
-    caption = "Norm of the gradient of the loss with respect to the input of every layer, in every training step."
-    figures.save(replace(charts[0], panels=panels, caption=caption), path)
 
 
 def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:

@@ -3,7 +3,7 @@
 =================  ======================================================================================
 raised by          what the user reads
 =================  ======================================================================================
-this package       the message of a ValueError that we raise, or of one of :data:`USAGE` and :data:`FAILURES`
+this package       the message of a ValueError that we raise, or of one of :data:`USAGE`
 the user's code    the part, its file and line, and what it raised
 a library          the library's own words, where it was asked for something that it refuses
 =================  ======================================================================================
@@ -28,8 +28,7 @@ from gnn_depth import registry
 OURS = Path(registry.__file__).parent
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 #: Exceptions that say what was asked for wrongly, by name: importing their classes would take seconds.
-USAGE = ("DataError", "MisconfigurationException", "TooLargeError")
-FAILURES = {"Diverged": "diverged: "}
+USAGE = ("DataError", "MisconfigurationException", "ReportError", "TooLargeError")
 #: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
 REWORDED = {
     r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best "
@@ -50,6 +49,7 @@ LOST = "stopped: another process of this training has ended, or its connection w
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
 LINES = 8  # of a message that is passed on
 WIDEST, LONGEST = 600, 60  # characters of a line, and lines of a message: both may hold what somebody else wrote
+Frames = list[tuple[FrameType, int]]
 
 
 class UsageError(Exception):
@@ -62,13 +62,13 @@ class RunError(Exception):
 
 def on_screen(message: str) -> str:
     """A message that fits one screen, and in which control characters are shown instead of sent to the terminal."""
-    lines = [
-        "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line) for line in message.split("\n")
-    ]
-    lines = [line if len(line) <= WIDEST else f"{line[: WIDEST // 2]} ... {line[-WIDEST // 2 :]}" for line in lines]
-    return "\n".join(
-        lines if len(lines) <= LONGEST else [*lines[:LONGEST], f"... and {len(lines) - LONGEST} lines more"]
-    )
+    lines = []
+    for line in message.split("\n"):
+        shown = "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
+        lines.append(shown if len(shown) <= WIDEST else f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}")
+    if len(lines) > LONGEST:
+        lines = [*lines[:LONGEST], f"... and {len(lines) - LONGEST} lines more"]
+    return "\n".join(lines)
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -80,11 +80,7 @@ def innermost(error: BaseException) -> BaseException:
 
 @contextmanager
 def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
-    """Turn exceptions into usage errors and run errors.
-
-    Args:
-        where: Returns the folder that a run writes to; None if nothing is running yet.
-    """
+    """Turn exceptions into usage errors and, while a run writes to the folder that ``where`` returns, run errors."""
     try:
         yield
     except Exception as error:
@@ -99,19 +95,13 @@ def in_words(error: Exception, where: Callable[[], Any] | None = None) -> UsageE
     if isinstance(error, UsageError | RunError):
         return error
     cause = innermost(error)
-    frames = [frame for one in ([error] if cause is error else [error, cause]) for frame in _calls(one)]
+    errors = [error] if cause is error else [error, cause]
+    frames = [frame for one in errors for frame in traceback.walk_tb(one.__traceback__)]
     if said := _said_by_us(cause, frames, where):
         return said
     if text := _of_users_code(cause, frames) or _of_a_library(cause, frames):
         return UsageError(text) if where is None else RunError(f"stopped: {text}")
     return None
-
-
-Frames = list[tuple[FrameType, int]]
-
-
-def _calls(error: BaseException) -> Frames:
-    return list(traceback.walk_tb(error.__traceback__))
 
 
 def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] | None) -> UsageError | RunError | None:
@@ -122,8 +112,8 @@ def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] |
     names = {cls.__name__ for cls in type(error).__mro__}
     owners = [_owner(frame) for frame, _ in frames]
     raised_by_user = next((owner for owner in reversed(owners) if owner != "library"), "") == "user"
-    if failure := next((start for name, start in FAILURES.items() if name in names), None):
-        return RunError(f"{failure}{error}")
+    if "Diverged" in names:
+        return RunError(f"diverged: {error}")
     if raised_by_user:
         return None
     raised_by_us = owners[-1:] == ["ours"] and _line(*frames[-1]).startswith("raise ")
@@ -144,23 +134,20 @@ def _of_users_code(error: BaseException, frames: Frames) -> str | None:
     part = _users_class(error, frames)
     if last and _owner(last[0]) == "user":
         frame, line = last
-        told = f"{_short(frame.f_code.co_filename)}:{line}: {_line(frame, line)}"
+        near = os.path.relpath(frame.f_code.co_filename)  # as the user would type it here
+        told = f"{frame.f_code.co_filename if near.startswith('..') else near}:{line}: {_line(frame, line)}"
     elif part:
-        told = _signature(part, str(error))
+        # The signature that its method must have: of __init__ if the error names it, else of forward.
+        base = next(cls for cls in part.__mro__ if not _is_users(cls))
+        method = "__init__" if "__init__" in str(error) else "forward"
+        takes = ", ".join(inspect.signature(getattr(base, method)).parameters) if hasattr(base, method) else "self, ..."
+        told = f"its {method} must begin as in {base.__name__}: def {method}({takes})"
     else:
         return None
     who = registry.described(part) if part else "your code"
     known = registry.name_of(part) if part else None
     check = f" check_{known[0]} of gnn_depth.testing tries the part alone." if known and known[0] != "data" else ""
     return f"{who} raises {_named(error)}\n  {told}\nFix it there.{check} {TRACEBACK}=1 shows all calls that led to it."
-
-
-def _signature(part: type, reason: str) -> str:
-    """The signature that a part's method must have: ``__init__`` if the reason names it, else ``forward``."""
-    base = next(cls for cls in part.__mro__ if not _is_users(cls))
-    method = "__init__" if "__init__" in reason else "forward"
-    takes = ", ".join(inspect.signature(getattr(base, method)).parameters) if hasattr(base, method) else "self, ..."
-    return f"its {method} must begin as in {base.__name__}: def {method}({takes})"
 
 
 def _users_class(error: BaseException, frames: Frames) -> type | None:
@@ -183,7 +170,8 @@ def _is_users(cls: type) -> bool:
 
 def _of_a_library(error: BaseException, frames: Frames) -> str | None:
     """The message for a call by a command or the training that a library refuses; None for other exceptions."""
-    rooms = [room for frame, _ in frames if (room := _room(frame))]
+    files = [Path(frame.f_code.co_filename) for frame, _ in frames]
+    rooms = [file.relative_to(OURS).parts[0].removesuffix(".py") for file in files if file.is_relative_to(OURS)]
     deepest = frames[-1][0] if frames else None
     if deepest is None or _owner(deepest) != "library" or rooms[-1:] not in (["cli"], ["training"]):
         return None
@@ -218,16 +206,5 @@ def _owner_of_file(file: str, module: str) -> str:
     return "library" if compiled or file.startswith((*LIBRARIES, "<")) else "user"
 
 
-def _room(frame: FrameType) -> str | None:
-    file = Path(frame.f_code.co_filename)
-    return file.relative_to(OURS).parts[0].removesuffix(".py") if file.is_relative_to(OURS) else None
-
-
 def _line(frame: FrameType, number: int) -> str:
     return (traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name).line or "").strip()
-
-
-def _short(file: str) -> str:
-    """A path as the user would type it here."""
-    near = os.path.relpath(file)
-    return file if near.startswith("..") else near

@@ -18,11 +18,12 @@ from tqdm import tqdm
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli import trust
-from gnn_depth.cli.assemble import LINKS, CommandLineInterface
-from gnn_depth.cli.config import Arguments, expand_config, load_plugins, plugins_of, read_arguments
+from gnn_depth.cli.assemble import CommandLineInterface
+from gnn_depth.cli.config import Arguments, build_model, expand_config, known_to_model, plugins_of, read_arguments
 from gnn_depth.cli.config_file import INLINE, Source, read_config
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.identity import identity
+from gnn_depth.cli.known import load_plugins
 from gnn_depth.cli.process import quiet
 from gnn_depth.cli.run import check_training, start
 from gnn_depth.data.base import GraphDataModule
@@ -33,39 +34,29 @@ from gnn_depth.sweeps.grid import Combination, Grid
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
 from gnn_depth.sweeps.store import StoreError
 from gnn_depth.sweeps.worker import RunFailed, Task
-from gnn_depth.training import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 
 LOOK_SECONDS = 0.3
 
 
 class Resolver:
-    """Resolves command lines of ``fit`` with one parser: building it takes longer than using it.
-
-    Args:
-        plugins: Loaded before the parser is made.
-    """
+    """Resolves command lines of ``fit`` with one parser, because building it takes longer than using it."""
 
     def __init__(self, plugins: list[str]) -> None:
         load_plugins(plugins)
-        self.plugins = plugins
-        self._cli: CommandLineInterface | None = None
+        with quiet():
+            self._cli = CommandLineInterface("fit", Arguments([], plugins, []), build=False)
         self._data: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._models = jsonargparse.ArgumentParser(exit_on_error=False)
-        self._models.add_class_arguments(NodeClassifier, "model", sub_configs=True, fail_untyped=False)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder."""
         with quiet():
-            if self._cli is None:
-                self._cli = CommandLineInterface("fit", Arguments([], self.plugins, []), build=False)
             return self._cli.resolve(arguments)
 
     def data_of(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Checksum of the data of a resolved config, and what a model needs to know of it; read once for equal configs.
 
-        Raises:
-            AbsentDataError: The data is missing, damaged or refuses its options.
+        Raises an AbsentDataError if the data is missing, damaged or refuses its options.
         """
         data = expand_config({"data": config["data"]})["data"]
         key = json.dumps(data, sort_keys=True)
@@ -76,8 +67,7 @@ class Resolver:
                 with quiet():
                     L.seed_everything(0, verbose=False)  # data that draws from it is then the same in every order
                     module = parser.instantiate_classes(parser.parse_object({"data": data})).data
-                    known = {option: getattr(module, source) for source, option in LINKS.items()}
-                    self._data[key] = module.checksum, known
+                    self._data[key] = module.checksum, known_to_model(module)
             except (DataError, ValueError) as error:
                 raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]
@@ -86,79 +76,49 @@ class Resolver:
         """Refuse a resolved config whose model cannot be built or trained; parts that need numbers get memory."""
         with explained():
             RunRecorder(**config["run"])
-        model = expand_config({"model": config["model"]})["model"] | self.data_of(config)[1]
-        parsed = self._models.parse_object({"model": model}, defaults=False)  # complete: adding defaults is slow
+        given = self.data_of(config)[1]
         for device in ("meta", "cpu"):  # a part may need numbers, which nothing on "meta" has
             try:
                 with quiet(), explained(), torch.device(device), torch.random.fork_rng([]):
-                    check_training(config["trainer"], self._models.instantiate_classes(parsed).model)
+                    check_training(config["trainer"], build_model(config["model"], given))
                 break
             except (UsageError, RuntimeError):  # the second is PyTorch's
                 if device == "cpu":
                     raise
 
 
-class GridResolver:
-    """Resolves the combinations of a grid.
+def plan_of(
+    grid: Grid, folder: Path, overrides: list[str], root: str, force: bool = False, absent: dict[str, str] | None = None
+) -> Plan:
+    """Resolve all runs of a grid whose config files are relative to the folder; see :func:`make_plan`.
 
-    Args:
-        grid: The grid.
-        folder: The folder that its config files are relative to.
-        arguments: Options and configs for all runs, which override the grid.
+    The overrides are options of ``fit`` for all runs. Groups whose data is not here are an error, or are left out and
+    noted in ``absent`` with the reason.
     """
+    arguments = read_arguments(overrides)
+    lines = {tuple(each.labels.values()): line_of(each, grid.base, folder, arguments) for each in grid.combinations()}
+    # Inline configs are part of the grid, which has been checked as a whole.
+    files = {source.name: source for line in lines.values() for source in line.sources if source.is_file}
+    if arguments.trusted:
+        trust.refuse_unknown(list(files.values()))
+    resolver = Resolver(list(dict.fromkeys(plugin for line in lines.values() for plugin in line.plugins)))
 
-    def __init__(self, grid: Grid, folder: Path, arguments: Arguments) -> None:
-        lines = {
-            tuple(each.labels.values()): line_of(each, grid.base, folder, arguments) for each in grid.combinations()
-        }
-        # Inline configs are part of the grid, which has been checked as a whole.
-        files = {source.name: source for each in lines.values() for source in each.sources if source.is_file}
-        if arguments.trusted:
-            trust.refuse_unknown(list(files.values()))
-        self._lines = lines
-        self._resolver = Resolver(list(dict.fromkeys(plugin for each in lines.values() for plugin in each.plugins)))
-
-    def resolve(self, combination: Combination) -> tuple[dict[str, Any], str]:
-        """The resolved config of a combination, and the checksum of its data.
-
-        Raises:
-            UsageError: An option does not exist or does not fit.
-            AbsentDataError: The data is missing, damaged or refuses its options.
-        """
+    def resolve(combination: Combination) -> tuple[dict[str, Any], str]:
+        """The resolved config of a combination, and the checksum of its data."""
         try:
-            config = self._resolver.resolve(self._lines[tuple(combination.labels.values())])
+            config = resolver.resolve(lines[tuple(combination.labels.values())])
             try:
-                self._resolver.check(config)
+                resolver.check(config)
             except UsageError as error:
                 hint = "Or leave such runs out, by a rule with skip: true or with --subset."
                 raise UsageError(f"{error}\n{hint}") from error
-            return config, self._resolver.data_of(config)[0]
+            return config, resolver.data_of(config)[0]
         except (UsageError, AbsentDataError) as error:
             raise type(error)(f"{combination.group}: {error}") from error
 
-
-def plan_of(
-    grid: Grid,
-    folder: Path,
-    overrides: list[str],
-    root: str,
-    force: bool = False,
-    absent: dict[str, str] | None = None,
-) -> Plan:
-    """Resolve all runs of a grid; see :func:`gnn_depth.sweeps.plan.make_plan`.
-
-    Args:
-        grid: The grid.
-        folder: The folder that its config files are relative to.
-        overrides: Options of ``fit`` for all runs.
-        root: Folder of all runs.
-        force: Archive the results that are there.
-        absent: If given, groups whose data is not here are left out, and noted in it with the reason.
-    """
     try:
         with quiet():
-            resolver = GridResolver(grid, folder, read_arguments(overrides))
-            return make_plan(grid, resolver.resolve, identity, root, force, absent)
+            return make_plan(grid, resolve, identity, root, force, absent)
     except (PlanError, StoreError, OSError) as error:
         raise UsageError(str(error)) from error
 
@@ -166,11 +126,7 @@ def plan_of(
 def line_of(combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments) -> Arguments:
     """The command line of a combination: whole sections become configs, single options become arguments.
 
-    Args:
-        combination: Its settings.
-        base: Config files that it starts from.
-        folder: The folder that config files are relative to.
-        arguments: Options and configs that override it.
+    Config files are relative to the folder; the arguments override the combination, and that overrides the base.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
@@ -205,15 +161,7 @@ class StopWhenAsked(L.Callback):
 
 
 def train(task: Task, origin: Origin) -> None:
-    """Train one run of a sweep as ``gnn-depth fit`` would; called in a process of its own.
-
-    Args:
-        task: The run.
-        origin: Its folder, and where it comes from.
-
-    Raises:
-        RunFailed: It cannot run, or diverged.
-    """
+    """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed; called in a process of its own."""
     tqdm.set_lock(threading.RLock())  # its own is a semaphore, which Python reports as leaked if the process is killed
     try:
         with quiet():

@@ -10,11 +10,12 @@ import docstring_parser
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import Known, read_arguments, to_yaml
+from gnn_depth.cli.config import read_arguments, to_yaml
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.known import Known
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.plain import plain
-from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option, Part
+from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option
 
 # What `--help` says of options whose description is another library's; the options of the trainer that it shows.
 ABOUT = {
@@ -36,18 +37,7 @@ VALUES = {"ckpt_path": "FILE", "output": "FILE", "html": "FILE.html", "plugins":
 #: The usage of commands that cannot do without some options.
 NEEDS = {"test": "--ckpt_path FILE ", "predict": "--ckpt_path FILE --output FILE "}
 # The order of the help; the other options follow.
-FIRST = (
-    "layer",
-    "num_layers",
-    "hidden_channels",
-    "norm",
-    "skip",
-    "init",
-    "activation",
-    "dropout",
-    "optimizer",
-    "scheduler",
-)
+FIRST = ("layer", "num_layers", "hidden_channels", "norm", "skip", "init", "activation", "dropout")
 
 
 def main(argv: list[str]) -> int:
@@ -82,17 +72,15 @@ def _kind(word: str) -> str:
 
 def listing(kinds: Iterable[str], known: Known) -> str:
     """Every part of these kinds: name, options with types and defaults, and the first line of its docstring."""
-
-    def rows(kind: str) -> list[str]:
+    blocks = []
+    for kind in kinds:
+        rows = [kind]
         own_first = sorted(known.parts[kind].values(), key=lambda part: part.path.startswith(LIBRARY))
-        return [kind, *map(_row, own_first)]
-
-    return "\n\n".join("\n".join(rows(kind)) for kind in kinds)
-
-
-def _row(part: Part) -> str:
-    name = part.class_name if part.kind == "data" else part.name
-    return f"  {name}({', '.join(map(str, part.options.values()))})\n      {plain(part.doc.partition(chr(10))[0])}"
+        for part in own_first:
+            rows.append(f"  {part.shown}({', '.join(map(str, part.options.values()))})")
+            rows.append(f"      {plain(part.doc.partition(chr(10))[0])}")
+        blocks.append("\n".join(rows))
+    return "\n\n".join(blocks)
 
 
 def help_of(command: str, key: str, word: str | None, known: Known) -> str:
@@ -101,18 +89,13 @@ def help_of(command: str, key: str, word: str | None, known: Known) -> str:
         return help_of_run(command, known, everything=word == "all")
     if word is None:
         return listing([SECTIONS[key]], known)
-    try:
-        part = known.find(SECTIONS[key], word)
-    except registry.RegistryError as error:
-        raise UsageError(str(error)) from None
+    part = known.find(SECTIONS[key], word)
     about, _, _ = plain(part.doc).partition("\nArgs:")
-    meaning = {
-        parameter.arg_name: plain(parameter.description or "") for parameter in docstring_parser.parse(part.doc).params
-    }
-    rows = [
-        f"  --{key}.{option}\n      {' '.join(meaning.get(name, '').split())}" for name, option in part.options.items()
-    ]
-    return "\n".join([f"{part.kind} {part.name} ({part.path})", "", about.strip(), "", *rows]).rstrip()
+    meaning = {each.arg_name: plain(each.description or "") for each in docstring_parser.parse(part.doc).params}
+    lines = [f"{part.kind} {part.name} ({part.path})", "", about.strip(), ""]
+    for name, option in part.options.items():
+        lines += [f"  --{key}.{option}", f"      {' '.join(meaning.get(name, '').split())}"]
+    return "\n".join(lines).rstrip()
 
 
 def help_of_run(command: str, known: Known, everything: bool) -> str:
@@ -129,7 +112,7 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
     groups = {title: parser.add_argument_group(title) for title in titles}
     groups["run"].add_argument("--config", metavar="FILE", help="Config file, or the name of a shipped one.")
     order = [name for name in ("ckpt_path", "output", "html") if command != "fit" and name in known.options]
-    order += [f"model.{name}" for name in FIRST]
+    order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]
     options = known.options
     for name in [*order, *(name for name in options if name not in order)]:
         section = name.partition(".")[0]
@@ -171,6 +154,5 @@ def _about(option: Option, known: Known, everything: bool) -> str:
 def _default_part(option: Option, known: Known) -> str:
     """The name of the part that an option has by default, in brackets; empty if it has none."""
     if isinstance(option.default, dict) and option.kind:
-        part = known.find(option.kind, option.default["class_path"])
-        return f" [{part.class_name if option.kind == 'data' else part.name}]"
+        return f" [{known.find(option.kind, option.default['class_path']).shown}]"
     return " [none]" if option.default == [] else ""

@@ -2,11 +2,16 @@
 
 import argparse
 import re
-from collections.abc import Container
-from typing import Any, NoReturn
+from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.registry import nearest
+from gnn_depth.cli.outputs import plain_warnings
+from gnn_depth.ranges import Range
+from gnn_depth.registry import hint
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -18,14 +23,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class Options(argparse.ArgumentParser):
-    """argparse with near misses in its errors and without abbreviated options.
-
-    Args:
-        command: The word after ``gnn-depth``.
-        description: What it does, in a sentence.
-        usage: Its words, as the help shows them.
-        example: A whole command line, shown where arguments are missing.
-    """
+    """argparse with near misses in its errors, an example where arguments are missing, and no abbreviated options."""
 
     def __init__(self, command: str, description: str, usage: str, example: str = "") -> None:
         self.example = example
@@ -37,72 +35,82 @@ class Options(argparse.ArgumentParser):
             formatter_class=_Help,
         )
 
+    def add_choice_of_values(self, flag: str, text: str) -> None:
+        """Add an option such as ``--where``, which :func:`chosen_values` reads."""
+        self.add_argument(flag, nargs="+", action="extend", default=[], metavar="AXIS=VALUE,...", help=text)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self._explain(message)}\n{self.prog} --help explains the options.")
 
     def _explain(self, message: str) -> str:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
             word = match[1].partition("=")[0]
-            near = nearest(word, self._option_string_actions) if word.startswith("-") else None
-            hint = f" Did you mean {near!r}?" if near else ""
-            return f"unknown {'option' if word.startswith('-') else 'word'} {word!r}.{hint}"
+            if word.startswith("-"):
+                return f"unknown option {word!r}.{hint(word, self._option_string_actions)}"
+            return f"unknown word {word!r}."
         if match := re.match(r"the following arguments are required: (.*)", message):
-            *most, last = [self._with_value(name) for name in match[1].split(", ")]
+            options = self._option_string_actions
+            metavars = {name: option.metavar for name, option in options.items() if isinstance(option.metavar, str)}
+            missing = match[1].split(", ")
+            *most, last = [f"{name} {metavars[name]}" if name in metavars else name.upper() for name in missing]
             example = f", for example: {self.example}" if self.example else "."
             return f"missing: {' and '.join(filter(None, [', '.join(most), last]))}{example}"
         if match := re.match(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message):
             choices = [choice.strip("' ") for choice in match[3].split(",")]
-            near = nearest(match[2], choices)
-            hint = f" Did you mean {near!r}?" if near else ""
-            return f"unknown {match[1]} {match[2]!r}.{hint} Available: {', '.join(choices)}."
+            return f"unknown {match[1]} {match[2]!r}.{hint(match[2], choices)} Available: {', '.join(choices)}."
         if match := re.match(r"argument (--\S+): expected (\d+) arguments", message):
             names = self._option_string_actions[match[1]].metavar or ()
             return f"{match[1]} needs {match[2]} values{': ' * bool(names)}{' '.join(names)}."
         return f"{message}."
 
-    def _with_value(self, name: str) -> str:
-        """``--output FILE`` for ``--output``."""
-        option = self._option_string_actions.get(name)
-        return f"{name} {option.metavar}" if option and isinstance(option.metavar, str) else name.upper()
+
+def chosen_values(
+    flag: str, conditions: Sequence[str], axis_called: Callable[[str], str], known: Callable[[str], Container[str]]
+) -> dict[str, list[str]]:
+    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``; those of one axis add up.
+
+    Values may contain commas: the longest ``known`` value of an axis wins.
+    """
+    chosen: dict[str, list[str]] = {}
+    for condition in conditions:
+        word, _, values = condition.partition("=")
+        if not word or not values:
+            raise UsageError(f"{flag} takes AXIS=VALUE or AXIS=VALUE,VALUE, not {condition!r}.")
+        axis, pieces = axis_called(word), values.split(",")
+        labels = known(axis)
+        while pieces:
+            lengths = (count for count in range(len(pieces), 0, -1) if ",".join(pieces[:count]) in labels)
+            count = next(lengths, 1)
+            chosen.setdefault(axis, []).append(",".join(pieces[:count]))
+            pieces = pieces[count:]
+    return chosen
 
 
-def split_values(text: str, known: Container[str]) -> list[str]:
-    """Split text at commas; a known value may itself contain commas, and the longest known value wins."""
-    values, words = [], text.split(",")
-    while words:
-        lengths = (count for count in range(len(words), 0, -1) if ",".join(words[:count]) in known)
-        count = next(lengths, 1)
-        values.append(",".join(words[:count]))
-        words = words[count:]
-    return values
+def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
+    """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to standard error."""
+    from gnn_depth.reports.load import ReportWarning, load
+    from gnn_depth.reports.settings import choose, known_labels
+
+    with plain_warnings(ReportWarning):
+        frame = load(*folders)
+    return choose(frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis)))
 
 
-def positive(text: str) -> int:
-    """A whole number above zero, for ``type=``."""
-    return _number(text, int, 1)
+def _number(kind: type, accepted: Range) -> Callable[[str], Any]:
+    """A number in a range, for ``type=``."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or value not in accepted:
+            raise argparse.ArgumentTypeError(f"a {'whole ' * (kind is int)}number {accepted}, not {text!r}")
+        return value
+
+    return read
 
 
-def natural(text: str) -> int:
-    """A whole number, zero or more, for ``type=``."""
-    return _number(text, int, 0)
-
-
-def positive_number(text: str) -> float:
-    """A number above zero, for ``type=``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"a number above 0, not {text!r}")
-    return value
-
-
-def _number(text: str, kind: type, low: int) -> Any:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or value < low:
-        raise argparse.ArgumentTypeError(f"a whole number from {low} on, not {text!r}")
-    return value
+positive = _number(int, Range(1))
+natural = _number(int, Range(0))
+positive_number = _number(float, Range(0, above=True))

@@ -16,13 +16,7 @@ PREDICTIONS_TEXT = ".csv, .parquet, .npz (arrays `nodes`, `classes`, `probabilit
 
 
 def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:
-    """Refuse an output file that could not be written, before any work is done.
-
-    Args:
-        output: The file.
-        suffixes: The accepted suffixes.
-        option: The option that names it.
-    """
+    """Refuse an output file, named by an option, that could not be written, before any work is done."""
     path = Path(output)
     if path.is_dir():
         raise UsageError(f"{option} {output} is a folder: give a file in it, {output.rstrip('/')}/NAME{suffixes[0]}.")
@@ -47,10 +41,7 @@ def check_predictions(output: str | None) -> None:
 def write_whole(path: Path, write: Callable[[Path], object], option: str = "--output") -> None:
     """Write a file atomically, without replacing another.
 
-    Args:
-        path: The file, as `check_output` gives it.
-        write: Writes to the path that it is called with, which has the same suffix.
-        option: The option that names the file.
+    ``write`` writes to the path that it is called with, which has the same suffix.
     """
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     try:

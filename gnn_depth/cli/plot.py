@@ -3,14 +3,12 @@
 from argparse import SUPPRESS
 from typing import Any
 
-from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, natural, positive_number
+from gnn_depth.cli.options import Options, load_runs, natural, positive_number
 from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
-from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports import figures
 from gnn_depth.reports.figures.measures import PLACES, WHEN
 from gnn_depth.reports.figures.metrics import BAND_SPREADS
-from gnn_depth.reports.load import ReportError, ReportWarning
+from gnn_depth.reports.load import ReportWarning
 
 FIGURES = {
     "depth": "a metric against depth or another axis, with a band for its spread",
@@ -31,10 +29,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         "axes whose values get a panel each; by default none, all that vary in a heatmap",
         {"nargs": "*", "metavar": "AXIS"},
     ),
-    "metric": (
-        "depth, scatter: the metric; test_METRIC_at_best_val of the task by default",
-        {"metavar": "NAME"},
-    ),
+    "metric": ("depth, scatter: the metric; test_METRIC_at_best_val of the task by default", {"metavar": "NAME"}),
     "spread": (
         "depth, convergence: the band; std (standard deviation, the default), ci (95%% confidence interval) or none",
         {"choices": BAND_SPREADS},
@@ -43,10 +38,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         "the measure, two for a scatter of both; by default the first that the runs have, in a scatter the only two",
         {"nargs": "+", "metavar": "NAME"},
     ),
-    "tag": (
-        "convergence: the metric; by default the one that chose the best epoch",
-        {"metavar": "NAME"},
-    ),
+    "tag": ("convergence: the metric; by default the one that chose the best epoch", {"metavar": "NAME"}),
     "layers": ("history: the layers; at most six by default", {"nargs": "+", "type": natural, "metavar": "N"}),
     "when": ("layers: the start of training, its end, or both (the default)", {"choices": WHEN}),
     "at": ("scatter: the layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),
@@ -58,17 +50,14 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     output = check_output(options.output, figures.FORMATS)
     chosen = {name: getattr(options, name) for name in CHOICES if name in options}
-    try:
-        figures.check_options(options.kind, chosen)
-        figures.writer(output.suffix)  # raises before anything is read if a library is missing
-        frame = load_runs(options.folders, options.where)
-        with plain_warnings(ReportWarning):
-            chart = figures.chart(options.kind, frame, **chosen)
-        chart = figures.restyled(chart, options.log, options.xlabel, options.ylabel, options.caption)
-        size = tuple(options.size) if options.size else None
-        write_whole(output, lambda part: figures.save(chart, part, options.title or "", size))
-    except ReportError as error:
-        raise UsageError(str(error)) from error
+    figures.check_options(options.kind, chosen)
+    figures.writer(output.suffix)  # raises before anything is read if a library is missing
+    frame = load_runs(options.folders, options.where)
+    with plain_warnings(ReportWarning):
+        chart = figures.chart(options.kind, frame, **chosen)
+    chart = figures.restyled(chart, options.log, options.xlabel, options.ylabel, options.caption)
+    size = tuple(options.size) if options.size else None
+    write_whole(output, lambda part: figures.save(chart, part, options.title or "", size))
     print(f"{output}\n{chart.caption}".rstrip())
     return 0
 
@@ -80,33 +69,19 @@ def parser() -> Options:
         "KIND FOLDER... --output FILE.png|.pdf|.html [--OPTION VALUE]...",
         example="gnn-depth plot depth runs --output depth.png",
     )
-    options.add_argument("kind", choices=tuple(FIGURES), metavar="KIND", help=", ".join(FIGURES))
-    options.add_argument("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    options.add_argument(
-        "--where",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="AXIS=VALUE,...",
-        help="which runs",
-    )
-    options.add_argument("--title", help="heading of the figure")
-    options.add_argument("--caption", help="text below the figure, instead of what the lines and bands mean")
-    options.add_argument("--xlabel", help="label of the x axis")
-    options.add_argument("--ylabel", help="label of the y axis")
-    options.add_argument(
-        "--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y or both; none with nothing behind it"
-    )
-    options.add_argument(
-        "--size",
-        nargs=2,
-        type=positive_number,
-        metavar=("WIDTH", "HEIGHT"),
-        help="inches, without legend and caption; a journal's column or page by default",
-    )
-    options.add_argument(
-        "--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {', '.join(figures.FORMATS)}"
-    )
+    add = options.add_argument
+    add("kind", choices=tuple(FIGURES), metavar="KIND", help=", ".join(FIGURES))
+    add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
+    options.add_choice_of_values("--where", "which runs")
+    add("--title", help="heading of the figure")
+    add("--caption", help="text below the figure, instead of what the lines and bands mean")
+    add("--xlabel", help="label of the x axis")
+    add("--ylabel", help="label of the y axis")
+    add("--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y or both; none with nothing behind it")
+    size = "inches, without legend and caption; a journal's column or page by default"
+    add("--size", nargs=2, type=positive_number, metavar=("WIDTH", "HEIGHT"), help=size)
+    formats = ", ".join(figures.FORMATS)
+    add("--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {formats}")
     for name, (text, arguments) in CHOICES.items():
-        options.add_argument(f"--{name}", default=SUPPRESS, help=text, **arguments)
+        add(f"--{name}", default=SUPPRESS, help=text, **arguments)
     return options

@@ -1,8 +1,6 @@
 """Write the predictions for all nodes or graphs to a file."""
 
 import io
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,85 +13,42 @@ from gnn_depth.data.base import GraphDataModule
 from gnn_depth.training.tasks import Task
 
 
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """The predictions of a model for all nodes or graphs.
-
-    Attributes:
-        rows: ``node`` or ``graph``.
-        ids: Their ids, or their numbers.
-        classes: Names of the classes, labels or numbers.
-        targets: ``classes``, ``labels`` or ``numbers``.
-        values: Probabilities of the classes or labels, or the numbers, shape (rows, classes).
-    """
-
-    rows: str
-    ids: np.ndarray
-    classes: list[str]
-    targets: str
-    values: Tensor
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for each node: its id, the most probable class with its probability, and those of all classes.
-
-        For labels and numbers only the id and their values.
-        """
-        head: dict[str, np.ndarray] = {self.rows: self.ids}
-        if self.targets == "classes":
-            best, place = self.values.max(1)
-            head |= {"predicted": np.array(self.classes, object)[place.numpy()], "probability": best.numpy()}
-        name = {"classes": "class", "labels": "label", "numbers": "value"}[self.targets]
-        each = {f"{name}_{known}": self.values[:, number].numpy() for number, known in enumerate(self.classes)}
-        return pd.DataFrame(head | each)
-
-
-def _write_csv(predictions: Predictions, path: Path) -> None:
-    # Nine digits give back every float32.
-    predictions.table.to_csv(path, index=False, float_format="%.9g", lineterminator="\n", encoding="utf-8")
-
-
-def _write_npz(predictions: Predictions, path: Path) -> None:
-    ids = predictions.ids
-    with path.open("wb") as file:  # as plain text, which is read without unpickling
-        arrays = {
-            f"{predictions.rows}s": ids.astype(str) if ids.dtype == object else ids,
-            "classes": np.array(predictions.classes, str),
-            "values" if predictions.targets == "numbers" else "probabilities": predictions.values.numpy(),
-        }
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-
-
-def _write_pt(predictions: Predictions, path: Path) -> None:
-    buffer = io.BytesIO()  # torch's own errors in writing do not say why
-    torch.save(predictions.values, buffer)
-    path.write_bytes(buffer.getvalue())
-
-
-def _write_parquet(predictions: Predictions, path: Path) -> None:
-    predictions.table.to_parquet(path, engine="pyarrow", index=False)
-
-
-WRITERS: dict[str, Callable[[Predictions, Path], None]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".npz": _write_npz,
-    ".pt": _write_pt,
-}
-
-
 def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str) -> str:
-    """Write the predictions atomically, and return what was written, in words.
-
-    Args:
-        batches: Probabilities or numbers, shape (nodes, outputs) each.
-        data: Has the names of nodes and classes.
-        task: The task of the model.
-        output: The file.
-    """
+    """Write probabilities or numbers, shape (nodes, outputs) per batch, and return what was written, in words."""
     path, values = Path(output), torch.cat(batches).float().cpu()
+    row = "graph" if data.per_graph else "node"
     ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
-    predictions = Predictions("graph" if data.per_graph else "node", ids, data.class_names, task.targets, values)
-    write_whole(path, lambda part: WRITERS[path.suffix](predictions, part))
+
+    def write_to(part: Path) -> None:
+        if path.suffix == ".pt":
+            buffer = io.BytesIO()  # torch's own errors in writing do not say why
+            torch.save(values, buffer)
+            part.write_bytes(buffer.getvalue())
+        elif path.suffix == ".npz":
+            arrays = {
+                f"{row}s": ids.astype(str) if ids.dtype == object else ids,  # plain text is read without unpickling
+                "classes": np.array(data.class_names, str),
+                "values" if task.targets == "numbers" else "probabilities": values.numpy(),
+            }
+            with part.open("wb") as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
+        elif path.suffix == ".parquet":
+            _table(row, ids, data.class_names, task.targets, values).to_parquet(part, engine="pyarrow", index=False)
+        else:
+            table = _table(row, ids, data.class_names, task.targets, values)
+            # Nine digits give back every float32.
+            table.to_csv(part, index=False, float_format="%.9g", lineterminator="\n", encoding="utf-8")
+
+    write_whole(path, write_to)
     what = {"classes": "class probabilities", "labels": "label probabilities", "numbers": "numbers"}[task.targets]
-    return f"{what} of {len(values)} {predictions.rows}s"
+    return f"{what} of {len(values)} {row}s"
+
+
+def _table(row: str, ids: np.ndarray, classes: list[str], targets: str, values: Tensor) -> pd.DataFrame:
+    """Ids and values; for classes also the most probable one with its probability."""
+    columns: dict[str, np.ndarray] = {row: ids}
+    if targets == "classes":
+        best, place = values.max(1)
+        columns |= {"predicted": np.array(classes, object)[place.numpy()], "probability": best.numpy()}
+    name = {"classes": "class", "labels": "label", "numbers": "value"}[targets]
+    return pd.DataFrame(columns | {f"{name}_{known}": values[:, place].numpy() for place, known in enumerate(classes)})

@@ -33,11 +33,7 @@ WRITER = "_AsyncWriterThread"
 
 
 def prepare_for_training(keep_memory: bool) -> None:
-    """Keep compiled code and freed memory, and drop the traceback of TensorBoard's writer on a full disk.
-
-    Args:
-        keep_memory: Whether the allocator keeps freed memory for the next step; not for models that are to use little.
-    """
+    """Keep compiled code and, if asked, freed memory; drop the traceback of TensorBoard's writer on a full disk."""
     keep_compiled_code()
     _drop_tracebacks_of_writer()
     if keep_memory:

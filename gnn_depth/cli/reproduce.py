@@ -7,14 +7,15 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config_file import Source, read_config, shipped
+from gnn_depth.cli.config_file import read_config, shipped
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, positive_number
+from gnn_depth.cli.options import Options, load_runs, positive_number
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import add_options, load_grid, open_pool, part, run_plan, split_overrides
 from gnn_depth.registry import unknown
@@ -23,9 +24,6 @@ from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.store import ResultWarning
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 KEYS = ("title", "source", "grid", "table", "figure", "published")
 REQUIRED = ("title", "source", "grid", "table")
 SAMPLED = 3  # groups of each item that --list --estimate measures
@@ -33,33 +31,19 @@ SAMPLED = 3  # groups of each item that --list --estimate measures
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure of a paper.
+    """A table or figure of a paper."""
 
-    Attributes:
-        name: Its path below the folder of all items: ``lipschitz/depth``.
-        title: Its title.
-        source: The paper.
-        grid: File of the grid of its runs.
-        table: Axes of the table's rows and columns.
-        figure: Kind of figure and its options; empty if there is none.
-        published: The paper's numbers, see ``reports.published``.
-    """
-
-    name: str
+    name: str  # its path below the folder of all items: lipschitz/depth
     title: str
-    source: str
-    grid: Path
-    table: dict[str, Any]
-    figure: dict[str, Any]
-    published: list[Any]
+    source: str  # the paper
+    grid: Path  # file of the grid of its runs
+    table: dict[str, Any]  # axes of the table's rows and columns
+    figure: dict[str, Any]  # kind of figure and its options; empty if there is none
+    published: list[Any]  # the paper's numbers, see reports.published
 
 
 def main(argv: list[str]) -> int:
-    """Run the missing runs of an item, and show the results beside the published numbers.
-
-    Returns:
-        The exit code, as of a sweep.
-    """
+    """Run the missing runs of an item, and show the results beside the published numbers."""
     overrides, argv = split_overrides(argv)
     trusted, _ = trust.take(overrides)
     if trusted is None:  # a paper's configs need no class from outside
@@ -118,20 +102,17 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
 def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
     """Print every item, or one; if requested with an estimate of the time left, measured on a few groups."""
     items = [load(options.item)] if options.item else every()
-    if not options.estimate:
-        for item in items:
-            grid = load_grid(str(item.grid), trusted)
-            runs = len(grid.seeds) * sum(1 for _ in grid.combinations())
-            print(f"{item.name}: {item.title}\n  {item.source}\n  {runs} runs")
-        return 0
-    with plain_warnings(ResultWarning), open_pool(options) as pool:
-        from gnn_depth.cli.cost import estimate
-        from gnn_depth.cli.grid_runs import plan_of
-
+    with plain_warnings(ResultWarning), open_pool(options) if options.estimate else nullcontext() as pool:
         for item in items:
             print(f"{item.name}: {item.title}\n  {item.source}", flush=True)
-            absent: dict[str, str] = {}
             grid = load_grid(str(item.grid), trusted)
+            if pool is None:
+                print(f"  {len(grid.seeds) * sum(1 for _ in grid.combinations())} runs")
+                continue
+            from gnn_depth.cli.cost import estimate
+            from gnn_depth.cli.grid_runs import plan_of
+
+            absent: dict[str, str] = {}
             plan = plan_of(grid, item.grid.parent, overrides, options.root, absent=absent)
             print(f"  {len(plan.runs)} runs; {estimate(plan, pool, SAMPLED)}")
             if absent:
@@ -149,29 +130,27 @@ def names() -> dict[str, Path]:
     return shipped("reproduce")
 
 
-def load(name: str) -> Item:
-    """Load an item by its name, or from a file."""
-    if name.endswith((".yaml", ".yml")):
-        return _item(Path(name).stem, read_config(name, labels=True))
-    known = names()
-    if name not in known:
-        raise UsageError(unknown("item", name, known))
-    return _item(name, read_config(str(known[name]), labels=True))
-
-
 def every() -> Iterator[Item]:
     """All items, by name."""
     return (load(name) for name in sorted(names()))
 
 
-def _item(name: str, config: Source) -> Item:
+def load(name: str) -> Item:
+    """Load an item by its name, or from a file."""
+    if name.endswith((".yaml", ".yml")):
+        name, config = Path(name).stem, read_config(name, labels=True)
+    else:
+        known = names()
+        if name not in known:
+            raise UsageError(unknown("item", name, known))
+        config = read_config(str(known[name]), labels=True)
+    content = {key: config.data.get(key) for key in KEYS}
     for key in config.data:
         if key not in KEYS:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, KEYS)}")
     for key in REQUIRED:
-        if not config.data.get(key):
+        if not content[key]:
             raise UsageError(f"{config.name}: an item needs the key {key!r}.")
-    content = {key: config.data.get(key) for key in KEYS}
     for key, kind, what in (("table", dict, "axes"), ("figure", dict, "options"), ("published", list, "numbers")):
         if not isinstance(content[key], kind | None):
             raise UsageError(f"{config.at((key,))}: {key} is a {kind.__name__} of {what}, not {content[key]!r}.")
@@ -207,7 +186,6 @@ def _check(item: Item, grid: Grid) -> None:
 
 def _show(item: Item, plan: Plan, root: Path) -> None:
     """Print an item's table beside the published one, and write both it and the figure to ``root/ITEM/DATE_TIME``."""
-    from gnn_depth.cli.reports import load_runs
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import latex, markdown, terminal
     from gnn_depth.reports.load import ReportError, ReportWarning
@@ -216,7 +194,10 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     from gnn_depth.reports.table import tabulate, to_csv
 
     try:
-        frame = _in_order(load_runs([str(plan.store.folder)], []), plan)
+        frame = load_runs([str(plan.store.folder)], [])
+        place = {run.place.identity: number for number, run in enumerate(plan.runs)}
+        order = frame["identity"].map(place).dropna().sort_values()  # that of the table's rows and columns
+        frame = frame.loc[order.index].reset_index(drop=True)
         table = tabulate(frame, **({"spread": "std"} | item.table))
         published = parse(item.published, item.name)
         sheets = [table_sheet(table)]
@@ -235,13 +216,6 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     except ReportError as error:
         raise UsageError(f"{item.name}: {error}") from error
     print(f"table and figure: {folder}")
-
-
-def _in_order(frame: "pd.DataFrame", plan: Plan) -> "pd.DataFrame":
-    """The plan's runs, in the order of the table's rows and columns."""
-    place = {run.place.identity: number for number, run in enumerate(plan.runs)}
-    places = frame["identity"].map(place).dropna().sort_values()
-    return frame.loc[places.index].reset_index(drop=True)
 
 
 def _figure(item: Item) -> tuple[str, dict[str, Any]]:

@@ -69,8 +69,16 @@ def run(command: str, arguments: Arguments) -> int:
             stop.has_folder = cli.recorder.folder is not None  # type: ignore[attr-defined]
             raise
         if cli.trainer.is_global_zero:
-            finish(cli, result)
-        _leave_other_processes()
+            if command == "predict":
+                said = predictions.write(result, cli.datamodule, cli.model.task, cli.config.output)
+                print(f"{said}: {cli.config.output}")
+            elif command in ("validate", "test"):
+                print(f"{cli.what}, {cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}")
+            elif cli.recorder.folder is not None:
+                print(report(cli.recorder))
+        if distributed.is_available() and distributed.is_initialized():
+            # Threads that outlive Python abort the process at exit (pytorch/pytorch#190489).
+            distributed.destroy_process_group()
     return 0
 
 
@@ -105,10 +113,6 @@ def _partition(cli: CommandLineInterface) -> str:
 def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
     """Start the trainer, with a run folder if it is a fit, and return its result.
 
-    Args:
-        cli: Data, model and trainer.
-        origin: What a fit is part of; by default it stands alone.
-
     Raises:
         UsageError: Something that was asked for does not fit.
         RunError: The training diverged, its files cannot be written, or another process of it is gone.
@@ -128,18 +132,12 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
             rank_zero_only(print)(f"{cli.what}\n  {cli.datamodule.about}", file=sys.stderr)
             SafeStop(kept).replace(cli.trainer)
         begin = getattr(cli.trainer, cli.command)
-        own_words = {"verbose": False} if cli.command in ("validate", "test") else {}
-        path = cli.config.ckpt_path
-        return begin(cli.model, datamodule=cli.datamodule, ckpt_path=path, weights_only=True, **own_words)
+        words = {"verbose": False} if cli.command in ("validate", "test") else {}
+        return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True, **words)
 
 
 def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
-    """Refuse a training of nothing, and an optimizer or schedule that fails in a step.
-
-    Raises:
-        UsageError: Nothing would be trained.
-        MisconfigurationException: The optimizer or the schedule refuses its options.
-    """
+    """Refuse a training of nothing, and an optimizer or schedule that fails in a step."""
     if 0 in (trainer["max_epochs"], trainer["max_steps"], trainer["limit_train_batches"]):
         raise UsageError("nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0.")
     rehearse(model.optimizer, model.scheduler)
@@ -159,22 +157,6 @@ def _check(cli: CommandLineInterface) -> None:
     check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices, size)
 
 
-def finish(cli: CommandLineInterface, result: Any) -> None:
-    """Print the result of a run, or write its predictions."""
-    if cli.command == "predict":
-        print(f"{predictions.write(result, cli.datamodule, cli.model.task, cli.config.output)}: {cli.config.output}")
-    if cli.command in ("validate", "test"):
-        print(f"{cli.what}, {cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}")
-    if cli.command == "fit" and cli.recorder.folder is not None:
-        print(report(cli.recorder))
-
-
-def _leave_other_processes() -> None:
-    """Close the process group: threads that outlive Python abort the process at exit (pytorch/pytorch#190489)."""
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
-
-
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
     """A message saying where a stopped training was saved and how to resume it; SLURM's SIGUSR1 requeues the job."""
     folder = cli.recorder.shown
@@ -188,16 +170,12 @@ def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
         return f"{saved}; the same command with --ckpt_path last{more} resumes it."
     if cli.ckpt_path_asked != checkpoints.AUTO:  # queued again, it would start from the beginning for ever
         return f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume from there."
-    return f"{saved}; {_requeue(job)}"
-
-
-def _requeue(job: str) -> str:
     try:
         done = subprocess.run(
             ["scontrol", "requeue", job], capture_output=True, text=True, check=False, timeout=REQUEUE_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"job {job} could not be queued again: {error}."
+        return f"{saved}; job {job} could not be queued again: {error}."
     if done.returncode:
-        return f"job {job} could not be queued again: scontrol said {done.stderr.strip()!r}."
-    return f"job {job} is queued again."
+        return f"{saved}; job {job} could not be queued again: scontrol said {done.stderr.strip()!r}."
+    return f"{saved}; job {job} is queued again."

@@ -2,12 +2,13 @@
 
 import argparse
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import read_config
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.options import Options, natural, positive, split_values
+from gnn_depth.cli.options import Options, chosen_values, natural, positive
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.runs import RESULTS
 from gnn_depth.signals import exit_code
@@ -24,23 +25,16 @@ PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 
 
 def main(argv: list[str]) -> int:
-    """Run all unfinished runs of a grid.
-
-    Returns:
-        The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
-    """
+    """Run all unfinished runs of a grid."""
     overrides, argv = split_overrides(argv)
     options = parser().parse_args(argv)
     grid, folder = part(load_grid(options.file, trust.take(overrides)[0]), options), Path(options.file).parent
-    if options.dry_run:
+    with plain_warnings(ResultWarning), nullcontext() if options.dry_run else open_pool(options) as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        with plain_warnings(ResultWarning):
+        if pool is None:
             print(plan_of(grid, folder, overrides, options.root).listing())
-        return 0
-    with plain_warnings(ResultWarning), open_pool(options) as pool:
-        from gnn_depth.cli.grid_runs import plan_of
-
+            return 0
         return run_plan(plan_of(grid, folder, overrides, options.root, options.force), pool, options.retries)
 
 
@@ -56,17 +50,10 @@ def parser() -> Options:
     return parser
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Options) -> None:
     """The options that `sweep` and `reproduce` share."""
+    parser.add_choice_of_values("--subset", "run only these values of an axis")
     add = parser.add_argument
-    add(
-        "--subset",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="AXIS=VALUE,...",
-        help="run only these values of an axis",
-    )
     add("--seeds", type=positive, help="number of seeds, counted from 0; by default the file's seeds")
     add("--root", default="runs", help="folder of all runs; the sweep gets a folder of its name there")
     add("--workers", type=positive, help="runs at once; by default one per core, or per GPU if there are any")
@@ -91,12 +78,7 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 def load_grid(name: str, trusted: bool | None = None) -> Grid:
-    """Read a grid file.
-
-    Args:
-        name: The file.
-        trusted: The value of ``--trusted-only``, or None.
-    """
+    """Read a grid file, with the value of ``--trusted-only``."""
     config = read_config(name, labels=True)
     if not config.data:
         raise UsageError(f"{name} is empty: a grid has base and axes.")
@@ -112,15 +94,8 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
 
 def part(grid: Grid, options: argparse.Namespace) -> Grid:
     """The part of a grid that ``--subset`` and ``--seeds`` choose."""
-    chosen: dict[str, list[str]] = {}
     try:
-        for pair in options.subset:
-            axis, _, values = pair.partition("=")
-            if not axis or not values:
-                raise UsageError(f"--subset takes AXIS=VALUE,VALUE, not {pair!r}.")
-            name = grid.axis_called(axis)
-            chosen.setdefault(name, []).extend(split_values(values, grid.labels_of(name)))
-        return grid.subset(chosen, options.seeds)
+        return grid.subset(chosen_values("--subset", options.subset, grid.axis_called, grid.labels_of), options.seeds)
     except GridError as error:
         raise UsageError(f"--subset: {error}") from None
 

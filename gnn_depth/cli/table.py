@@ -6,11 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options
+from gnn_depth.cli.options import Options, load_runs
 from gnn_depth.cli.outputs import check_output, write_whole
-from gnn_depth.cli.reports import load_runs
 from gnn_depth.reports.formats import html_page, latex, markdown, terminal
-from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import compare_published, read
 from gnn_depth.reports.settings import metric_words
 from gnn_depth.reports.sheets import BEST, agreement_sheet, comparison_sheet, table_sheet
@@ -32,24 +30,19 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     output = None if options.output is None else check_output(options.output, list(FORMATS.values()))
     name = _format(options, output)
-    try:
-        frame = load_runs(options.folders, options.where)
-        rows, columns = arrange(frame, options.rows, options.columns)
-        table = tabulate(frame, rows, columns, options.metric, options.spread)
-        if output and name == "parquet":
-            write_whole(output, partial(write_parquet, table))
-            print(output)
-            return 0
-        text = (
-            to_csv(table) if name == "csv" else _text(table, options, name, styled=not output and sys.stdout.isatty())
-        )
-    except ReportError as error:
-        raise UsageError(str(error)) from error
-    if output:
-        write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
-        print(output)
+    frame = load_runs(options.folders, options.where)
+    rows, columns = arrange(frame, options.rows, options.columns)
+    table = tabulate(frame, rows, columns, options.metric, options.spread)
+    if output and name == "parquet":
+        write_whole(output, partial(write_parquet, table))
     else:
-        print(text, end="")
+        styled = not output and sys.stdout.isatty()
+        text = to_csv(table) if name == "csv" else _text(table, options, name, styled)
+        if not output:
+            print(text, end="")
+            return 0
+        write_whole(output, partial(Path.write_text, data=text, encoding="utf-8"))
+    print(output)
     return 0
 
 
@@ -59,41 +52,25 @@ def parser() -> Options:
         "Mean and spread over seeds, for any axes of the runs.",
         "FOLDER... [--rows AXIS...] [--columns AXIS...] [--OPTION VALUE]...",
     )
-    options.add_argument("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    options.add_argument(
-        "--rows", nargs="+", metavar="AXIS", help="axes of the rows; by default all that vary but the last"
+    add = options.add_argument
+    add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
+    add("--rows", nargs="+", metavar="AXIS", help="axes of the rows; by default all that vary but the last")
+    add("--columns", nargs="+", metavar="AXIS", help="axes of the columns; by default the last of several")
+    add("--metric", help="the metric to average; test_METRIC_at_best_val of the task by default")
+    add("--spread", choices=tuple(SPREADS), default="std", help="standard deviation, or 95%% confidence interval")
+    add("--baseline", metavar="LABEL", help="column or row to compare all others with")
+    add("--test", choices=tuple(TESTS), default="wilcoxon", help="paired test over shared seeds")
+    options.add_choice_of_values("--where", "which runs")
+    best = (
+        "what a bold number is the best of: its row, its column, the whole table, or none; by default cells with "
+        "the same baseline compete, without one those along the axis that is not a number such as a depth"
     )
-    options.add_argument(
-        "--columns", nargs="+", metavar="AXIS", help="axes of the columns; by default the last of several"
-    )
-    options.add_argument("--metric", help="the metric to average; test_METRIC_at_best_val of the task by default")
-    options.add_argument(
-        "--spread", choices=tuple(SPREADS), default="std", help="standard deviation, or 95%% confidence interval"
-    )
-    options.add_argument("--baseline", metavar="LABEL", help="column or row to compare all others with")
-    options.add_argument("--test", choices=tuple(TESTS), default="wilcoxon", help="paired test over shared seeds")
-    options.add_argument(
-        "--where",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="AXIS=VALUE,...",
-        help="which runs",
-    )
-    options.add_argument(
-        "--best",
-        choices=BEST,
-        default="auto",
-        help="what a bold number is the best of: its row, its column, the whole table, or none; by default cells with "
-        "the same baseline compete, without one those along the axis that is not a number such as a depth",
-    )
-    options.add_argument("--caption", default="", help="text that says what the numbers are")
-    options.add_argument("--label", default="", help="label for LaTeX's \\ref; tab: and the axes by default")
-    options.add_argument("--published", metavar="FILE", help="YAML file of published numbers to compare with")
-    options.add_argument(
-        "--format", choices=tuple(FORMATS), help="by default chosen by the suffix of --output, otherwise terminal"
-    )
-    options.add_argument("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS.values())}")
+    add("--best", choices=BEST, default="auto", help=best)
+    add("--caption", default="", help="text that says what the numbers are")
+    add("--label", default="", help="label for LaTeX's \\ref; tab: and the axes by default")
+    add("--published", metavar="FILE", help="YAML file of published numbers to compare with")
+    add("--format", choices=tuple(FORMATS), help="by default chosen by the suffix of --output, otherwise terminal")
+    add("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS.values())}")
     return options
 
 

@@ -7,16 +7,12 @@ import importlib.util
 import re
 import sys
 from collections.abc import Container, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from yaml import YAMLError
-
 from gnn_depth import registry
-from gnn_depth.cli.config_file import Source, load_yaml
+from gnn_depth.cli.config_file import Source, value_in
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.short_names import Where, load_class
-from gnn_depth.yaml_limits import TooLargeError
 
 FLAG = "--trusted-only"
 # Packages whose classes are accepted, or single classes.
@@ -56,39 +52,37 @@ def take(argv: list[str]) -> tuple[bool | None, list[str]]:
 def refuse_unknown(sources: Sequence[Source]) -> None:
     """Refuse configs that would import or run something unknown, before any of them takes effect."""
     for source in sources:
-        for where, names in _plugins(source.data):
-            raise UsageError(
-                f"{_place(source, where)} names code to run, {names!r}, and {FLAG} refuses that in a config."
-                f"\nTo run it, name it yourself with --plugins, or use {FLAG} false."
-            )
-        for where, text in _strings(source.data):
-            _check_text(source, where, text, ())
+        for where, value in _walk(source.data, ()):
+            is_plugins = value and where and str(where[-1]).removesuffix("+") == "plugins"
+            # Lightning has an option of that name; four deep, trainer is a label of a grid's axis.
+            if is_plugins and (where[-2:-1] != ("trainer",) or len(where) == 4):
+                raise UsageError(
+                    f"{_place(source, where)} names code to run, {value!r}, and {FLAG} refuses that in a config."
+                    f"\nTo run it, name it yourself with --plugins, or use {FLAG} false."
+                )
+            if isinstance(value, str):
+                _check_text(source, where, value, ())
 
 
-def check_checkpoint(path: Path, content: Any, own: Any, trusted: bool | None) -> None:
+def check_checkpoint(checkpoint: Any, arguments: Any) -> None:
     """Refuse a checkpoint whose options would import something unknown, unless the user has named or allowed it.
 
-    Args:
-        path: The checkpoint.
-        content: Its options.
-        own: The user's own configs and arguments: a class that they name is the user's choice.
-        trusted: The value of ``--trusted-only``; None if it is not given.
+    A class that the user's own configs and arguments name is the user's choice.
     """
-    if trusted is False:
+    if arguments.trusted is False:
         return
-    named = {text for _, text in _strings(own)}
-    for where, text in _strings(content):
+    own = [*(source.data for source in arguments.sources), *arguments.argv]
+    own += [argument.partition("=")[2] for argument in arguments.argv]
+    named = {text for _, text in _walk(own, ()) if isinstance(text, str)}
+    content = {"model": checkpoint.hparams, "data": checkpoint.data}
+    for where, text in _walk(content, ()):
         # A package that cannot be imported is named by the parser.
-        if not _is_registered(text) and _is_importable(text.partition(".")[0]):
-            _check_text(Source(str(path), content), where, text, named)
+        if isinstance(text, str) and not _is_registered(text) and _is_importable(text.partition(".")[0]):
+            _check_text(Source(str(checkpoint.path), content), where, text, named)
 
 
 def check_sizes(value: Any) -> None:
-    """Refuse text that the parser would read as YAML without end.
-
-    Raises:
-        TooLargeError: There is such a text.
-    """
+    """Refuse text that the parser would read as YAML without end, by a TooLargeError."""
     for _ in _walk(value, ()):
         pass
 
@@ -154,36 +148,13 @@ def _is_importable(module: str) -> bool:
         return False
 
 
-def _plugins(config: Any) -> Iterator[tuple[Where, Any]]:
-    """Every non-empty ``plugins`` value, except Lightning's option of that name."""
-    for where, value in _walk(config, ()):
-        # Four deep, trainer is a label of a grid's axis.
-        of_lightning = where[-2:-1] == ("trainer",) and len(where) != 4
-        if value and where and str(where[-1]).removesuffix("+") == "plugins" and not of_lightning:
-            yield where, value
-
-
-def _strings(value: Any) -> Iterator[tuple[Where, str]]:
-    """Every text in a value."""
-    return ((where, text) for where, text in _walk(value, ()) if isinstance(text, str))
-
-
 def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
     """A value and everything inside it, including YAML inside text, because the parser reads that too."""
     yield where, value
     if isinstance(value, str):
-        inner = _inner(value)
+        inner = value if PLAIN.fullmatch(value) else value_in(value)
         if inner != value:
             yield from _walk(inner, where)
     elif isinstance(value, dict | list | tuple | set):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _walk(item, (*where, key))
-
-
-def _inner(text: str) -> Any:
-    try:
-        return text if PLAIN.fullmatch(text) else load_yaml(text)
-    except TooLargeError:
-        raise
-    except (YAMLError, ValueError):
-        return text

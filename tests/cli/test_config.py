@@ -134,10 +134,6 @@ def test_norms_can_be_taken_away_again(config: Callable, file: str):
     assert config("--config", file, "--model.norm", "[]")["model"]["norm"] == []
 
 
-def test_data_is_generated_where_none_is_named(config: Callable):
-    assert config()["data"]["class_path"] == "SyntheticCitation"
-
-
 def test_a_data_set_that_is_named_does_not_inherit_options_of_the_default_one(config: Callable):
     arguments = config("--data", "HeterophilousGraphs", "--data.name", "chameleon")["data"]["init_args"]
     assert arguments["normalize_features"] is False  # the generated graph's default is true
@@ -146,6 +142,7 @@ def test_a_data_set_that_is_named_does_not_inherit_options_of_the_default_one(co
 def test_defaults_make_runs_reproducible_and_every_epoch_logged(config: Callable):
     resolved = config()
     assert resolved["seed_everything"] == 0
+    assert resolved["data"]["class_path"] == "SyntheticCitation"
     trainer = resolved["trainer"]
     assert trainer["max_epochs"] == 200
     assert trainer["log_every_n_steps"] == 1

@@ -1,5 +1,5 @@
 from gnn_depth.cli.config import contract_config
-from gnn_depth.cli.hparams import hparams
+from gnn_depth.cli.identity import hparams
 
 
 def test_a_part_and_its_options_stand_at_the_key_of_the_part():

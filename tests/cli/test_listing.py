@@ -154,7 +154,7 @@ class TestCache:
             self.built += 1
             return ["content"]
 
-        assert catalogue.cached("test", plugins, build, list) == ["content"]
+        assert catalogue.cached(plugins, build, list) == ["content"]
         return self.built
 
     def entry(self, tmp_path: Path) -> Path:

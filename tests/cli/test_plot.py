@@ -8,6 +8,7 @@ import pytest
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.plot import main
 from gnn_depth.measurements import Measurement
+from gnn_depth.reports.load import ReportError
 from tests.reports.made import balance, make_run, similarity
 
 
@@ -33,7 +34,7 @@ def refused(runs: Path, tmp_path: Path) -> Callable[..., str]:
 
     def ask(kind: str, *words: str, output: str = "figure.png") -> str:
         before = set(tmp_path.iterdir())
-        with pytest.raises(UsageError) as error:
+        with pytest.raises((UsageError, ReportError)) as error:
             main([kind, str(runs), *words, "--output", str(tmp_path / output)])
         assert set(tmp_path.iterdir()) == before
         return str(error.value)
@@ -77,19 +78,10 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
     [
         ("heatmp", "'heatmp'. Did you mean 'heatmap'?"),
         ("depth --x nm_layers", "'nm_layers'. Did you mean"),
-        (
-            "depth --metric test_ac_at_best_val",
-            "'test_ac_at_best_val'. Did you mean 'test_acc_at_best_val'?",
-        ),
+        ("depth --metric test_ac_at_best_val", "'test_ac_at_best_val'. Did you mean 'test_acc_at_best_val'?"),
         ("depth --spread sd", "'sd'. Did you mean 'std'?"),
-        (
-            "depth --measure gradients",
-            "'measure'. Accepted: x, line, panel, metric, spread.",
-        ),
-        (
-            "depth --line --where num_layers=3",
-            "model.norm (gat, lip): draw a line for each with --line model.norm,",
-        ),
+        ("depth --measure gradients", "'measure'. Accepted: x, line, panel, metric, spread."),
+        ("depth --line --where num_layers=3", "model.norm (gat, lip): draw a line for each with --line model.norm,"),
         ("heatmap --measure gradients --panel norm", "--panel model.norm model.num_layers,"),
         ("scatter", "--measure: balance, gradients, hidden."),
         ("heatmap --measure gradient", "'gradient'. Did you mean 'gradients'?"),

@@ -73,10 +73,7 @@ def test_a_checkpoint_without_its_plugin_is_answered_with_the_class_that_is_miss
 
 
 def test_the_saved_config_runs_again_from_another_folder(
-    gnn_depth: Callable,
-    plugin: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    gnn_depth: Callable, plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(plugin.parent)
     first = gnn_depth("fit", "--plugins", plugin.name, "--model.norm", "shrink", "--print_config")

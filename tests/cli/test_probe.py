@@ -104,10 +104,7 @@ def test_layers_that_are_shared_and_reversible_stacks_are_probed_too(gnn_depth: 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (
-            [*SHORT, "--model.num_layers", "1", "--model.layer", "sage"],
-            "No bound for layer 1: none is known for SAGE.",
-        ),
+        ([*SHORT, "--model.num_layers", "1", "--model.layer", "sage"], "No bound for layer 1: none is known for SAGE."),
         ([*LIP, "--model.norm.form", "released", "--model.num_layers", "1"], "does not bound its scores."),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.table import main
+from gnn_depth.reports.load import ReportError
 
 METRIC = "test_acc_at_best_val"
 
@@ -51,7 +52,7 @@ def refused() -> Callable[..., str]:
     """``refused("runs", ...)``: the message that answers a wrong command line."""
 
     def call(*words: str) -> str:
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises((UsageError, ReportError)) as caught:
             main(list(words))
         return str(caught.value)
 
