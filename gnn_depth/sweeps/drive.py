@@ -6,7 +6,6 @@ import uuid
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gnn_depth.sweeps.plan import Plan
@@ -19,16 +18,8 @@ LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
 GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 
 
-@dataclass
-class Tally:
-    """The outcomes of a sweep so far."""
-
-    outcomes: dict[str, Record] = field(default_factory=dict)  # by identity; runs that were not started have none
-    interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
-
-
-def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")) -> Tally:
-    """Run all unfinished runs of a plan, whose folder exists, and show the progress.
+def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")) -> "Sweep":
+    """Run all unfinished runs of a plan, whose folder exists, and show the progress; returns the sweep that has ended.
 
     No run starts after the deadline, a reading of the monotonic clock.
     """
@@ -73,7 +64,8 @@ class Sweep:
         self.store = store
         self.progress = progress
         self.deadline = deadline
-        self.tally = Tally()
+        self.outcomes: dict[str, Record] = {}  # by identity; runs that were not started have none
+        self.interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
         self._groups: dict[str, list[Place]] = defaultdict(list)
         for place in places:
             self._groups[place.group].append(place)
@@ -84,16 +76,16 @@ class Sweep:
         self._looked = 0.0
         self._deaths: Counter[str] = Counter()
 
-    def run(self, tasks: Iterable[Task]) -> Tally:
+    def run(self, tasks: Iterable[Task]) -> "Sweep":
         """Run all tasks; returns when all are done, when interrupted, or when the time is up."""
         self._waiting.extend(tasks)
         try:
             while self._step():
                 pass
         except KeyboardInterrupt as interrupt:
-            self.tally.interrupted = interrupt
+            self.interrupted = interrupt
             self._stop()
-        return self.tally
+        return self
 
     def _step(self) -> bool:
         """Start as many runs as there is room for and take finished ones; False when nothing is left to do."""
@@ -154,7 +146,7 @@ class Sweep:
         self._end(task, Record(self.store.place(task.place), {"status": "failed", "reason": reason}))
 
     def _end(self, task: Task, outcome: Record) -> None:
-        self.tally.outcomes[task.place.identity] = outcome
+        self.outcomes[task.place.identity] = outcome
         self.progress.metric = self.progress.metric or outcome.main_metric  # the first run's task decides
         value = outcome.value(self.progress.metric) if self.progress.metric else None
         self.progress.end(task.place.label, outcome.status, value, outcome.seconds)
