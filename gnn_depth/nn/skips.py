@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.parts import FailureMode, Skip, WeightChain
+from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.ranges import Finite, Share
 from gnn_depth.registry import register
 
@@ -20,7 +20,7 @@ __all__ = ["Dense", "Gated", "InitialResidual", "LayerScale", "NoSkip", "ReZero"
 Rows: TypeAlias = Float[Tensor, "nodes _"]
 
 # A skip connection that can keep the layer's input as it is remedies all of these.
-ALL_SIGNALS: tuple[FailureMode, ...] = (
+ALL_SIGNALS = (
     "dying_signal",
     "equal_rows",
     "rank_collapse",

@@ -20,7 +20,7 @@ from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, seg
 from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
 from gnn_depth.nn.named import Named, takes_names
 from gnn_depth.nn.neurons import links, why_no_law
-from gnn_depth.nn.parts import GraphDropout, Init, Layer, LayerFactory, Link, NormFactory, SkipFactory
+from gnn_depth.nn.parts import GraphDropout, Init, Layer, LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
@@ -88,6 +88,9 @@ class DeepGNN(nn.Module):
     skips: nn.ModuleList
     norms: nn.ModuleList
     states: nn.ModuleList
+
+    links = links
+    why_no_law = why_no_law
 
     @takes_names
     @in_range
@@ -310,14 +313,6 @@ class DeepGNN(nn.Module):
     def settle_weight_norms(self) -> None:
         """Let weight norms restart from the current parameters."""
         self._weight_norms.settle()
-
-    def links(self) -> list[Link]:
-        """The neurons that can be rescaled: see :func:`gnn_depth.nn.neurons.links`."""
-        return links(self)
-
-    def why_no_law(self) -> str | None:
-        """The reason why the conservation law does not hold, or None: see :func:`gnn_depth.nn.neurons.why_no_law`."""
-        return why_no_law(self)
 
     def _encode(self, x: Tensor, graph: Graph) -> Tensor | SparseFeatures:
         if isinstance(self.encoder, nn.Identity):

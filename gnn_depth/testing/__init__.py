@@ -11,11 +11,8 @@ One error names every property that fails, the input, the size of the deviation 
 lacks on purpose is excepted: ``check_norm(BatchNorm, except_for=("batch",))``. A check takes about a second.
 """
 
-from gnn_depth.testing.checks import check_layer, check_norm, check_skip
-from gnn_depth.testing.graph_dropouts import check_graph_dropout
-from gnn_depth.testing.inits import check_init
+from gnn_depth.testing.checks import check_graph_dropout, check_init, check_layer, check_norm, check_skip, check_task
 from gnn_depth.testing.suite import NotConforming
-from gnn_depth.testing.tasks import check_task
 
 __all__ = [
     "NotConforming",

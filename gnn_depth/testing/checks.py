@@ -1,14 +1,32 @@
-"""The suites of norms, layers and skip connections."""
+"""The suites: one function for each kind of part."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from gnn_depth.nn.parts import FeatureNorm, Layer, Norm, ScoreNorm, Skip, WeightNorm
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import gnn_depth.nn  # noqa: F401  (registers the parts of the stacks)
+from gnn_depth.graph import Graph
+from gnn_depth.nn.parts import FeatureNorm, GraphDropout, Init, Layer, Norm, ScoreNorm, Skip, WeightNorm
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.registry import get
 from gnn_depth.testing import properties, subjects
-from gnn_depth.testing.subjects import Subject
-from gnn_depth.testing.suite import Property, check, class_of
+from gnn_depth.testing.subjects import Subject, both_ways, has_edges, mixed, pair, without_edges
+from gnn_depth.testing.suite import (
+    Property,
+    Violation,
+    as_property,
+    assert_close,
+    assert_finite,
+    check,
+    class_of,
+    seeded,
+)
+from gnn_depth.training.tasks import Task
 
 #: Properties of every module.
 COMMON: list[Property[Subject]] = [
@@ -76,3 +94,240 @@ def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **opti
     cls = class_of("skip", skip, Skip)
     expected = [*COMMON, ROWS, properties.adds, properties.invertible]
     check("check_skip", cls, partial(subjects.of_skip, cls, options), expected, except_for)
+
+
+#: Stacks on which every initialisation is tested.
+STACKS: dict[str, dict[str, Any]] = {
+    "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
+    "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},
+    "one GCN layer": {"num_layers": 1},
+    "a GAT of two heads": {"layer": ("gat", {"heads": 2}), "num_layers": 3, "hidden_channels": 5},
+    "a GAT without encoder and decoder": {"layer": ("gat", {}), "num_layers": 3, "encoder": "none", "decoder": "none"},
+    "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": get("skip", "residual")},
+    "a GCN with a norm of its weights": {"num_layers": 2, "norm": [get("norm", "weight_frobenius")]},
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An initialisation of a stack."""
+
+    label: str  # a key of STACKS
+    init: Init
+
+    def __str__(self) -> str:
+        return self.label
+
+    def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
+        """The stack before the initialisation, with every parameter set to a number if one is given."""
+        options = {"hidden_channels": 4} | STACKS[self.label]
+        layer, of_layer = options.pop("layer", ("gcn", {}))
+        with seeded(0):
+            stack: DeepGNN = DeepGNN(5, 3, partial(get("layer", layer), **of_layer), **options).to(dtype)
+        with torch.no_grad():
+            if before is not None:
+                for parameter in stack.parameters():
+                    parameter.fill_(before)
+        return stack
+
+    def drawn(self, seed: int = 1, **how: Any) -> DeepGNN:
+        stack = self.stack(**how)
+        with seeded(seed):
+            self.init(stack)
+        return stack
+
+
+@as_property("seed", "Draw with torch's functions and their default generator only.")
+def same_parameters(drawing: Drawing) -> None:
+    """The same seed of torch draws the same parameters."""
+    _assert_equal(drawing.drawn(), drawing.drawn(), f"{drawing}, drawn twice from one seed")
+
+
+@as_property("touched", "Draw all weights and biases; for layers call reset_parameters() first.")
+def touched(drawing: Drawing) -> None:
+    """The result does not depend on the values before.
+
+    A parameter that is forgotten would keep the values of its module's own initialisation.
+    """
+    try:
+        same_parameters.holds(drawing)
+    except Violation:
+        return  # no two draws are alike anyway
+    one, other = drawing.drawn(before=0.5), drawing.drawn(before=-0.25)
+    _assert_equal(one, other, f"{drawing}, drawn over other numbers")
+
+
+@as_property("finite", "Look for divisions by a width minus one, or by a sum that may be zero.")
+def finite(drawing: Drawing) -> None:
+    """Parameters are finite, and so are the outputs and gradients of the first step."""
+    stack, graph = drawing.drawn(), mixed()
+    with seeded(2):
+        out = stack(torch.randn(graph.num_nodes, 5), graph)
+    torch.autograd.backward(F.cross_entropy(out, torch.arange(graph.num_nodes) % 3))
+    for name, parameter in stack.named_parameters():
+        assert_finite({name: parameter, f"the gradient of {name}": parameter.grad}, str(drawing))
+
+
+@as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
+def in_place(drawing: Drawing) -> None:
+    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as before."""
+    stack = drawing.stack(torch.float64)
+    before = _identities(stack)
+    with seeded(1):
+        drawing.init(stack)
+    after = _identities(stack)
+    changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    if changed:
+        raise Violation(
+            f"{drawing}: {', '.join(changed)} is another tensor, has another type, or is trained otherwise."
+        )
+
+
+def _identities(stack: DeepGNN) -> dict[str, tuple[Any, ...]]:
+    return {
+        name: (id(each), each.shape, each.dtype, each.requires_grad, each.is_leaf)
+        for name, each in stack.named_parameters()
+    }
+
+
+def _assert_equal(one: DeepGNN, other: DeepGNN, where: str) -> None:
+    others = dict(other.named_parameters())
+    for name, parameter in one.named_parameters():
+        assert_close(parameter.detach(), others[name].detach(), f"{where}: {name}", 0)
+
+
+def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
+    """Check that an initialisation has the properties of every one, on seven small stacks.
+
+    Properties: ``seed``, ``touched``, ``finite``, ``in_place``. Arguments and errors are those of :func:`check_norm`.
+    """
+    __tracebackhide__ = True
+    cls = class_of("init", init, Init)
+
+    def drawings() -> list[Drawing]:
+        return [Drawing(label, cls(**options)) for label in STACKS]
+
+    check("check_init", cls, drawings, [same_parameters, touched, finite, in_place], except_for)
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """A graph dropout and a graph."""
+
+    label: str  # description of the graph
+    build: Callable[[], Graph]
+    part: GraphDropout
+
+    def __str__(self) -> str:
+        return self.label
+
+    def thinned(self, graph: Graph) -> Graph:
+        with seeded(1):
+            return self.part(graph)
+
+
+@as_property("fewer", "Return graph.keeping(mask), with one truth value for every edge.")
+def fewer(thinning: Thinning) -> None:
+    """The nodes stay the same, and the edges are some of the graph's."""
+    graph = thinning.build()
+    thin = thinning.thinned(graph)
+    if not isinstance(thin, Graph):
+        raise Violation(f"{thinning}: it returns {type(thin).__name__}, not a Graph.")
+    if thin.num_nodes != graph.num_nodes:
+        raise Violation(f"{thinning}: {graph.num_nodes} nodes become {thin.num_nodes}.")
+    if thin.node_to_graph is not graph.node_to_graph:
+        raise Violation(f"{thinning}: nodes belong to other graphs of the batch than before.")
+    before, after = (torch.bincount(g.target * g.num_nodes + g.source, minlength=g.num_nodes**2) for g in (graph, thin))
+    if (after > before).any():
+        edge = int((after > before).nonzero()[0])
+        raise Violation(
+            f"{thinning}: an edge from {edge % graph.num_nodes} to {edge // graph.num_nodes} was not there before."
+        )
+
+
+@as_property("seed", "Draw with torch's functions and their default generator only.")
+def same_edges(thinning: Thinning) -> None:
+    """The same seed of torch drops the same edges."""
+    one, other = (thinning.thinned(thinning.build()) for _ in range(2))
+    if not torch.equal(one.edge_index, other.edge_index):
+        raise Violation(f"{thinning}: other edges after the same seed.")
+
+
+@as_property("inputs", "Return a new graph: graph.keeping(mask) leaves this one alone.")
+def inputs_stay(thinning: Thinning) -> None:
+    """The input graph does not change: evaluation uses all of its edges."""
+    graph = thinning.build()
+    before = graph.edge_index.clone()
+    thinning.thinned(graph)
+    if not has_edges(graph, before):
+        raise Violation(f"{thinning}: the graph has other edges afterwards.")
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "a graph": both_ways,
+    "two graphs": lambda: pair(mirrored=True).together,
+    "a graph without edges": without_edges,
+    "a graph of one node": lambda: without_edges(1),
+}
+
+
+def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
+    """Check that a graph dropout has the properties of every one.
+
+    Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of :func:`check_norm`.
+    """
+    __tracebackhide__ = True
+    cls = class_of("graph_dropout", part, GraphDropout)
+
+    def thinnings() -> list[Thinning]:
+        return [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
+
+    check("check_graph_dropout", cls, thinnings, [fewer, same_edges, inputs_stay], except_for)
+
+
+class Trial(NamedTuple):
+    """A task, outputs and targets."""
+
+    task: Task
+    out: Tensor
+    y: Tensor
+
+
+@as_property("loss", "Return the mean over the rows, computed by differentiable functions of out.")
+def loss(trial: Trial) -> None:
+    """The loss is a finite mean over the rows, with a finite gradient."""
+    task, (out, y) = trial.task, (trial.out.clone().requires_grad_(), trial.y)
+    value = task.loss(out, y)
+    assert_finite({"the loss": value, "its gradient": torch.autograd.grad(value, out)[0]}, "20 rows")
+    assert_close(task.loss(torch.cat([out, out]), torch.cat([y, y])), value, "20 rows, each twice")
+    assert_close(task.prediction(trial.out)[:, :0], trial.out[:, :0], "the prediction of 20 rows")
+
+
+@as_property("metrics", "Use metrics of torchmetrics, or subclasses, and name them in best and words.")
+def metrics(trial: Trial) -> None:
+    """Two batches have the metrics of the whole; ``best`` and ``words`` name metrics."""
+    task, whole, parts = trial.task, trial.task.metrics(), trial.task.metrics()
+    assert {task.best, *task.words} <= {*task.metric_names()}, f"the metrics are {', '.join(task.metric_names())}"
+    for rows, updated in ((slice(None), whole), (slice(7), parts), (slice(7, None), parts)):
+        for metric in updated.values():
+            metric.update(*task.compared(trial.out[rows], trial.y[rows]))
+    for name, metric in whole.items():
+        assert_close(parts[name].compute(), metric.compute(), f"metric {name!r} of 20 rows", tolerance=1e-5)
+
+
+def check_task(task: type[Task] | str, *, except_for: Sequence[str] = (), outputs: int = 2, **options: Any) -> None:
+    """Check that a task with so many outputs has the properties of every one: ``loss`` and ``metrics``.
+
+    Arguments and errors are those of :func:`check_norm`; ``options`` follow the number of outputs.
+    """
+    __tracebackhide__ = True
+    cls = class_of("task", task, Task)
+
+    def trials() -> list[Trial]:
+        with seeded(0):
+            out, labels = torch.randn(20, outputs, dtype=torch.float64), torch.randint(2, (20, outputs))
+        y = {"classes": torch.arange(20) % outputs, "labels": labels, "numbers": out.flip(0) + labels}
+        made = cls(outputs, **options)
+        return [Trial(made, out, y[made.targets])]
+
+    check("check_task", cls, trials, [loss, metrics], except_for)

@@ -18,8 +18,17 @@ from gnn_depth.nn.functional.sparse_features import _sparse
 from gnn_depth.nn.parts import HasWeightChain
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import get
-from gnn_depth.testing.graphs import both_ways, degenerate, has_edges, mixed, pair, renumbered
-from gnn_depth.testing.subjects import OUT, Subject, parameters_of
+from gnn_depth.testing.subjects import (
+    OUT,
+    Subject,
+    both_ways,
+    degenerate,
+    has_edges,
+    mixed,
+    pair,
+    parameters_of,
+    renumbered,
+)
 from gnn_depth.testing.suite import Violation, as_property, assert_close, assert_finite, seeded
 
 # Structure: the shape of the output, and the nodes and graphs that it depends on.

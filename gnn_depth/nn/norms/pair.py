@@ -1,14 +1,12 @@
 """Norms over the nodes of each graph: MeanNorm, PairNorm, PairNorm-SI and GraphNorm."""
 
-from typing import ClassVar
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
-from gnn_depth.nn.parts import FailureMode, FeatureNorm
+from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
@@ -49,13 +47,7 @@ class PairNorm(FeatureNorm):
         scale: s, the root mean square of the nodes' norms in the output.
     """
 
-    treats: ClassVar[tuple[FailureMode, ...]] = (
-        "dying_signal",
-        "equal_rows",
-        "rank_collapse",
-        "vanishing_gradients",
-        "exploding_signal",
-    )
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal")
     takes_shards = True
 
     def __init__(self, channels: int, scale: Positive = 1.0) -> None:
@@ -84,7 +76,7 @@ class PairNormSI(PairNorm):
         scale: s, the norm of each node in the output.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
+    treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")  # type: ignore[assignment]
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
