@@ -89,7 +89,7 @@ class DeepGNN(nn.Module):
     norms: nn.ModuleList
     states: nn.ModuleList
 
-    links = links
+    links = links  # methods with the docstrings of gnn_depth.nn.neurons
     why_no_law = why_no_law
 
     @takes_names

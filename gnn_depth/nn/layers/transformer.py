@@ -125,11 +125,9 @@ class Transformer(AttentionLayer):
         message = aggregate(alpha, value, graph).flatten(1)
         if self.lin_edge is not None and graph.edge_attr is not None:
             message = message + segment_sum((alpha[..., None] * of_edges).flatten(1), graph)
-        return message if self.lin_root is None else self._mix(message, self.lin_root.of_targets(x, graph))
-
-    def _mix(
-        self, message: Float[Tensor, "targets outputs"], root: Float[Tensor, "targets outputs"]
-    ) -> Float[Tensor, "targets outputs"]:
+        if self.lin_root is None:
+            return message
+        root = self.lin_root.of_targets(x, graph)
         if self.gate_message is None or self.gate_root is None or self.gate_difference is None:
             return message + root
         of_message = (self.gate_message + self.gate_difference).flatten()
