@@ -318,10 +318,12 @@ class Call:
 
 
 @contextmanager
-def recorded_calls(modules: Sequence[nn.Module]) -> Iterator[list[Call | None]]:
+def recorded_calls(
+    modules: Sequence[nn.Module], of_output: Callable[[Any], None] | None = None
+) -> Iterator[list[Call | None]]:
     """Record the call at each place inside the context; a module at several places has one call for each, in order.
 
-    None where a module was not called, or not with a floating-point tensor.
+    None where a module was not called, or not with a floating-point tensor. ``of_output`` gets every output.
     """
     calls: list[Call | None] = [None] * len(modules)
     places: dict[nn.Module, list[int]] = {}
@@ -336,6 +338,8 @@ def recorded_calls(modules: Sequence[nn.Module]) -> Iterator[list[Call | None]]:
             del places[module][0]
 
     handles = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in places]
+    if of_output is not None:
+        handles += [module.register_forward_hook(lambda module, args, out: of_output(out)) for module in places]
     try:
         yield calls
     finally:

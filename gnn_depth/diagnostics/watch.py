@@ -12,24 +12,10 @@ from torch import Tensor, nn
 
 from gnn_depth.diagnostics.first_failure import first_failures, needed
 from gnn_depth.diagnostics.heat_map import draw
-from gnn_depth.diagnostics.hooks import (
-    AtEndOfBackward,
-    InputHooks,
-    entrances,
-    layers_of,
-    numbers,
-    uncompiled,
-    unwrapped,
-)
+from gnn_depth.diagnostics.hooks import AtEndOfBackward, entrances, layers_of, numbers, uncompiled, unwrapped
 from gnn_depth.diagnostics.log import curves
 from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
-from gnn_depth.diagnostics.statistics import (
-    MEASURES,
-    LayerStatistics,
-    Measure,
-    Processes,
-    measures_called,
-)
+from gnn_depth.diagnostics.statistics import MEASURES, LayerStatistics, Measure, Processes, measures_called
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import Measurement, frame, save
 from gnn_depth.ranges import Range
@@ -168,11 +154,9 @@ class Watched:
             self._open.close()
             self._attached = False
             return
-        if not self._attached:
-            self._attach(hooks)
         self._statistics.keep_parameters()
-
-    def _attach(self, hooks: InputHooks) -> None:
+        if self._attached:
+            return
         assert self._model is not None
         self._attached = True
         hooks.attach()

@@ -30,12 +30,7 @@ from gnn_depth.runs import (
 from gnn_depth.signals import Stopped
 from gnn_depth.training.checkpoints import sync_folder
 from gnn_depth.training.divergence import Diverged
-from gnn_depth.training.lightning_internals import (
-    is_between_epochs,
-    is_within_step,
-    resume_epoch,
-    save_whole_epoch,
-)
+from gnn_depth.training.lightning_internals import is_between_epochs, is_within_step, resume_epoch, save_whole_epoch
 from gnn_depth.training.loggers import EventLogger, folder_loggers
 from gnn_depth.training.tasks import MultiClass, Task
 

@@ -2,7 +2,6 @@
 
 import lightning as L
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gnn_depth.diagnostics.log import MeasureLog, Quantity
 
@@ -27,8 +26,3 @@ class Made(L.Callback):
 SIGNED, POSITIVE = Quantity("signed", "made/signed", "c", log10=False), Quantity("size", "made/size_log10", "s")
 # Steps x quantities x layers.
 MIXED = [[[-2.0, 0.0, float("inf")], [0.0, 10.0, 1e-300]], [[3.0, -1e-30, 5.0], [1.0, float("nan"), 100.0]]]
-
-
-def scalars(folder, prefix="gradient_norm/"):
-    events = EventAccumulator(str(folder)).Reload()
-    return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"] if tag.startswith(prefix)}

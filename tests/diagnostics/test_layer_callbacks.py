@@ -21,9 +21,8 @@ from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import NoSkip, Residual
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, rows, values
-from tests.diagnostics.made import scalars
 from tests.diagnostics.test_own_stacks import TinyDouble
-from tests.training.conftest import Tiny
+from tests.training.conftest import Tiny, scalars
 
 ALL = [GradientSimilarity, RepresentationSimilarity, GradientExpansion, GradientNorms]
 
@@ -201,7 +200,7 @@ def test_the_product_of_growth_is_a_curve(measure, tmp_path):
     board = TensorBoardLogger(tmp_path, name="run", version="")
     _, growth, total = values(measure(kind=GradientExpansion, logger=board, max_epochs=2))
     curve = scalars(tmp_path / "run", "gradient_expansion/")["gradient_expansion/growth_log10/product"]
-    assert [event.value for event in curve] == pytest.approx(np.log10(growth).sum(1), rel=1e-5)
+    assert [value for _, value in curve] == pytest.approx(np.log10(growth).sum(1), rel=1e-5)
     assert growth.prod(1) == pytest.approx(total[:, 0], rel=1e-10)
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
 
 from gnn_depth import measurements
@@ -20,6 +19,7 @@ from gnn_depth.nn.layers import GAT, SAGE
 from gnn_depth.nn.norms import BatchNorm, LipschitzNorm
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import Chain, chain, loader, rows
+from tests.training.conftest import scalars
 
 
 @pytest.fixture
@@ -34,11 +34,6 @@ def classifier(norm=(LipschitzNorm,), num_layers=3, dropout=0.5, layer=GAT, **op
     return NodeClassifier(
         8, 3, layer=layer, norm=list(norm), num_layers=num_layers, hidden_channels=4, dropout=dropout, **options
     )
-
-
-def curves(folder):
-    events = EventAccumulator(str(folder)).Reload()
-    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def exact(layer, x, graph):
@@ -64,7 +59,7 @@ def test_first_every_so_often_and_last_with_the_trained_model(make_trainer, data
 def test_curves_and_arrays_have_every_layer_and_the_product(make_trainer, data, tmp_path):
     logger = TensorBoardLogger(tmp_path)
     make_trainer([LipschitzConstants()], max_epochs=1, logger=logger).fit(classifier(), data)
-    tags, folder = curves(logger.log_dir), tmp_path / "lightning_logs" / "version_0"
+    tags, folder = scalars(logger.log_dir), tmp_path / "lightning_logs" / "version_0"
     for name in ("measured", "bound"):
         saved = measurements.load(folder, f"lipschitz_{name}")
         assert saved.values.shape == (2, 3)
@@ -95,7 +90,7 @@ def test_layers_without_a_bound_have_none_and_are_measured(make_trainer, data, t
     measured, bounds = callback.measure_log.measurements()
     assert torch.tensor(bounds.values).isnan().all()
     assert torch.tensor(measured.values).isfinite().all()
-    assert not [tag for tag in curves(logger.log_dir) if "bound" in tag]
+    assert not [tag for tag in scalars(logger.log_dir) if "bound" in tag]
 
 
 def test_layers_of_any_module_are_measured_by_name(make_trainer):

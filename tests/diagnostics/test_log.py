@@ -11,7 +11,8 @@ from gnn_depth import measurements
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, log
 from gnn_depth.diagnostics.log import Quantity
 from tests.diagnostics.conftest import chain, loader, rows, values
-from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made, scalars
+from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made
+from tests.training.conftest import scalars
 
 HIDDEN, PARAMETERS = "gradient_norm_hidden", "gradient_norm_parameters"
 
@@ -38,12 +39,12 @@ def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp
 
 def test_curves_are_logarithms_at_their_steps(measure, board, tmp_path):
     steps, hidden, parameters = values(measure(logger=board, max_epochs=3))
-    found = scalars(tmp_path / "run")
+    found = scalars(tmp_path / "run", "gradient_norm/")
     assert len(found) == 2 * (4 + 5)
     for kind, expected in (("hidden", hidden), ("parameters", parameters)):
         curve = found[f"gradient_norm/{kind}_log10/layer_002"]
-        assert [event.step for event in curve] == steps.tolist()
-        assert [event.value for event in curve] == pytest.approx(np.log10(expected[:, 1]), rel=1e-6)
+        assert [step for step, _ in curve] == steps.tolist()
+        assert [value for _, value in curve] == pytest.approx(np.log10(expected[:, 1]), rel=1e-6)
 
 
 def test_a_table_of_metrics_gets_no_columns(measure, board, tmp_path):
@@ -153,7 +154,7 @@ def test_values_with_signs_are_kept_as_they_are_beside_logarithms(fit, board, tm
 def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
     fit(Made(MIXED, SIGNED, POSITIVE), logger=board, max_epochs=2)
     curves = scalars(tmp_path / "run", "made/")
-    points = {tag: [event.step for event in curve] for tag, curve in curves.items()}
+    points = {tag: [step for step, _ in curve] for tag, curve in curves.items()}
     assert points == {
         **{"made/signed/layer_001": [0, 1], "made/signed/layer_002": [0, 1], "made/signed/layer_003": [1]},
         **{"made/signed/first": [0, 1], "made/signed/middle": [0, 1], "made/signed/last": [1]},
@@ -162,7 +163,7 @@ def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
         **{"made/size_log10/first": [1], "made/size_log10/middle": [0], "made/size_log10/last": [0, 1]},
         **{"made/size_log10/min": [0, 1], "made/size_log10/max": [0, 1]},
     }
-    edges = [[event.value for event in curves[f"made/signed/{edge}"]] for edge in ("min", "max")]
+    edges = [[value for _, value in curves[f"made/signed/{edge}"]] for edge in ("min", "max")]
     assert edges == [[-2.0, pytest.approx(-1e-30)], [0.0, 5.0]], "of the layers with a finite value"
 
 

@@ -10,7 +10,8 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from gnn_depth.diagnostics import GradientNorms, log, loggers
 from gnn_depth.diagnostics.log import Quantity
-from tests.diagnostics.made import MIXED, SIGNED, Made, scalars
+from tests.diagnostics.made import MIXED, SIGNED, Made
+from tests.training.conftest import scalars
 
 FIVE = ("first", "middle", "last", "min", "max")
 
@@ -81,7 +82,7 @@ def test_a_training_has_one_layout_of_the_curves_of_all_its_callbacks(fit, board
 def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_path):
     product = Quantity("size", "made/size_log10", "s", product=True)
     fit(Made(np.ones((2, 2, 3)), SIGNED, product), GradientNorms("rounds.*"), logger=board, max_epochs=2)
-    tags = list(scalars(tmp_path / "run", ""))
+    tags = list(scalars(tmp_path / "run"))
     (found,) = layouts(tmp_path / "run")
     shown = {
         f"{section}/{title}": [tag for tag in tags if re.match(expression, tag)]

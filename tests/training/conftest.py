@@ -3,6 +3,7 @@ import logging
 import lightning as L
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.graph import Graph
@@ -54,6 +55,13 @@ class BreakWeights(L.Callback):
         if trainer.current_epoch == 3:
             with torch.no_grad():
                 pl_module.stack.encoder.weight.fill_(torch.nan)
+
+
+def scalars(folder, prefix=""):
+    """The curves in a folder's event file by tag: pairs of a step and a value."""
+    events = EventAccumulator(str(folder)).Reload()
+    tags = [tag for tag in events.Tags()["scalars"] if tag.startswith(prefix)]
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tensorboard.plugins.hparams import metadata
 
 from gnn_depth.training import Diverged, NodeClassifier, loggers
 from gnn_depth.training.loggers import EpochProgress, EventLogger
-from tests.training.conftest import BreakWeights, Several, Tiny
+from tests.training.conftest import BreakWeights, Several, Tiny, scalars
 
 
 class Rows(DummyLogger):
@@ -175,19 +175,14 @@ def test_the_clock_starts_with_the_training(fit, monkeypatch):
     assert time.monotonic() - log._handed_over < 1
 
 
-def points(logger):
-    logger.finalize("success")
-    events = EventAccumulator(logger.log_dir).Reload()
-    return {tag: [(point.step, point.value) for point in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
-
-
 def test_one_record_a_step_reads_as_one_for_each_value(tmp_path):
     read = []
     for cls in (EventLogger, TensorBoardLogger):
         logger = cls(tmp_path / cls.__name__, name="", version="", default_hp_metric=False)
         for step in range(3):
             logger.log_metrics({"train/loss": step / 3, "val/acc": float("nan")}, step)
-        read.append(points(logger))
+        logger.finalize("success")
+        read.append(scalars(logger.log_dir))
     assert str(read[0]) == str(read[1])  # as text NaN is equal to itself
     assert [step for step, _ in read[0]["val/acc"]] == [0, 1, 2]
 
@@ -196,7 +191,8 @@ def test_tensorboard_shows_curves_before_counters_and_results(tmp_path):
     logger = EventLogger(tmp_path, name="", version="", default_hp_metric=False)
     logger.log_metrics({"epoch": 7, "val/acc": 0.5}, 7)
     logger.log_result({}, {"val/loss": 2.0}, ())
-    found = points(logger)
+    logger.finalize("success")
+    found = scalars(logger.log_dir)
     assert sorted(found) == ["val/acc", "~epoch", "~final/val_loss"]
     assert found["~epoch"] == [(7, 7.0)]
 

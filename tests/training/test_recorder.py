@@ -17,7 +17,7 @@ from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
 from gnn_depth.training.report import report
 from gnn_depth.training.tasks import Binary
-from tests.training.conftest import BreakWeights, Tiny
+from tests.training.conftest import BreakWeights, Tiny, scalars
 
 
 @pytest.fixture
@@ -40,11 +40,6 @@ def result_of(recorder):
     return json.loads((recorder.folder / "result.json").read_text())
 
 
-def scalars(recorder):
-    events = EventAccumulator(str(recorder.folder)).Reload()
-    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
-
-
 def test_a_finished_run_leaves_config_result_curves_and_checkpoints(fit, recorder, tmp_path):
     fit()
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
@@ -59,7 +54,7 @@ def test_a_finished_run_leaves_config_result_curves_and_checkpoints(fit, recorde
 
 def test_tensorboard_and_csv_show_one_point_an_epoch(fit, recorder):
     fit(epochs=4)
-    points = scalars(recorder)
+    points = scalars(recorder.folder)
     for tag in ("train/loss", "train/acc", "train/lr", "val/loss", "val/acc", "test/acc"):
         assert [step for step, _ in points[tag]] == [0, 1, 2, 3], tag
     with (recorder.folder / "metrics.csv").open() as file:
@@ -71,7 +66,7 @@ def test_tensorboard_and_csv_show_one_point_an_epoch(fit, recorder):
 
 def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
     fit()
-    points = scalars(recorder)
+    points = scalars(recorder.folder)
     assert "hp_metric" not in points
     result = result_of(recorder)
     assert points["~final/test_acc_at_best_val"][-1][1] == pytest.approx(result["metrics"]["test_acc_at_best_val"])

@@ -147,11 +147,16 @@ def read(
     found = layers_of(model, layers)
     modules = list(found.values())
     hidden = InputHooks(entrances(model, found), of_gradient=RowMoments.of, repeats=True)
+    outputs: list[float | None] = []  # norms, in the order of the calls
+
+    def of_output(out: Any) -> None:
+        outputs.append(sum_of_squares(out.detach()).sqrt().item() if isinstance(out, Tensor) else None)
+
     with evaluating(model), _left_as_it_was(model), uncompiled():
         with torch.enable_grad(), _batch_statistics(model):
             hidden.attach()
             try:
-                with recorded_calls(modules) as calls, _norms_of_outputs(modules) as outputs:
+                with recorded_calls(modules, of_output) as calls:
                     value = run(model)
                 value.backward()  # type: ignore[no-untyped-call]
             finally:
@@ -200,22 +205,6 @@ def _batch_statistics(model: nn.Module) -> Iterator[None]:
     finally:
         for module in norms:
             module.eval()
-
-
-@contextmanager
-def _norms_of_outputs(modules: Sequence[nn.Module]) -> Iterator[list[float | None]]:
-    """Collect the norms of the modules' outputs inside the context, in the order of the calls."""
-    norms: list[float | None] = []
-
-    def leave(module: nn.Module, args: Any, out: Any) -> None:
-        norms.append(sum_of_squares(out.detach()).sqrt().item() if isinstance(out, Tensor) else None)
-
-    handles = [module.register_forward_hook(leave) for module in dict.fromkeys(modules)]
-    try:
-        yield norms
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _merged(taken: Sequence[RowMoments], without: Sequence[torch.Size]) -> RowMoments | None:
