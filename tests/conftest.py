@@ -25,8 +25,11 @@ for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
 torch.set_num_threads(1)
 
 
-#: Files whose tests take longest: the processes that start late would otherwise end alone.
-LONG = ("test_ddp", "test_docs", "test_compiled", "test_shards", "test_sweep_faults", "test_worker")
+#: Files whose tests take longest: a worker that began one of them late would end alone.
+LONG = {
+    *("test_compiled", "test_ddp", "test_docs", "test_plugin_package", "test_processes", "test_several_processes"),
+    *("test_shards", "test_sweep_dask", "test_sweep_faults", "test_worker"),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

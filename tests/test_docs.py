@@ -9,15 +9,16 @@ import pytest
 from tests.pages import ROOT, blocks
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-#: Epochs of every fit of a page, where the page has more: numbers that are printed are not compared.
-EPOCHS = {"tutorials/first_run.md": 6, "howto/interruptions.md": 2, "howto/very_deep.md": 1}
+#: Epochs of every fit of a page, 2 by default: numbers that are printed are not compared. A few more of first_run.md,
+#: so that the best epoch is not the last one.
+EPOCHS = {"tutorials/first_run.md": 6, "howto/very_deep.md": 1}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_of_a_page_does_what_the_page_says(page, readers_folder):
-    epochs = EPOCHS.get(str(page.relative_to(ROOT / "docs")))
+    epochs = EPOCHS.get(str(page.relative_to(ROOT / "docs")), 2)
     for block in blocks(page):
-        readers_folder.take(block, options=[f"--trainer.max_epochs={epochs}"] if epochs else [])
+        readers_folder.take(block, options=[f"--trainer.max_epochs={epochs}"])
 
 
 @pytest.mark.skipif("GNN_DEPTH_DATA" not in os.environ, reason="GNN_DEPTH_DATA names no folder of data sets")
