@@ -17,7 +17,9 @@ Pool: TypeAlias = Literal["mean", "sum", "max"]
 def make_decoder(decoder: Decoder, jump: Jump, widths: Sequence[int], out_channels: int) -> nn.Module:
     """Make a decoder of output states of these widths."""
     if decoder == "linear":
-        return nn.Linear(jumped_width(jump, widths), out_channels)
+        if jump == "max" and len(set(widths)) > 1:
+            raise ValueError(f"jump max compares states of one width, and these have {list(widths)}: use cat or last.")
+        return nn.Linear(sum(widths) if jump == "cat" else widths[-1], out_channels)
     if jump != "last":
         raise ValueError(
             f"jump {jump} needs a decoder, since without one the last layer gives the class scores: use decoder linear."
@@ -34,13 +36,6 @@ class MeanOfHeads(nn.Module):
 
     def forward(self, x: Float[Tensor, "nodes width"]) -> Float[Tensor, "nodes outputs"]:
         return x.view(x.shape[0], -1, self.out_channels).mean(1)
-
-
-def jumped_width(jump: Jump, widths: Sequence[int]) -> int:
-    """Width of the states of :func:`jumped`; ``max`` needs states of equal width."""
-    if jump == "max" and len(set(widths)) > 1:
-        raise ValueError(f"jump max compares states of one width, and these have {list(widths)}: use cat or last.")
-    return sum(widths) if jump == "cat" else widths[-1]
 
 
 def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, "nodes outputs"]:

@@ -132,13 +132,8 @@ def certified(
     r"""True where no singular value is above :math:`t = \max(c, (1 + \epsilon) u^\top W v)`.
 
     That is so if :math:`I - W^\top W / t^2` is positive definite, that is, if it has a Cholesky factorisation.
-
-    Args:
-        weights: The matrices W.
-        u: Approximate left singular vectors of the largest singular values.
-        v: The right ones.
-        limit: c: values below it need no scaling.
-        tolerance: :math:`\epsilon`.
+    Here u and v are approximate singular vectors, and values below the limit c need no scaling. The tolerance
+    is epsilon.
     """
     size = torch.einsum("moi,mo,mi->m", weights, u, v)
     most = (size * (1 + tolerance)).clamp_min(max(limit, TINY))
@@ -153,12 +148,8 @@ def iterated(
 ) -> tuple[Float[Tensor, "matrices outputs"], Float[Tensor, "matrices inputs"]]:
     r"""Rounds of :math:`v = W^\top u / \|W^\top u\|, \; u = W v / \|W v\|`.
 
-    Where :math:`W^\top u = 0`, u begins anew at the largest row; all is zero where W is.
-
-    Args:
-        weights: Matrices of any size up to what its type can hold: they are divided by their largest entry first.
-        u: The vectors to begin with.
-        iterations: Number of rounds.
+    Where :math:`W^\top u = 0`, u begins anew at the largest row; all is zero where W is. Matrices are divided by their
+    largest entry first, so that they may have any size that their type can hold.
     """
     weights = weights / weights.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     v = _product(weights.mT, u)
