@@ -81,7 +81,7 @@ def range_in(annotation: Any) -> Range | None:
 
 
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorator of a constructor: an argument out of the range that it declares is a ValueError with name and range."""
+    """Decorator of a constructor: an argument outside of the range that it declares raises a ValueError."""
     ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
     if not ranges:
         return init

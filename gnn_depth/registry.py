@@ -122,7 +122,7 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 
 def hint(word: str, choices: Iterable[str]) -> str:
-    """' Did you mean "pair"?' for the end of an error message; empty if no choice is similar."""
+    """The end of an error message that names the most similar choice; empty if none is similar."""
     near = nearest(word, choices)
     return f" Did you mean {near!r}?" if near else ""
 

@@ -74,10 +74,10 @@ def _options_of_runs() -> dict[str, dict[str, Option]]:
 
 
 def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
-    """What ``build`` makes of the imported package and plugins, read from disk until a source file changes.
+    """Keep on disk what ``build`` makes of the imported package and plugins, until a source file changes.
 
-    An entry holds time and size of every source file that it was built from. One that is damaged or outdated is built
-    anew; a cache that cannot be written does no harm.
+    ``read`` restores it from JSON. An entry holds time and size of every source file that it was built from; a damaged
+    or outdated one is built anew. A cache that cannot be written does no harm.
     """
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
     key = {

@@ -164,18 +164,10 @@ def find(word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]
     if path.is_dir():
         if found := next(_readable(path, trains), None):
             return found
-        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{_below(path, trains)}")
-    return _file(path, trains)
-
-
-def _below(folder: Path, trains: bool) -> str:
-    """A hint at the newest run in a folder of runs."""
-    runs = (run for run in sorted(folder.glob("*"), reverse=True) if (run / "checkpoints").is_dir())
-    run = next((run for run in runs if next(_readable(run, trains, aloud=False), None)), None)
-    return f" It has runs; choose one: --ckpt_path {run}." if run else ""
-
-
-def _file(path: Path, trains: bool) -> Checkpoint:
+        runs = (run for run in sorted(path.glob("*"), reverse=True) if (run / "checkpoints").is_dir())
+        run = next((run for run in runs if next(_readable(run, trains, aloud=False), None)), None)
+        below = f" It has runs; choose one: --ckpt_path {run}." if run else ""
+        raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{below}")
     try:
         found = read(path)
     except UsageError as error:

@@ -438,10 +438,15 @@ def known_to_model(data: Any) -> dict[str, Any]:
 
 
 def build_model(options: Mapping[str, Any], given: Mapping[str, Any], is_complete: bool = True) -> "NodeClassifier":
-    """The model that a config with these options, and with those that the data determines, would build.
+    """Build the model of a config.
 
-    An option that does not exist or does not fit is a ValueError. If no option is missing, no defaults are added, which
-    takes time.
+    Args:
+        options: The section ``model``.
+        given: The options that the data set determines.
+        is_complete: Whether no option is missing; adding defaults is slow.
+
+    Raises:
+        ValueError: An option does not exist or does not fit.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # jsonargparse warns of its own types

@@ -139,7 +139,7 @@ def load_yaml(text: str) -> Any:
 
 
 def value_in(text: str) -> Any:
-    """What a text stands for as YAML; text that is not YAML stays as it is, and one that is too large is an error."""
+    """Read a text as YAML; other text is returned as it is, and one that is too large is a TooLargeError."""
     try:
         return load_yaml(text)
     except TooLargeError:

@@ -74,8 +74,11 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     """
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
     from gnn_depth.cli.process import quiet
+    from gnn_depth.diagnostics.probe.findings import digits
     from gnn_depth.reports import figures
+    from gnn_depth.reports.formats import terminal
     from gnn_depth.reports.load import load
+    from gnn_depth.reports.sheets import Sheet
 
     try:
         folder = new_run_folder(output, "")
@@ -86,7 +89,11 @@ def show(output: str, options: Sequence[str] = ()) -> None:
         print("\nTraining, with the gradients of every layer recorded:", flush=True)
         trained = [_train(name, folder, options) for name in NETWORKS]
         _, deep, bounded, flagship = trained
-        print(f"\n{_table(trained)}")
+        head = ("network", "test accuracy", "gradient ratio", "gradients")
+        lines = tuple((one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained)
+        notes = ("Gradient ratio: norm at the first layer divided by that at the last, in the first step.",)
+        sheet = Sheet("", head, 1, lines, notes)
+        print(f"\n{terminal([sheet], _width(), styled=sys.stdout.isatty())}")
         picture = folder / "gradients.png"
         # Norms of gradients side by side, on one scale.
         compared = [deep, bounded, flagship]
@@ -164,17 +171,6 @@ def _assemble(command: str, name: str, options: Sequence[str]) -> "CommandLineIn
     configs = [f"--config={known[each]}" for each in (config, OVERLAY)]
     argv = [*configs, f"--run.name={name}", *changes, *options]
     return CommandLineInterface(command, read_arguments(argv))
-
-
-def _table(trained: Sequence[Trained]) -> str:
-    from gnn_depth.diagnostics.probe.findings import digits
-    from gnn_depth.reports.formats import terminal
-    from gnn_depth.reports.sheets import Sheet
-
-    head = ("network", "test accuracy", "gradient ratio", "gradients")
-    lines = tuple((one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained)
-    notes = ("Gradient ratio: norm at the first layer divided by that at the last, in the first step.",)
-    return terminal([Sheet("", head, 1, lines, notes)], _width(), styled=sys.stdout.isatty())
 
 
 def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:

@@ -1,4 +1,4 @@
-"""What a run is known by: its identity, equal for runs that must give equal numbers, and a row of hyperparameters."""
+"""The identity of a run, equal for runs that must give equal numbers, and its hyperparameters as one row."""
 
 import hashlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Everything that a command line may name, as text, and messages for what it names wrongly."""
+"""Every part and option that a command line can name, and messages for unknown names and unfit values."""
 
 import copy
 import os

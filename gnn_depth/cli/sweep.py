@@ -110,8 +110,6 @@ def open_pool(options: argparse.Namespace) -> Pool:
         from gnn_depth.sweeps.cluster import DaskPool
 
         return DaskPool(options.address, PRELOAD)
-    except PoolError as error:
-        raise UsageError(str(error)) from error
     except ModuleNotFoundError as error:
         if error.name not in ("dask", "distributed"):
             raise
