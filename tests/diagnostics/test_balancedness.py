@@ -19,7 +19,7 @@ from gnn_depth.diagnostics.balance import defect, imbalance, size
 from gnn_depth.nn.inits import BalancedOrthogonal, DefaultInit, Xavier
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.training import NodeClassifier
-from tests.diagnostics.test_own_stacks import TinyDouble
+from tests.diagnostics.test_own_stacks import TinyDouble, fit
 from tests.training.conftest import Several, Tiny
 
 PLAIN = partial(GATv2, share_weights=True, bias=False)
@@ -238,12 +238,8 @@ def test_where_the_law_does_not_hold_a_warning_says_why_and_it_is_measured(watch
 
 
 def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
-    line = ["--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=4"]
-    line += ["--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=4", "--trainer.accelerator=cpu"]
-    line += ["--trainer.enable_progress_bar=false", f"--run.root={tmp_path}", "--model.layer=gatv2"]
-    line += ["--model.num_layers=3", "--model.hidden_channels=8"]
-    callback = ["--trainer.callbacks=gnn_depth.diagnostics.Balancedness", "--trainer.callbacks.neurons=true"]
-    assert main(["fit", *line, *callback]) == 0
+    words = ["--trainer.callbacks.neurons=true", "--model.layer=gatv2", "--model.hidden_channels=8"]
+    assert fit(tmp_path, *words, callback="Balancedness") == 0
     (path,) = tmp_path.rglob("result.json")
     found = json.loads(path.read_text())["findings"]["Balancedness"]["changed"]
     assert len(found["weights"]) == len(found["attention"]) == 3

@@ -15,8 +15,6 @@ from gnn_depth.training import NodeClassifier
 from tests.diagnostics.conftest import values
 from tests.training.conftest import Tiny
 
-CALLBACK = "gnn_depth.diagnostics.GradientNorms"
-
 
 class TinyDouble(Tiny):
     def load(self):
@@ -72,11 +70,11 @@ def test_measured_and_unmeasured_runs_of_a_reversible_stack_agree(make_trainer):
     torch.testing.assert_close(*weights, rtol=1e-9, atol=1e-9)
 
 
-def fit(root, *words):
+def fit(root, *words, callback="GradientNorms"):
     line = ["--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=4"]
     line += ["--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=4", "--trainer.accelerator=cpu"]
     line += ["--trainer.enable_progress_bar=false", f"--run.root={root}", "--model.num_layers=3"]
-    return main(["fit", *line, f"--trainer.callbacks={CALLBACK}", *words])
+    return main(["fit", *line, f"--trainer.callbacks=gnn_depth.diagnostics.{callback}", *words])
 
 
 def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsys):
