@@ -154,5 +154,6 @@ def _about(option: Option, known: Known, everything: bool) -> str:
 def _default_part(option: Option, known: Known) -> str:
     """The name of the part that an option has by default, in brackets; empty if it has none."""
     if isinstance(option.default, dict) and option.kind:
-        return f" [{known.find(option.kind, option.default['class_path']).shown}]"
+        name = option.default["class_path"].rpartition(".")[2]  # by its path, torch's would be imported
+        return f" [{known.find(option.kind, name).shown}]"
     return " [none]" if option.default == [] else ""
