@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent.parent / "configs"
 GRIDS, ITEMS = (sorted((FOLDER / name).rglob("*.yaml")) for name in ("sweeps", "reproduce"))
 CONFIGS = sorted({*FOLDER.rglob("*.yaml")} - {*GRIDS, *ITEMS})
 SIZES = ["num_nodes=120", "num_edges=240", "num_features=30", "num_train_per_class=4", "num_val=30", "num_test=30"]
-SMALL = ["--trainer.max_epochs=2", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
+SMALL = ["--trainer.max_epochs=1", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
 
 
 def tiny(path):
