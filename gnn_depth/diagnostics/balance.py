@@ -10,7 +10,7 @@ constant under gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of B
 corollary 2.3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import lightning as L
@@ -201,19 +201,27 @@ class ParameterChange:
             self._before = [parameter.detach().clone() for parameter in parameters]
         self._before = [old.to(new.device) for old, new in zip(self._before, parameters, strict=True)]
 
-    def fractions(self, epsilon: float) -> list[float | None]:
-        r"""The fraction of each set with :math:`|\theta - \theta_0| > \epsilon |\theta_0|`; None where a set is empty.
+    def sizes(self, relative: bool) -> list[Tensor]:
+        r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or that divided by :math:`|\theta_0|`.
 
-        A parameter that was zero counts if it changed at all.
+        The relative change of a parameter that was zero is infinite, or zero if it is still zero.
         """
         if self._before is None:
             return []
         before = dict(zip(map(id, self._parameters()), self._before, strict=True))
         with torch.no_grad():
-            # "Not within" also counts parameters that became NaN.
-            moved = {p: ~((p - before[id(p)]).abs() <= epsilon * before[id(p)].abs()) for p in self._parameters()}
-        counts = [(sum(int(moved[p].sum()) for p in one), sum(p.numel() for p in one)) for one in self._sets]
-        return [count / total if total else None for count, total in counts]
+            moved = {p: (p - before[id(p)]).abs() for p in self._parameters()}
+            if relative:
+                moved = {p: torch.where(size == 0, size, size / before[id(p)].abs()) for p, size in moved.items()}
+        return [torch.cat([moved[p].flatten() for p in one]) if one else torch.empty(0) for one in self._sets]
+
+    def fractions(self, epsilon: float) -> list[float | None]:
+        r"""The fraction of each set with :math:`|\theta - \theta_0| > \epsilon |\theta_0|`; None where a set is empty.
+
+        A parameter that was zero counts if it changed at all, and so does one that became NaN.
+        """
+        sizes = self.sizes(relative=True)
+        return [int((~(one <= epsilon)).sum()) / len(one) if len(one) else None for one in sizes]
 
     def state_dict(self) -> dict[str, Any]:
         """The initial parameters."""
@@ -256,6 +264,9 @@ class Balancedness(StepCallback):
     .. math:: |\theta_T - \theta_0| > \epsilon |\theta_0|
 
     at the end of training; ``result.json`` has them too. Parameters that were initially zero count if they changed.
+    ``balance_unchanged_weights.npz`` contains the fraction that is exactly as it was, and
+    ``balance_change_weights_median.npz`` and so on the distribution of the change: relative to :math:`|\theta_0|` for
+    weights, absolute for attention parameters, which may start at zero.
 
     Args:
         stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and ``why_no_law()``.
@@ -366,11 +377,34 @@ class Balancedness(StepCallback):
     def _close(self, trainer: L.Trainer) -> None:
         super()._close(trainer)
         measured = self.neuron_log.measurements()
-        fractions = np.array(self.change.fractions(self.changed), dtype=float).reshape(2, 1, -1)
-        if fractions.size:
-            steps, unit = np.array([trainer.global_step]), "fraction of {} changed by more than {:g}"
-            measured += [
-                Measurement(f"balance_changed_{kind}", steps, values, unit.format(kind, self.changed))
-                for kind, values in zip(KINDS, fractions, strict=True)
-            ]
+        if self.change.fractions(0.0):
+            measured += self._changes(np.array([trainer.global_step]))
         save_measurements(trainer, measured)
+
+    def _changes(self, steps: np.ndarray) -> Iterator[Measurement]:
+        """How much the parameters of each layer changed in training."""
+        layers = len(self._sets) // 2
+        relative, absolute = (self.change.sizes(relative=relative) for relative in (True, False))
+        for place, (kind, form, sizes) in enumerate(
+            zip(KINDS, ("relative change", "change"), (relative[:layers], absolute[layers:]), strict=True)
+        ):
+            of_kind = slice(place * layers, (place + 1) * layers)
+            by_more, at_all = (
+                np.array(self.change.fractions(epsilon)[of_kind], dtype=float)[None] for epsilon in (self.changed, 0.0)
+            )
+            yield Measurement(
+                f"balance_changed_{kind}", steps, by_more, f"fraction of {kind} changed by more than {self.changed:g}"
+            )
+            yield Measurement(f"balance_unchanged_{kind}", steps, 1 - at_all, f"fraction of {kind} that is unchanged")
+            for statistic, values in zip(STATISTICS, np.array([_statistics(size) for size in sizes]).T, strict=True):
+                yield Measurement(
+                    f"balance_change_{kind}_{statistic}", steps, values[None], f"{statistic} {form} of {kind}"
+                )
+
+
+def _statistics(values: Tensor) -> list[float]:
+    """Mean, minimum, quartiles and maximum; NaN if there are no values."""
+    if not len(values):
+        return [np.nan] * len(STATISTICS)
+    ordered = values.double().cpu().numpy()
+    return [float(ordered.mean()), *np.quantile(ordered, QUANTILES, method="nearest").tolist()]

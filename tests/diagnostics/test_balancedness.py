@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.plugins import MixedPrecision
+from torch import nn
 from torch.optim import SGD, Adam
 
 from gnn_depth import measurements
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import Balancedness
-from gnn_depth.diagnostics.balance import defect, imbalance, size
+from gnn_depth.diagnostics.balance import ParameterChange, defect, imbalance, size
 from gnn_depth.nn.inits import BalancedOrthogonal, DefaultInit, Xavier
 from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.training import NodeClassifier
@@ -180,6 +181,22 @@ def test_changed_parameters_are_counted_by_layer_and_kind(watch, tmp_path):
     assert Balancedness().findings() == {}
 
 
+def test_changes_are_relative_for_weights_and_absolute_for_attention():
+    weights, attention = nn.Parameter(torch.tensor([[1.0, -2.0], [0.0, 0.0]])), nn.Parameter(torch.tensor([0.0, 4.0]))
+    callback = Balancedness()
+    callback._sets = [[weights], [attention]]
+    callback.change = ParameterChange(callback._sets)
+    callback.change.start()
+    with torch.no_grad():
+        weights.copy_(torch.tensor([[1.5, -2.0], [0.0, 3.0]]))
+        attention.copy_(torch.tensor([0.5, 3.0]))
+    found = {one.name.removeprefix("balance_"): float(one.values[0, 0]) for one in callback._changes(np.array([7]))}
+    assert found["changed_weights"] == 0.5 and found["unchanged_weights"] == 0.5
+    assert (found["changed_attention"], found["unchanged_attention"]) == (1, 0)
+    assert (found["change_weights_min"], found["change_weights_max"]) == (0, np.inf)
+    assert [found[f"change_attention_{one}"] for one in ("min", "mean", "max")] == [0.5, 0.75, 1.0]
+
+
 def test_every_neuron_is_kept_where_that_is_asked_for(watch, tmp_path):
     callback = watch(options={"neurons": True, "every_n_steps": 2}, max_epochs=4)
     c, delta = callback.neuron_log.measurements()
@@ -246,5 +263,10 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
     neurons, changed = (measurements.load(path.parent, f"balance_{name}") for name in ("c", "changed_weights"))
     assert neurons.values.shape == (4, 4, 8)
     assert changed.values[0].tolist() == found["weights"]
+    unchanged, median = (
+        measurements.load(path.parent, f"balance_{name}") for name in ("unchanged_weights", "change_weights_median")
+    )
+    assert (unchanged.values <= 1 - changed.values).all()
+    assert (median.values[changed.values < 0.5] <= 0.05).all() and (median.values[changed.values > 0.5] > 0.05).all()
     words = ["history", str(tmp_path), "--measure", "balance_c", "--output", str(tmp_path / "c.html")]
     assert main(["plot", *words]) == 0, capsys.readouterr().err
