@@ -202,7 +202,7 @@ class ParameterChange:
         self._before = [old.to(new.device) for old, new in zip(self._before, parameters, strict=True)]
 
     def sizes(self, relative: bool) -> list[Tensor]:
-        r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or that divided by :math:`|\theta_0|`.
+        r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or its ratio to :math:`|\theta_0|`.
 
         The relative change of a parameter that was zero is infinite, or zero if it is still zero.
         """

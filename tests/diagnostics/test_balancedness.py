@@ -191,7 +191,8 @@ def test_changes_are_relative_for_weights_and_absolute_for_attention():
         weights.copy_(torch.tensor([[1.5, -2.0], [0.0, 3.0]]))
         attention.copy_(torch.tensor([0.5, 3.0]))
     found = {one.name.removeprefix("balance_"): float(one.values[0, 0]) for one in callback._changes(np.array([7]))}
-    assert found["changed_weights"] == 0.5 and found["unchanged_weights"] == 0.5
+    assert found["changed_weights"] == 0.5
+    assert found["unchanged_weights"] == 0.5
     assert (found["changed_attention"], found["unchanged_attention"]) == (1, 0)
     assert (found["change_weights_min"], found["change_weights_max"]) == (0, np.inf)
     assert [found[f"change_attention_{one}"] for one in ("min", "mean", "max")] == [0.5, 0.75, 1.0]
@@ -267,6 +268,7 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
         measurements.load(path.parent, f"balance_{name}") for name in ("unchanged_weights", "change_weights_median")
     )
     assert (unchanged.values <= 1 - changed.values).all()
-    assert (median.values[changed.values < 0.5] <= 0.05).all() and (median.values[changed.values > 0.5] > 0.05).all()
+    assert (median.values[changed.values < 0.5] <= 0.05).all()
+    assert (median.values[changed.values > 0.5] > 0.05).all()
     words = ["history", str(tmp_path), "--measure", "balance_c", "--output", str(tmp_path / "c.html")]
     assert main(["plot", *words]) == 0, capsys.readouterr().err
