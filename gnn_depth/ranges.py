@@ -1,7 +1,7 @@
 """Ranges of numeric options, declared once, in the signature of a part: ``dropout: Probability = 0.5``.
 
-The command line checks them before it imports or builds anything, the help shows them, and constructors check them too:
-those of registered classes always, others with :func:`in_range`.
+The command line checks them before it imports or builds anything, the help shows them, and constructors check them too,
+and the words of a ``Literal``: those of registered classes always, others with :func:`in_range`.
 """
 
 import functools
@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Annotated, Any, ParamSpec, get_args, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, get_args, get_origin, get_type_hints
 
 P = ParamSpec("P")
 
@@ -80,10 +80,19 @@ def range_in(annotation: Any) -> Range | None:
     return next(filter(None, map(range_in, arguments)), None)
 
 
+def _words_of(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
+    """The words that arguments accept which are declared as ``Literal["paper", "released"]``."""
+    try:
+        hints = get_type_hints(function)
+    except (NameError, TypeError):
+        return {}
+    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+
+
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorator of a constructor: an argument outside of the range that it declares raises a ValueError."""
-    ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
-    if not ranges:
+    """Decorator of a constructor: an argument that is not in its declared range or words raises a ValueError."""
+    ranges, names, words = ranges_of(init), list(inspect.signature(init).parameters), _words_of(init)
+    if not ranges and not words:
         return init
 
     @functools.wraps(init)
@@ -91,6 +100,9 @@ def in_range(init: Callable[P, None]) -> Callable[P, None]:
         for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
             if name in ranges:
                 ranges[name].check(f"{name} of {type(args[0]).__name__}", value)
+            if value not in words.get(name, [value]):
+                choices = " or ".join(map(repr, words[name]))
+                raise ValueError(f"{name} of {type(args[0]).__name__} must be {choices}, not {value!r}.")
         init(*args, **kwargs)
 
     return checked

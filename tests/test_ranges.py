@@ -15,6 +15,7 @@ from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import Arguments, check_early
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.data import SyntheticCitation
+from gnn_depth.nn.norms import LipschitzNorm, SpectralNorm
 from gnn_depth.nn.parts import Norm, ScoreNorm
 from gnn_depth.ranges import Probability, Range
 from gnn_depth.short_names import SECTIONS, Option, load_class
@@ -155,3 +156,10 @@ def test_a_plugins_part_has_its_ranges_checked_as_the_built_in_ones(monkeypatch:
         Halving(4, step=1)
     with pytest.raises(TypeError, match="channels"):
         Halving()
+
+
+def test_a_word_that_an_option_does_not_accept_is_refused_from_python_too():
+    with pytest.raises(ValueError, match=r"form of LipschitzNorm .*'paper' or 'released'.*'relaesed'"):
+        LipschitzNorm(4, form="relaesed")
+    with pytest.raises(ValueError, match=r"mode of SpectralNorm"):
+        SpectralNorm(4, mode="limit")

@@ -178,7 +178,10 @@ def page(text: str, found: Sequence[Results]) -> str:
 
 
 def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator[str]:
-    """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a line per claim."""
+    """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a line per claim.
+
+    A claim of more seeds stays, unless it is stale.
+    """
     cells: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(runs.rglob("result.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
@@ -204,6 +207,8 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         }
         new = Claim(claim, content["spread"])
         old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
+        if old and not old[0].get("stale") and Claim(old[0], "std").n > new.n:
+            continue
         if old:
             content["claims"][content["claims"].index(old[0])] = claim
         else:

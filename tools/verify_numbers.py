@@ -10,6 +10,7 @@ run it may differ by one point. Claims marked stale are left out. The exit code 
 import argparse
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def passes(claim: Claim, value: float) -> bool:
 
 def command(results: Results, claim: Claim, folder: str) -> list[str]:
     """The arguments of gnn-depth that run the first seed of a claim."""
-    options = [*results.head.get("options", []), *claim.data.get("options", [])]
+    options = [os.path.expandvars(one) for one in (*results.head.get("options", []), *claim.data.get("options", []))]
     seed = claim.data.get("seeds", [0])[0]
     if "config" in results.head:
         config = str(ROOT / "configs" / results.head["config"])

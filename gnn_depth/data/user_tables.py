@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.user_arrays import EdgeColumns, UserContent
-from gnn_depth.registry import nearest, unknown
+from gnn_depth.registry import hint, unknown
 
 CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 SUFFIXES = (*CSV, ".parquet")
@@ -116,11 +116,9 @@ class Table:
         """Return ``name`` if it is a column; otherwise the error has the nearest match and the columns."""
         if name in self.columns:
             return name
-        near = nearest(name, self.columns)
-        hint = f" Did you mean {near!r}?" if near else ""
         listed = ", ".join(self.columns[:MAX_LISTED])
         more = f", ... {len(self.columns)} in all" if len(self.columns) > MAX_LISTED else ""
-        raise self.error(f"unknown column {name!r}.{hint} Available: {listed}{more}.")
+        raise self.error(f"unknown column {name!r}.{hint(name, self.columns)} Available: {listed}{more}.")
 
     def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
         """Some columns, of which ``text`` come without surrounding spaces, and empty where the value is missing.

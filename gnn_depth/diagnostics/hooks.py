@@ -1,6 +1,5 @@
 """Hooks on a model's layers: select submodules by name, and collect their inputs and the inputs' gradients."""
 
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from gnn_depth.nn.parts import Layer
+from gnn_depth.registry import hint
 
 MAX_NAMES = 20  # listed in an error
 
@@ -39,12 +39,10 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
             found[name] = module
     if not found:
         patterns = _patterns(root)
-        near = difflib.get_close_matches(pattern, patterns, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         shown = sorted(patterns, key=lambda name: name.count("."))[:MAX_NAMES]
         more = f", and {len(patterns) - len(shown)} more" if len(patterns) > len(shown) else ""
         raise ValueError(
-            f"no module of {type(root).__name__} is called {pattern!r}.{hint} "
+            f"no module of {type(root).__name__} is called {pattern!r}.{hint(pattern, patterns)} "
             f"Available: {', '.join(shown) or 'none'}{more}."
         )
     return found

@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Inputs, Layer
-from gnn_depth.registry import nearest, register, unknown
+from gnn_depth.registry import hint, register, unknown
 
 # Arguments that the stack gives.
 OF_THE_STACK = ("in_channels", "out_channels", "channels")
@@ -133,9 +133,7 @@ def _check_options(conv: str, takes: Mapping[str, inspect.Parameter], options: M
         if name in OF_THE_STACK:
             raise ValueError(f"{conv}: the stack gives {name}; leave it out of options.")
         if name not in own:
-            near = nearest(name, own)
-            hint = f" Did you mean {near!r}?" if near else ""
-            raise ValueError(f"{conv} has no option {name!r}.{hint} It takes {', '.join(own)}.")
+            raise ValueError(f"{conv} has no option {name!r}.{hint(name, own)} It takes {', '.join(own)}.")
     missing = [name for name in own if takes[name].default is inspect.Parameter.empty and name not in options]
     if missing:
         raise ValueError(f"{conv} needs {', '.join(missing)}: --model.layer.options.{missing[0]} VALUE.")

@@ -1,7 +1,7 @@
 """Norms of weight matrices: weight normalisation, the Frobenius norm, and the base of norms with a limit."""
 
 import math
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gnn_depth.nn.functional import widen
 from gnn_depth.nn.parts import WeightNorm
 from gnn_depth.ranges import Positive, in_range
-from gnn_depth.registry import register, unknown
+from gnn_depth.registry import register
 
 Mode: TypeAlias = Literal["cap", "exact"]
 
@@ -36,14 +36,11 @@ class LimitedNorm(WeightNorm):
         self, num_layers: int, bound: Positive | None = None, per_depth: Positive | None = None, mode: Mode = "cap"
     ) -> None:
         super().__init__(num_layers)
-        name = type(self).__name__
         if bound is not None and per_depth is not None:
             raise ValueError(
-                f"{name} takes bound {bound}, or per_depth {per_depth} for a bound of {per_depth} / num_layers: "
-                "give one."
+                f"{type(self).__name__} takes bound {bound}, or per_depth {per_depth} for a bound of "
+                f"{per_depth} / num_layers: give one."
             )
-        if mode not in get_args(Mode):
-            raise ValueError(unknown(f"mode of {name}", mode, get_args(Mode)))
         self.bound = per_depth / num_layers if per_depth is not None else 1.0 if bound is None else bound
         self.mode = mode
 
