@@ -16,7 +16,7 @@ RUNS = {
     "fit": "Train a model, and write config, curves, metrics and checkpoints to a new run folder.",
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
-    "predict": "Write the class probabilities of every node to a file.",
+    "predict": "Write the predictions for every node or graph to a file.",
     "partition": "Write the graph of a run as files, of which each process of strategy graph reads its part.",
     "probe": "Show features, gradients and Lipschitz constants of every layer before training; makes no run folder.",
 }

@@ -109,7 +109,7 @@ class CommandLineInterface(LightningCLI):
         if self.command in ("validate", "test", "predict"):
             parser.add_argument("--force", action="store_true", help="Use a checkpoint of a model that has diverged.")
         if self.command == "predict":
-            output = f"File for every node's class probabilities; {PREDICTIONS_TEXT} by its suffix."
+            output = f"File for the predictions; {PREDICTIONS_TEXT} by its suffix."
             parser.add_argument("--output", type=str | None, default=None, help=output)
         if self.command == "partition":
             parser.add_argument("--parts", type=Count, default=2, help="Number of parts.")

@@ -1,9 +1,9 @@
 """From files and flags to one config: read, merge, expand short names once, and write down what ran.
 
-A command line is read in one pass::
+::
 
     arguments = read_arguments(argv)           # config files with their lines, plugins, and the other arguments
-    known = catalogue(arguments.plugins)       # every part and option, from a cache
+    check_early(command, arguments, known)     # refuses wrong names and values by a cached catalogue, without PyTorch
     config = merge(arguments, known)           # defaults, then files, then flags; parts by class path from here on
     parsed = parse(config, arguments, known, parser)  # types and defaults, by jsonargparse
     resolved(parsed, parser)                   # what ran, by short names again: --print_config and the run's folder

@@ -1,4 +1,4 @@
-"""The argument parser of commands that do not train, with readable errors."""
+"""The argument parser of commands that do not train, conditions such as ``AXIS=VALUE``, and types of numbers."""
 
 import argparse
 import re
@@ -18,12 +18,12 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
     """Help that shows a default only where it is informative."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        says = action.default not in (None, False, [])
-        return super()._get_help_string(action) if says else action.help
+        has_default = action.default not in (None, False, [])
+        return super()._get_help_string(action) if has_default else action.help
 
 
 class Options(argparse.ArgumentParser):
-    """argparse with near misses in its errors, an example where arguments are missing, and no abbreviated options."""
+    """argparse whose errors suggest the nearest option or an example; options cannot be abbreviated."""
 
     def __init__(self, command: str, description: str, usage: str, example: str = "") -> None:
         self.example = example
@@ -47,7 +47,7 @@ class Options(argparse.ArgumentParser):
             word = match[1].partition("=")[0]
             if word.startswith("-"):
                 return f"unknown option {word!r}.{hint(word, self._option_string_actions)}"
-            return f"unknown word {word!r}."
+            return f"unexpected argument {word!r}."
         if match := re.match(r"the following arguments are required: (.*)", message):
             options = self._option_string_actions
             metavars = {name: option.metavar for name, option in options.items() if isinstance(option.metavar, str)}
@@ -67,9 +67,9 @@ class Options(argparse.ArgumentParser):
 def chosen_values(
     flag: str, conditions: Sequence[str], axis_called: Callable[[str], str], known: Callable[[str], Container[str]]
 ) -> dict[str, list[str]]:
-    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``; those of one axis add up.
+    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``; values for the same axis are collected.
 
-    Values may contain commas: the longest ``known`` value of an axis wins.
+    A value may contain commas: the longest ``known`` value is taken.
     """
     chosen: dict[str, list[str]] = {}
     for condition in conditions:
@@ -102,15 +102,18 @@ def _number(kind: type, accepted: Range) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or value not in accepted:
-            raise argparse.ArgumentTypeError(f"a {'whole ' * (kind is int)}number {accepted}, not {text!r}")
+            fits = value in accepted
+        except (ValueError, OverflowError):  # no number, or a whole number beyond any float
+            fits = False
+        if not fits:
+            raise argparse.ArgumentTypeError(
+                f"a {'whole' if kind is int else 'finite'} number {accepted}, not {text!r}"
+            )
         return value
 
     return read
 
 
-positive = _number(int, Range(1))
-natural = _number(int, Range(0))
-positive_number = _number(float, Range(0, above=True))
+positive_int = _number(int, Range(1))
+non_negative_int = _number(int, Range(0))
+positive_float = _number(float, Range(0, above=True))

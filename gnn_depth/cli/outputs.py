@@ -1,4 +1,4 @@
-"""Output files of commands, checked before any work and written atomically; and warnings as plain lines."""
+"""Check output files before any work, write them atomically, and print warnings as plain lines."""
 
 import importlib.util
 import os
@@ -11,13 +11,19 @@ from typing import Any
 
 from gnn_depth.cli.errors import UsageError
 
+# Here and not in predictions.py, which imports torch.
 PREDICTIONS = (".csv", ".parquet", ".npz", ".pt")
-PREDICTIONS_TEXT = ".csv, .parquet, .npz (arrays `nodes`, `classes`, `probabilities`) or .pt (probabilities alone)"
+PREDICTIONS_TEXT = (
+    ".csv, .parquet, .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`) "
+    "or .pt (the last one alone)"
+)
 
 
 def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:
-    """Refuse an output file, named by an option, that could not be written, before any work is done."""
+    """Raise a UsageError for the path of an option that cannot be written; called before any work."""
     path = Path(output)
+    if not output:
+        raise UsageError(f"{option} is empty: name a file, with suffix {', '.join(suffixes)}.")
     if path.is_dir():
         raise UsageError(f"{option} {output} is a folder: give a file in it, {output.rstrip('/')}/NAME{suffixes[0]}.")
     if path.suffix not in suffixes:
@@ -30,7 +36,7 @@ def check_output(output: str, suffixes: Sequence[str], option: str = "--output")
 
 
 def check_predictions(output: str | None) -> None:
-    """Refuse a file of predictions that could not be written, before any work is done."""
+    """Raise a UsageError for a file of predictions that cannot be written; called before any work."""
     if output is None:
         raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {PREDICTIONS_TEXT}.")
     path = check_output(output, PREDICTIONS)
@@ -48,7 +54,7 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
         write(part)
         check_output(str(path), [path.suffix], option)
         part.replace(path)
-    except Exception as error:  # a full disk does not know the file, and libraries raise other errors after its own
+    except Exception as error:  # of a full disk: its OSError has no file name, and libraries wrap it
         chain: BaseException | None = error
         while chain is not None and not isinstance(chain, OSError):
             chain = chain.__cause__ or chain.__context__
@@ -62,16 +68,16 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
 @contextmanager
 def plain_warnings(category: type[Warning]) -> Iterator[None]:
     """Print warnings of a category to standard error, each once and without the code that raised it."""
-    said: set[str] = set()
+    printed: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", category)
-        others = warnings.showwarning
+        default_show = warnings.showwarning
 
         def show(message: Warning | str, kind: type[Warning], *where: Any) -> None:
             if not issubclass(kind, category):
-                others(message, kind, *where)
-            elif str(message) not in said:
-                said.add(str(message))
+                default_show(message, kind, *where)
+            elif str(message) not in printed:
+                printed.add(str(message))
                 print(f"warning: {message}", file=sys.stderr)
 
         warnings.showwarning = show  # type: ignore[assignment]

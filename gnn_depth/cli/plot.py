@@ -3,7 +3,7 @@
 from argparse import SUPPRESS
 from typing import Any
 
-from gnn_depth.cli.options import Options, load_runs, natural, positive_number
+from gnn_depth.cli.options import Options, load_runs, non_negative_int, positive_float
 from gnn_depth.cli.outputs import check_output, plain_warnings, write_whole
 from gnn_depth.reports import figures
 from gnn_depth.reports.figures.measures import PLACES, WHEN
@@ -39,7 +39,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
         {"nargs": "+", "metavar": "NAME"},
     ),
     "tag": ("convergence: the metric; by default the one that chose the best epoch", {"metavar": "NAME"}),
-    "layers": ("history: the layers; at most six by default", {"nargs": "+", "type": natural, "metavar": "N"}),
+    "layers": ("history: the layers; at most six by default", {"nargs": "+", "type": non_negative_int, "metavar": "N"}),
     "when": ("layers: the start of training, its end, or both (the default)", {"choices": WHEN}),
     "at": ("scatter: the layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),
 }
@@ -79,7 +79,7 @@ def parser() -> Options:
     add("--ylabel", help="label of the y axis")
     add("--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y or both; none with nothing behind it")
     size = "inches, without legend and caption; a journal's column or page by default"
-    add("--size", nargs=2, type=positive_number, metavar=("WIDTH", "HEIGHT"), help=size)
+    add("--size", nargs=2, type=positive_float, metavar=("WIDTH", "HEIGHT"), help=size)
     formats = ", ".join(figures.FORMATS)
     add("--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {formats}")
     for name, (text, arguments) in CHOICES.items():

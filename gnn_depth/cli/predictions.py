@@ -14,14 +14,14 @@ from gnn_depth.training.tasks import Task
 
 
 def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str) -> str:
-    """Write probabilities or numbers, shape (nodes, outputs) per batch, and return what was written, in words."""
+    """Write probabilities or predicted numbers, shape (nodes, outputs) per batch, and return a description."""
     path, values = Path(output), torch.cat(batches).float().cpu()
     row = "graph" if data.per_graph else "node"
     ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
 
     def write_to(part: Path) -> None:
         if path.suffix == ".pt":
-            buffer = io.BytesIO()  # torch's own errors in writing do not say why
+            buffer = io.BytesIO()  # torch.save hides why a write failed, so the bytes are written here
             torch.save(values, buffer)
             part.write_bytes(buffer.getvalue())
         elif path.suffix == ".npz":
@@ -36,7 +36,7 @@ def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str)
             _table(row, ids, data.class_names, task.targets, values).to_parquet(part, engine="pyarrow", index=False)
         else:
             table = _table(row, ids, data.class_names, task.targets, values)
-            # Nine digits give back every float32.
+            # Nine significant digits restore every float32.
             table.to_csv(part, index=False, float_format="%.9g", lineterminator="\n", encoding="utf-8")
 
     write_whole(path, write_to)
@@ -45,10 +45,12 @@ def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str)
 
 
 def _table(row: str, ids: np.ndarray, classes: list[str], targets: str, values: Tensor) -> pd.DataFrame:
-    """Ids and values; for classes also the most probable one with its probability."""
+    """Ids and values; for classes also the predicted class and its probability."""
     columns: dict[str, np.ndarray] = {row: ids}
     if targets == "classes":
-        best, place = values.max(1)
-        columns |= {"predicted": np.array(classes, object)[place.numpy()], "probability": best.numpy()}
+        best, winner = values.max(1)
+        columns |= {"predicted": np.array(classes, object)[winner.numpy()], "probability": best.numpy()}
     name = {"classes": "class", "labels": "label", "numbers": "value"}[targets]
-    return pd.DataFrame(columns | {f"{name}_{known}": values[:, place].numpy() for place, known in enumerate(classes)})
+    return pd.DataFrame(
+        columns | {f"{name}_{known}": values[:, column].numpy() for column, known in enumerate(classes)}
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import read_config, shipped
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.options import Options, load_runs, positive_number
+from gnn_depth.cli.options import Options, load_runs, positive_float
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import add_options, load_grid, open_pool, part, run_plan, split_overrides
 from gnn_depth.registry import unknown
@@ -66,7 +66,7 @@ def parser() -> Options:
     parser.add_argument("--list", action="store_true", help="show all items, or ITEM, and the number of their runs")
     parser.add_argument("--estimate", action="store_true", help="measure a few epochs and print how long it would take")
     parser.add_argument("--available", action="store_true", help="skip runs whose data is not on this machine")
-    parser.add_argument("--max-hours", type=positive_number, help="start no run after this time")
+    parser.add_argument("--max-hours", type=positive_float, help="start no run after this time")
     add_options(parser)
     return parser
 

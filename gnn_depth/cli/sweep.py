@@ -8,7 +8,7 @@ from pathlib import Path
 from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import read_config
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.options import Options, chosen_values, natural, positive
+from gnn_depth.cli.options import Options, chosen_values, non_negative_int, positive_int
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.runs import RESULTS
 from gnn_depth.signals import exit_code
@@ -54,12 +54,12 @@ def add_options(parser: Options) -> None:
     """The options that `sweep` and `reproduce` share."""
     parser.add_choice_of_values("--subset", "run only these values of an axis")
     add = parser.add_argument
-    add("--seeds", type=positive, help="number of seeds, counted from 0; by default the file's seeds")
+    add("--seeds", type=positive_int, help="number of seeds, counted from 0; by default the file's seeds")
     add("--root", default="runs", help="folder of all runs; the sweep gets a folder of its name there")
-    add("--workers", type=positive, help="runs at once; by default one per core, or per GPU if there are any")
+    add("--workers", type=positive_int, help="runs at once; by default one per core, or per GPU if there are any")
     add("--engine", choices=["local", "dask"], default="local", help="where to run: local processes or a Dask cluster")
     add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
-    add("--retries", type=natural, default=2, help="how many times to restart a run whose process died")
+    add("--retries", type=non_negative_int, default=2, help="how many times to restart a run whose process died")
     add("--force", action="store_true", help="archive existing results, and run all again")
 
 

@@ -22,12 +22,12 @@ from gnn_depth.registry import register
 
 @register("data", "UserGraph")
 class UserGraph(NodeDataModule):
-    """Your own graph: two tables, or one file of arrays, with classes of the nodes or numbers to predict.
+    """Your own graph: two tables, or one file of arrays, with class labels or regression targets of the nodes.
 
     Tables are ``.csv``, ``.tsv`` (both also ``.gz``) or ``.parquet``. The first line of a text table has the names of
     the columns. ``path`` has one edge per row, ``nodes`` one node per row. Ids are integers if all of them are plain
     integers; otherwise they are text as written, so that ``007`` differs from ``7``. A node with an empty label or
-    target is not used for training or evaluation, but gets a prediction.
+    target is left out of training and evaluation, but gets a prediction.
 
     Args:
         path: A table of edges; or an ``.npz`` with ``x`` (nodes, features), ``y`` (nodes,), ``edge_index`` (2, edges)
@@ -39,12 +39,12 @@ class UserGraph(NodeDataModule):
         id: Column of the ids that the table of edges uses; the first one by default.
         split: Column with train, val or test; empty for a node in none of these sets.
         features: Columns of numbers; by default all columns without another role.
-        categories: Columns of text; each value becomes a feature of 0 and 1.
+        categories: Columns of text, encoded one-hot.
         targets: Columns of numbers to predict, instead of a label.
-        ends: The two columns of the edges that hold sources and targets; the first two by default.
-        edge_weight: Column, or array in the file, with the weights of the edges, which are not below zero.
-        edge_features: Columns, or arrays in the file, with features of the edges: numbers.
-        undirected: Use every edge in both directions, without repetitions.
+        ends: The source column and the target column of the edges; the first two by default.
+        edge_weight: Column, or array in the file, with non-negative weights of the edges.
+        edge_features: Columns, or arrays in the file, with numeric features of the edges.
+        undirected: Use every edge in both directions, each direction once.
         normalize_features: Divide each node's features by the sum of their absolute values.
         train_fraction: Fraction of the nodes to train on, above 0, if the files have no split.
         val_fraction: Fraction of the nodes to validate on, if the files have no split; the rest is the test set.
@@ -128,7 +128,7 @@ class UserGraph(NodeDataModule):
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, content.y, graph, *masks)
 
     def _both_ways(self, content: UserContent) -> Graph:
-        """Every edge in both directions once; its weight and features are those of all its repetitions."""
+        """Every edge in both directions once; repetitions of an edge must have equal weights and features."""
         nodes, edges = len(content.x), content.edge_index
         key, edge_of = torch.unique(
             torch.cat([edges[0] * nodes + edges[1], edges[1] * nodes + edges[0]]), return_inverse=True
@@ -142,8 +142,8 @@ class UserGraph(NodeDataModule):
                 row = int(rows[found[0]])
                 place = Table(self.path).place(row) if self.nodes else f"edge {row}"
                 raise DataError(
-                    f"{str(self.path)!r}, {place}: this edge came before with another {name}, and undirected true "
-                    "makes them one. Give them the same one, or set undirected false."
+                    f"{str(self.path)!r}, {place}: an earlier row has this edge with another {name}, and undirected "
+                    "true makes one edge of both. Give both the same {name}, or set undirected false."
                 )
         return Graph(
             torch.stack([key // nodes, key % nodes]), nodes, **{n: v[first] for n, v in content.of_edges.items()}
@@ -152,7 +152,7 @@ class UserGraph(NodeDataModule):
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the file in errors."""
+    """Begin errors with the name of the file."""
     try:
         yield
     except ValueError as error:
@@ -170,7 +170,7 @@ def _existing_file(name: str, path: str) -> Path:
 
 def _check_options(path: str, nodes: str | None, table_options: dict[str, Sequence[str] | None]) -> None:
     """Check that files are arrays or tables, and that options for tables are not combined with arrays."""
-    if Path(path).suffix in ARRAYS:
+    if Path(path).suffix.lower() in ARRAYS:
         given = [name for name, value in {"nodes": nodes, **table_options}.items() if value]
         if given:
             raise DataError(f"{given[0]} is an option for tables, and {path!r} has nodes and edges in one file.")

@@ -58,6 +58,8 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
         )
     if y.is_complex() or y.dtype == torch.bool:
         raise DataError(f"y must be the integer class of each node, labels of 0 and 1, or floats, not {y.dtype}.")
+    if not y.dim():
+        raise DataError("y must have one row per node; it is a single number.")
     y = y.flatten() if y.shape[1:] == (1,) else y
     y = y.float() if y.is_floating_point() else y.long()
     if edges.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
@@ -68,7 +70,7 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
         )
     edges = (edges if len(edges) == 2 else edges.T).long().contiguous()
     labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else torch.ones(len(x), dtype=torch.bool)
-    more = _of_edges(arrays, of_edges)
+    more = _of_edges(arrays, of_edges, edges.shape[1])
     return UserContent(x.to(torch.float32, copy=True), y, edges, _masks(arrays), labelled, of_edges=more)
 
 
@@ -106,10 +108,12 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
 
 
-def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns) -> dict[str, Any]:
+def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns, edges: int) -> dict[str, Any]:
     for name in (*([columns.weight] if columns.weight else []), *columns.features):
         if name not in arrays:
             raise DataError(unknown("array", name, arrays))
+        if arrays[name].shape[:1] != (edges,):
+            raise DataError(f"{name} must have one row per edge ({edges:,}), not shape {tuple(arrays[name].shape)}.")
     found = {"edge_weight": arrays[columns.weight].float()} if columns.weight else {}
     features = [arrays[name] if arrays[name].dim() > 1 else arrays[name][:, None] for name in columns.features]
     return found | ({"edge_attr": torch.cat(features, 1).float()} if features else {})

@@ -15,11 +15,11 @@ from filelock import FileLock, Timeout
 from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, on_test_set, read_result, remove_parts, write_result
 
 CLAIMS = ".claims"
-LONGEST = 180  # bytes of a folder's name; file systems take 255
+MAX_NAME_BYTES = 180  # of a folder; file systems take 255
 
 
 class StoreError(ValueError):
-    """A folder of results cannot be continued."""
+    """The results in a folder do not allow the sweep to go on."""
 
 
 class ResultWarning(UserWarning):
@@ -104,13 +104,14 @@ class Store:
         folder = self.folder / CLAIMS
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # where this fails, a claim would outlive its process
+            # Without flock, filelock falls back to locks that a dead process leaves behind.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def place(self, place: Place) -> Path:
         """The folder of a run."""
         group = place.group.replace("/", "-")
-        if group != place.group or len(group.encode()) > LONGEST:
-            group = f"{group.encode()[:LONGEST].decode(errors='ignore')}-{digest(place.group)[:8]}"
+        if group != place.group or len(group.encode()) > MAX_NAME_BYTES:
+            group = f"{group.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}-{digest(place.group)[:8]}"
         return self.folder / group / f"seed_{place.seed}-{place.identity[:8]}"
 
     def records(self) -> dict[str, Record]:
@@ -124,12 +125,13 @@ class Store:
         return found
 
     def find(self, place: Place) -> Record | None:
-        """The record of a run if it has been started, under any labels."""
+        """The record of a run if it has been started, in any group."""
         own = self.place(place)  # looking there is much cheaper than in every group
-        if (own / "result.json").exists() and (record := _of(own)).is_result and record.identity == place.identity:
+        record = _record_in(own)
+        if record.is_result and record.identity == place.identity:
             return record
         folders = sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}"))
-        records = [record for record in map(_of, folders) if record.identity in ("", place.identity)]
+        records = [record for record in map(_record_in, folders) if record.identity in ("", place.identity)]
         return next((record for record in records if record.is_result), records[0] if records else None)
 
     @contextlib.contextmanager
@@ -152,10 +154,8 @@ class Store:
         remove_parts(record.folder)
         target = self.root / ARCHIVE / self.name / record.folder.relative_to(self.folder)
         target.parent.mkdir(parents=True, exist_ok=True)
-        stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-        names = (f"{target.name}_{stamp}{number}" for number in ["", *(f"_{count}" for count in range(2, 1000))])
-        place = next(place for name in names if not (place := target.with_name(name)).exists())
-        return record.folder.rename(place)
+        stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+        return record.folder.rename(target.with_name(f"{target.name}_{stamp}"))
 
     def begin(self, place: Place, facts: dict[str, Any]) -> Path:
         """Make the folder of a run that starts now, and describe the run in ``result.json``."""
@@ -165,7 +165,7 @@ class Store:
         return folder
 
     def mark(self, record: Record, status: str, reason: str) -> None:
-        """Set the status of a run whose process can no longer do so."""
+        """Set the status of a run on behalf of its process."""
         write_result(record.folder, {**record.result, "status": status, "reason": reason})
 
     def check_version(self, version: str) -> None:
@@ -185,12 +185,12 @@ def _read(path: Path) -> Record | None:
             raise ValueError(f"format {result['format']}")
     except (OSError, ValueError, TypeError) as error:
         warnings.warn(
-            f"{path} is damaged or of another version, and the run is repeated ({error}).", ResultWarning, stacklevel=3
+            f"{path} is damaged or of a newer format, and the run is repeated ({error}).", ResultWarning, stacklevel=3
         )
         return None
     return Record(path.parent, result)
 
 
-def _of(folder: Path) -> Record:
-    """The record in a folder; a run without a readable result counts as begun."""
+def _record_in(folder: Path) -> Record:
+    """The record in a folder; an empty one, of status failed, if there is no readable result."""
     return (_read(folder / "result.json") if (folder / "result.json").exists() else None) or Record(folder, {})

@@ -8,6 +8,7 @@ from shutil import which
 from typing import Literal, NamedTuple, TypeAlias
 
 import lightning as L
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.data.base import FullBatch, Repeated
@@ -17,11 +18,11 @@ from gnn_depth.nn.stack import DeepGNN
 # YAML reads an unquoted on or off as a boolean.
 Compile: TypeAlias = Literal["auto", "on", "off"] | bool
 
-#: Seconds to compile a stack for training and evaluation with an empty cache.
-COST = 30.0
-#: Seconds to compile it for training on each size of graph, if layers see graphs of several sizes.
-COST_OF_SIZE = 8.0
-COMPILERS = ("g++", "clang++", "cl")
+#: Seconds of a first compilation of a stack, for training and evaluation.
+COMPILE_SECONDS = 30.0
+#: Seconds for each size of graph, if layers see graphs of several sizes.
+SECONDS_PER_SIZE = 8.0
+COMPILERS = ("g++", "clang++")
 
 
 def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
@@ -29,6 +30,10 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     loader = trainer.train_dataloader
     repeated: Repeated | None = getattr(loader, "repeated", None)
     if repeated is not None and repeated.graph.is_shard:
+        if choice in ("on", True):
+            raise MisconfigurationException(
+                "compile on: a graph that is divided among processes is not compiled for. Choose compile auto or off."
+            )
         decision = Decision(False, "the graph is divided among several processes")
     else:
         sizes = None
@@ -36,9 +41,9 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
             sizes = [Size(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
         decision = decide(choice, stack, sizes, steps_of(trainer))
     if decision.compiled:
-        # Graphs other than the repeated one appear in too few steps for compiling to pay off.
+        # Other graphs are seen in too few steps for compiling to pay off.
         only = None if repeated is None or isinstance(loader, FullBatch) else repeated.graph
-        stack.compile_layers(only and only.to(trainer.strategy.root_device))
+        stack.compile_layers(None if only is None else only.to(trainer.strategy.root_device))
     how = "compiled" if decision.compiled else "uncompiled"
     rank_zero_only(print)(f"layers run {how}: {decision.reason}", file=sys.stderr)
 
@@ -51,8 +56,8 @@ def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
     """
     if choice in ("on", True) and graph_dropout.p:
         raise ValueError(
-            f"compile on: {type(graph_dropout).__name__} gives every step another graph, so layers would be compiled "
-            "again. Choose compile auto or off, or graph_dropout none."
+            f"compile on: {type(graph_dropout).__name__} changes the graph in every step, so layers would be "
+            "compiled again. Choose compile auto or off, or graph_dropout none."
         )
 
 
@@ -84,22 +89,21 @@ def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[Size] | None, steps:
     if choice in ("on", True):
         return Decision(True, "compile is on")
     if stack.graph_dropout.p:
-        return Decision(False, "graph_dropout gives every step another graph, so layers would be compiled again")
+        return Decision(False, "graph_dropout changes the graph in every step, so layers would be compiled again")
     if sizes is None:
         return Decision(False, "every batch may have another graph, so layers would be compiled again")
     if not any(which(name) for name in (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)):
         return Decision(False, f"no C++ compiler was found ({', '.join(COMPILERS)})")
     layers = zip(stack.layers, sizes, strict=True)
     saved = sum(layer.compile_saving(*size) for layer, size in layers if isinstance(layer, Layer)) * steps
-    cost = max(COST, COST_OF_SIZE * len(set(sizes)))
+    cost = max(COMPILE_SECONDS, SECONDS_PER_SIZE * len(set(sizes)))
     if steps < 0 or saved > cost:
-        amount = "much time" if steps < 0 else f"about {saved:.0f} s"
-        return Decision(True, f"it saves {amount}, and compiling takes {cost:.0f} s, less the next time")
+        amount = "time, and the training has no end" if steps < 0 else f"about {saved:.0f} s"
+        return Decision(True, f"it saves {amount}; compiling takes {cost:.0f} s, less from the cache")
     return Decision(False, f"compiling takes {cost:.0f} s, and would save about {saved:.0f} s")
 
 
 def steps_of(trainer: L.Trainer) -> int:
     """Number of training batches, counting those before a resume so that the decision stays the same; -1: no end."""
-    epochs = -1 if trainer.max_epochs is None else trainer.max_epochs
-    ends = [trainer.max_steps, epochs * trainer.num_training_batches]  # an endless loader has infinitely many
-    return min((int(end) for end in ends if 0 <= end < math.inf), default=-1)
+    steps = trainer.estimated_stepping_batches * trainer.accumulate_grad_batches
+    return int(steps) if 0 <= steps < math.inf else -1

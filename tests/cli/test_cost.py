@@ -30,7 +30,7 @@ class Slow(L.LightningModule):
 
 def measured(most, monkeypatch):
     """Seconds of an epoch, and how many steps it took to know."""
-    monkeypatch.setattr(cost, "MOST", most)
+    monkeypatch.setattr(cost, "MAX_SECONDS", most)
     module, timer = Slow(), cost.FewEpochs()
     off = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
     L.Trainer(accelerator="cpu", max_epochs=99, callbacks=[timer], **off).fit(module, list(range(BATCHES)))

@@ -134,6 +134,8 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
         ({"y": np.zeros(NODES, complex)}, "y .*torch.complex128"),
         ({"w": -np.ones(5)}, r"edge_weight\[0\] is -1"),
         ({"v": np.ones(5)}, "array 'w'.*v"),
+        ({"w": np.array(1.0)}, r"w .*\(5\).*\(\)"),
+        ({"y": np.array(0.5)}, "y .*single number"),
         ({"y": np.arange(NODES - 1)}, r"y .*\(10,\).*\(9,\)"),
         ({"x": np.ones(NODES)}, r"x .*\(10,\)"),
         ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
@@ -152,6 +154,11 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
 def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, changes, words):
     with pytest.raises(DataError, match=rf"graph\.npz.*{words}"):
         _ = UserGraph(saved(tmp_path, **changes), edge_weight="w" if {"v", "w"} & set(changes) else None).batch
+
+
+def test_edge_features_of_another_length_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"graph\.npz.*v .*\(5\).*\(4,\)"):
+        _ = UserGraph(saved(tmp_path, w=np.ones(5), v=np.ones(4)), edge_features=["w", "v"]).batch
 
 
 def test_what_is_not_a_graph_is_refused(tmp_path):

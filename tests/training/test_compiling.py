@@ -1,9 +1,11 @@
-import math
 from functools import partial
 from types import SimpleNamespace
 
+import lightning as L
 import pytest
 import torch
+from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
+from torch.utils.data import DataLoader
 
 from gnn_depth.data import SyntheticCitation, TreeNeighborsMatch
 from gnn_depth.data.base import FullBatch
@@ -71,22 +73,26 @@ def test_without_a_compiler_auto_says_so(stack, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "batches", "steps", "expected"),
+    ("options", "expected"),
     [
-        (7, 1, -1, 7),
-        (7, 3, -1, 21),
-        (-1, 1, 5, 5),
-        (7, 1, 5, 5),
-        (-1, 1, -1, -1),
-        (None, 1, -1, -1),
-        (0, 1, -1, 0),
-        (7, math.inf, -1, -1),
-        (7, math.inf, 5, 5),
+        ({"epochs": 7}, 21),
+        ({"epochs": 7, "max_steps": 5}, 5),
+        ({"epochs": -1, "max_steps": 5}, 5),
+        ({"epochs": -1}, -1),
+        ({"epochs": 7, "max_steps": 4, "accumulate_grad_batches": 2}, 8),
     ],
 )
-def test_a_training_ends_with_whatever_ends_first(epochs, batches, steps, expected):
-    trainer = SimpleNamespace(max_epochs=epochs, max_steps=steps, num_training_batches=batches)
-    assert steps_of(trainer) == expected
+def test_a_training_ends_with_whatever_ends_first(make_trainer, options, expected):
+    found = []
+
+    class Count(L.Callback):
+        def on_train_start(self, trainer, pl_module):
+            found.append(steps_of(trainer))
+            trainer.should_stop = True
+
+    module = BoringModel()
+    make_trainer(callbacks=[Count()], **options).fit(module, DataLoader(RandomDataset(32, 3)))
+    assert found == [expected]
 
 
 def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
@@ -96,7 +102,7 @@ def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
 def trainer_of(loader, steps):
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
     return SimpleNamespace(
-        train_dataloader=loader, max_epochs=-1, max_steps=steps, num_training_batches=1, strategy=strategy
+        train_dataloader=loader, estimated_stepping_batches=steps, accumulate_grad_batches=1, strategy=strategy
     )
 
 
@@ -136,6 +142,6 @@ def test_graphs_that_are_thinned_anew_in_every_step_are_not_compiled_for():
 
 @pytest.mark.parametrize("choice", ["on", True])
 def test_to_compile_for_them_anyway_is_refused(choice):
-    with pytest.raises(ValueError, match=r"compile on: DropNode gives every step another graph.*graph_dropout none"):
+    with pytest.raises(ValueError, match=r"compile on: DropNode.*graph_dropout none"):
         NodeClassifier(8, 3, graph_dropout=DropNode(0.2), compile=choice)
     NodeClassifier(8, 3, graph_dropout=DropNode(0.0), compile=choice)

@@ -14,12 +14,12 @@ from gnn_depth.registry import register
 
 @register("layer", "ggnn")
 class GGNN(Layer):
-    r"""Gated graph network (GGNN): update the state of each node by a GRU, from the sum of its neighbours.
+    r"""Gated graph network (GGNN): update each node's state by a GRU that reads the sum of its neighbours' messages.
 
     .. math:: x'_i = \mathrm{GRU}(m_i, x_i), \qquad m_i = \sum_{j \in N(i)} x_j W
 
-    where x is padded with zeros to the width of the state. The published network is recurrent: it uses one layer at all
-    depths. Set ``share_layers`` of the stack for this.
+    where x is padded with zeros to the width of the state. The published network is recurrent: one
+    layer is shared by all depths. Set ``share_layers`` of the stack for this.
     Li, Tarlow, Brockschmidt & Zemel, *Gated Graph Sequence Neural Networks*, ICLR 2016.
 
     Args:
@@ -45,7 +45,7 @@ class GGNN(Layer):
         self.reset_parameters()
 
     def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Estimate how many numbers it keeps: messages, the outputs of the two maps, and the gates."""
+        """Numbers kept for the backward pass: messages, the GRU's projections of input and state, and gates."""
         return 7 * nodes * self.width
 
     def reset_parameters(self) -> None:
@@ -54,12 +54,12 @@ class GGNN(Layer):
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
-        missing = self.out_channels - self.in_channels
+        padding = self.out_channels - self.in_channels
         weight = self.lin.normed_weight  # shape (inputs, outputs): the published product is x W
-        messages = linear(x, (weight[: self.in_channels] if missing else weight).t())
+        messages = linear(x, (weight[: self.in_channels] if padding else weight).t())
         received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
         state = targets(x, graph)
-        return self.gru(received, F.pad(state, (0, missing)) if missing else state)
+        return self.gru(received, F.pad(state, (0, padding)) if padding else state)
 
 
 class _Map(Linear):

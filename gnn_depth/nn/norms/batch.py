@@ -1,4 +1,4 @@
-"""Norms with running averages over the nodes of a step: BatchNorm and DiffGroupNorm."""
+"""Norms with running averages over the nodes of a batch: BatchNorm and DiffGroupNorm."""
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ class BatchNorm(FeatureNorm):
 
     .. math:: \tilde x_{ic} = \gamma_c \frac{x_{ic} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + \beta_c
 
-    where mu and sigma are computed over the nodes of the step in training. Evaluation uses their running averages.
+    where mu and sigma are computed over the nodes of the batch in training. Evaluation uses their running averages.
     Ioffe & Szegedy, *Batch Normalization*, ICML 2015; computed by :class:`torch.nn.BatchNorm1d`.
 
     Args:
@@ -51,22 +51,22 @@ class BatchNorm(FeatureNorm):
             assert norm.num_batches_tracked is not None
             norm.num_batches_tracked.add_(1)
             unbiased = variance * (nodes / max(nodes - 1, 1))
-            for running, here in ((norm.running_mean, mean), (norm.running_var, unbiased)):
+            for running, new in ((norm.running_mean, mean), (norm.running_var, unbiased)):
                 assert running is not None
-                running.lerp_(here[0].to(running.dtype), norm.momentum or 0.0)
+                running.lerp_(new[0].to(running.dtype), norm.momentum or 0.0)
         out = (wide - mean) * (variance + norm.eps).rsqrt()
         return (out if norm.weight is None else out * norm.weight + norm.bias).to(x.dtype)
 
 
 @register("norm", "group")
 class DiffGroupNorm(FeatureNorm):
-    r"""Differentiable group norm: batch-normalise groups of nodes, and add some of the result to the features.
+    r"""Differentiable group norm: batch-normalise groups of nodes, and add the weighted result to the features.
 
     .. math::
         \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}
         + \beta_g \Big), \qquad s_i = \mathrm{softmax}(W x_i)
 
-    where mu and sigma are those of :math:`s_{ig} x_i` for each channel, over all nodes of the step in training.
+    where mu and sigma are those of :math:`s_{ig} x_i` for each channel, over all nodes of the batch in training.
     Evaluation uses their running averages. Zhou et al., *Towards Deeper Graph Neural Networks with Differentiable Group
     Normalization*, NeurIPS 2020.
 
@@ -102,8 +102,8 @@ class DiffGroupNorm(FeatureNorm):
         self.register_buffer("running_var", torch.ones(groups, channels))
 
     def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        # PyTorch Geometric stores several tensors of nodes x groups x channels, and fails for one node in training.
-        # But the sum over the groups is x times a mixture of the groups' scales, plus a mixture of their shifts.
+        # PyTorch Geometric makes tensors of nodes x groups x channels, and fails for one node in training. The sum over
+        # the groups equals x times a mixture of their scales, plus the sum of their shifts, which needs none of them.
         wide = widen(x)
         share = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
         mean, variance = self._statistics(wide, share, graph)
@@ -115,7 +115,7 @@ class DiffGroupNorm(FeatureNorm):
         """Mean and variance of share x features, by group and channel."""
         if not self.training:
             return self.running_mean, self.running_var
-        # If nodes are similar, the difference of the moments loses many digits; float64 has enough of them.
+        # E[x^2] - E[x]^2 loses most of its digits if nodes are similar; float64 has enough of them.
         wide, share = x.double(), share.double()
         nodes = graph.total_nodes
         mean = graph.all_reduce(share.t() @ wide) / nodes
