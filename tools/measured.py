@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli.reproduce import load as load_item
+from gnn_depth.cli.sweep import load_grid
 from gnn_depth.reports.published import Level, Number, Published, agreement_of, parse
 from gnn_depth.reports.settings import label, same
 from gnn_depth.reports.table import t_half_width
@@ -213,6 +214,10 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             content["claims"][content["claims"].index(old[0])] = claim
         else:
             content["claims"].append(claim)
+        if "item" in content:
+            grid = load_grid(str(load_item(content["item"]).grid), True)
+            labels = [(axis.name, list(grid.labels_of(axis.name))) for axis in grid.axes]
+            content["claims"].sort(key=lambda one: [known.index(Claim(one, "std").at[axis]) for axis, known in labels])
         save(path, content)
         yield f"{path.name}: {', '.join(new.at.values())}: {new.text()}"
 

@@ -87,6 +87,18 @@ def test_finished_runs_take_the_place_of_an_older_claim(tmp_path):
     assert claim.data == {"at": at, "values": [81.0, 79.0], "seeds": [0, 1], "commit": "0123456", "seconds": 3}
 
 
+def test_a_claim_of_more_seeds_stays(tmp_path):
+    at = {"data": "Cora", "depth": 2}
+    made(tmp_path / "results", [{"at": at, "values": [80.0, 81.0], "seeds": [0, 1], "commit": "old"}])
+    folder = tmp_path / "runs/seed_0"
+    folder.mkdir(parents=True)
+    result = {"status": "finished", "sweep": "made", "axes": at, "seed": 0, "git": {"commit": "0123456789"},
+              "seconds": 3.0, "metrics": {"test_acc_at_best_val": 0.7}}  # fmt: skip
+    (folder / "result.json").write_text(json.dumps(result))
+    assert not list(take(tmp_path / "runs", tmp_path / "results"))
+    assert load(tmp_path / "results")[0].claims[0].values == [0.8, 0.81]
+
+
 def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():
     claim = Claim({"values": [70.0, 80.0, 80.5, 81.0, 81.5, 79.5]}, "std")
     width = verify_numbers.half_width(claim)
