@@ -78,14 +78,6 @@ def test_a_real_training_is_told_once_and_with_the_values_that_are_measured(meas
     json.dumps(found)
 
 
-def test_the_host_looks_once_a_block(measure, monkeypatch):
-    looks = []
-    monkeypatch.setattr("gnn_depth.diagnostics.first_failure.SECONDS", 1e9)
-    monkeypatch.setattr(FailureLog, "look", lambda self: looks.append(len(self._new)) or self._new.clear())
-    measure(kind=FirstFailure, max_epochs=120)
-    assert looks == [51, 51, 18]
-
-
 def test_a_training_that_goes_on_keeps_what_was_found(make_trainer, tmp_path):
     options = {"smoothed": 0.999999}
     first = FirstFailure("rounds.*", **options)
@@ -111,13 +103,8 @@ def result_in(tmp_path):
     return json.loads(path.read_text())
 
 
-def test_what_was_found_is_in_the_result(tmp_path, make_trainer):
-    fit(tmp_path, make_trainer, FirstFailure(smoothed=0.999999))
-    assert result_in(tmp_path)["findings"]["FirstFailure"]["smoothed"]["threshold"] == 0.999999
-
-
 # The recorder comes first, and so writes before the other callback hears of the exception.
-def test_it_is_in_the_result_of_a_training_that_diverges_too(tmp_path, make_trainer):
+def test_what_was_found_is_in_the_result_of_a_training_that_diverges(tmp_path, make_trainer):
     with pytest.raises(Diverged):
         fit(tmp_path, make_trainer, FirstFailure(smoothed=0.999999), BreakWeights(), epochs=6)
     result = result_in(tmp_path)
@@ -145,10 +132,7 @@ def test_a_result_is_written_when_a_finding_cannot_be(tmp_path, make_trainer):
     ("options", "match"),
     [
         ({"smoothed": 0}, "smoothed of FirstFailure .*not 0"),
-        ({"smoothed": 1.5}, "not 1.5"),
-        ({"smoothed": float("nan")}, "not nan"),
         ({"expanded": 1}, "expanded of FirstFailure .*not 1"),
-        ({"expanded": float("inf")}, "not inf"),
         ({"every_n_steps": 0}, "every_n_steps .*not 0"),
     ],
 )

@@ -110,11 +110,9 @@ def test_columns_are_the_means_of_the_steps_that_they_meet():
 @pytest.mark.parametrize(
     "values",
     [
-        [[0.0]],
         [[np.nan, np.nan]],
         [[-np.inf], [-np.inf]],
         [[-40.0, 1e300, -1e300]],
-        [[-5e-324, 5e-324]],
         [[1e20, 1e20 * (1 + 1e-15)]],
         np.zeros((3, 1000)),
     ],

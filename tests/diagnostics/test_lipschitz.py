@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import gnn_depth.nn  # noqa: F401  (registers the layers)
-from gnn_depth.diagnostics.lipschitz import Linearised, local_lipschitz
+from gnn_depth.diagnostics.lipschitz import local_lipschitz
 from gnn_depth.graph import Graph
 from gnn_depth.nn.norms import LipschitzNorm
 from gnn_depth.nn.parts import AttentionLayer
@@ -15,6 +15,7 @@ CASES = [
     for name, cls in LAYERS.items()
     for norm in ("none", "lipschitz")[: 1 + issubclass(cls, AttentionLayer)]
 ]
+CORNERS = [("gcn", "none"), ("sage", "none"), ("gat", "lipschitz"), ("transformer", "lipschitz")]
 
 
 def make(name, norm):
@@ -35,8 +36,10 @@ def matrix(values):
     return left @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ right
 
 
-@pytest.mark.parametrize(("name", "norm"), CASES)
-@pytest.mark.parametrize("kind", ["graph", "no_edges", "one_node"])
+@pytest.mark.parametrize(
+    ("name", "norm", "kind"),
+    [*((*case, "graph") for case in CASES), *((*case, kind) for case in CORNERS for kind in ("no_edges", "one_node"))],
+)
 def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(name, norm, kind, graph):
     structure = {
         "graph": graph,
@@ -53,15 +56,6 @@ def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(n
     assert stretch.converged
     assert stretch.value == pytest.approx(expected, rel=1e-6)
     assert stretch.value <= expected * (1 + 1e-12)
-
-
-@pytest.mark.parametrize(("name", "norm"), CASES)
-def test_products_of_every_layer_are_those_of_the_dense_jacobian(name, norm, graph):
-    layer, x = make(name, norm), torch.randn(9, 5, dtype=torch.float64)
-    products, full = Linearised(lambda v: layer(v, graph), x), dense(lambda v: layer(v, graph), x)
-    change, out = torch.randn(full.shape[1], dtype=torch.float64), torch.randn(full.shape[0], dtype=torch.float64)
-    torch.testing.assert_close(products(change), full @ change, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(products.transposed(out), full.t() @ out, rtol=1e-10, atol=1e-12)
 
 
 def test_the_direction_is_the_one_that_is_stretched_most():

@@ -9,7 +9,6 @@ from lightning.pytorch.loggers import CSVLogger
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, log
-from gnn_depth.diagnostics.log import Quantity
 from tests.diagnostics.conftest import chain, loader, rows, values
 from tests.diagnostics.made import MIXED, POSITIVE, SIGNED, Made
 from tests.training.conftest import scalars
@@ -26,7 +25,7 @@ class Raise(L.Callback):
             raise self.error
 
 
-def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):
+def test_arrays_and_curves_in_the_runs_folder_are_what_was_measured(measure, board, tmp_path):
     callback = measure(logger=board, max_epochs=3)
     assert measurements.names(tmp_path / "run") == [HIDDEN, PARAMETERS]
     for measured in callback.measure_log.measurements():
@@ -35,10 +34,7 @@ def test_the_arrays_in_the_runs_folder_are_what_was_measured(measure, board, tmp
         assert saved.layers.tolist() == [1, 2, 3, 4]
         assert saved.log10
         assert np.array_equal(saved.values, measured.values)
-
-
-def test_curves_are_logarithms_at_their_steps(measure, board, tmp_path):
-    steps, hidden, parameters = values(measure(logger=board, max_epochs=3))
+    steps, hidden, parameters = values(callback)
     found = scalars(tmp_path / "run", "gradient_norm/")
     assert len(found) == 2 * (4 + 5)
     for kind, expected in (("hidden", hidden), ("parameters", parameters)):
@@ -54,7 +50,7 @@ def test_a_table_of_metrics_gets_no_columns(measure, board, tmp_path):
         assert set(next(csv.reader(file))) == {"epoch", "loss", "step"}
 
 
-@pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16), (200, 16)])
+@pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16)])
 def test_of_many_layers_some_have_curves_the_first_and_the_last_too(measure, board, tmp_path, depth, curves):
     measure(chain(depth=depth), logger=board)
     tags = sorted(tag for tag in scalars(tmp_path / "run") if "hidden" in tag and "layer_" in tag)
@@ -134,11 +130,6 @@ def test_two_callbacks_that_would_write_the_same_files_are_refused(make_trainer,
         trainer.fit(chain(), loader(rows(), 20))
 
 
-def test_an_exact_zero_is_kept_as_minus_infinity(measure, board, tmp_path):
-    measure(chain(factor=0.0), logger=board)
-    assert np.isneginf(measurements.load(tmp_path / "run", HIDDEN).values).all()
-
-
 def test_values_with_signs_are_kept_as_they_are_beside_logarithms(fit, board, tmp_path):
     callback = Made(MIXED, SIGNED, POSITIVE)
     fit(callback, logger=board, max_epochs=2)
@@ -165,8 +156,3 @@ def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
     }
     edges = [[value for _, value in curves[f"made/signed/{edge}"]] for edge in ("min", "max")]
     assert edges == [[-2.0, pytest.approx(-1e-30)], [0.0, 5.0]], "of the layers with a finite value"
-
-
-def test_a_product_is_one_of_logarithms():
-    with pytest.raises(AssertionError, match="the product of logarithms only"):
-        Quantity("signed", "made/signed", "c", product=True, log10=False)

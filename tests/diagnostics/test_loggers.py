@@ -10,7 +10,7 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from gnn_depth.diagnostics import GradientNorms, log, loggers
 from gnn_depth.diagnostics.log import Quantity
-from tests.diagnostics.made import MIXED, SIGNED, Made
+from tests.diagnostics.made import SIGNED, Made
 from tests.training.conftest import scalars
 
 FIVE = ("first", "middle", "last", "min", "max")
@@ -66,17 +66,6 @@ def test_the_time_for_drawing_counts_when_it_is_drawn_next(measure, board, monke
 def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkeypatch):
     monkeypatch.setattr(loggers, "heat_map", lambda one: pytest.fail("a picture that nobody sees"))
     measure(logger=CSVLogger(tmp_path / "table", name="", version=""))
-
-
-def test_a_training_has_one_layout_of_the_curves_of_all_its_callbacks(fit, board, tmp_path):
-    first = Made(MIXED, SIGNED, Quantity("size", "made/size_log10", "s", product=True))
-    fit(first, GradientNorms("rounds.*"), logger=board, max_epochs=2)
-    (found,) = layouts(tmp_path / "run")
-    assert {title: list(charts) for title, charts in found.items()} == {
-        "training": ["accuracy", "loss"],
-        "made": ["signed", "size_log10", "size_log10, product of all layers"],
-        "gradient_norm": ["hidden_log10", "parameters_log10"],
-    }
 
 
 def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_path):

@@ -98,7 +98,7 @@ def test_mu_of_rows_equal_to_a_millionth_in_float32_has_at_least_three_digits():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("exponent", [-38, -30, 0, 30])
+@pytest.mark.parametrize("exponent", [-38, 30])
 def test_gradients_of_any_size_are_measured_and_their_logarithms_too(dtype, exponent):
     x = features()
     small = (x * 10.0**exponent).to(dtype)
@@ -170,8 +170,9 @@ def test_growth_from_zero_to_zero_is_nothing_and_the_product_does_not_mind_what_
     assert log10_total_growth(logs[:1]) == 0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(9, 4), (3, 5)])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((9, 4), torch.float64), ((3, 5), torch.float64), ((9, 4), torch.bfloat16)]
+)
 def test_effective_rank_is_the_exponential_of_the_entropy_of_singular_values(dtype, shape):
     x = features(*shape, dtype)
     values = np.sqrt(np.linalg.eigvalsh(np.array(x.tolist()) @ np.array(x.tolist()).T)[-min(shape) :])
@@ -195,8 +196,7 @@ def test_numerical_rank_is_the_square_of_a_ratio_of_norms():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("node", [0, 4, 5])
+@pytest.mark.parametrize(("dtype", "node"), [(torch.float64, 0), (torch.bfloat16, 4), (torch.float32, 5)])
 def test_of_what_is_not_finite_every_measure_is_nan_be_it_at_an_isolated_node(bad, dtype, node):
     x = features(6, dtype=dtype)
     x[node, 1] = bad
@@ -204,8 +204,7 @@ def test_of_what_is_not_finite_every_measure_is_nan_be_it_at_an_isolated_node(ba
         assert value.isnan(), measure
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize(("count", "dtype"), [(0, torch.float64), (1, torch.bfloat16), (5, torch.float32)])
 def test_of_zeros_of_one_row_and_of_none_each_is_what_its_docstring_says(dtype, count):
     edges = STAR if count == 5 else NO_EDGES
     for measure, value in every_measure(torch.zeros(count, 4, dtype=dtype), edges):
@@ -224,13 +223,6 @@ def test_rows_without_channels_are_rows_of_zeros():
         every_measure(torch.zeros(5, 0), STAR), every_measure(torch.zeros(5, 4), STAR)
     ):
         assert value == expected or (value.isnan() and expected.isnan()), measure
-
-
-def test_one_row_is_equal_to_itself():
-    x = features(1)
-    assert similarity(RowMoments.of(x)) == relative_similarity(RowMoments.of(x)) == 0
-    torch.testing.assert_close(norm(RowMoments.of(x)), x.norm())
-    assert effective_rank(x).item() == pytest.approx(1, rel=1e-12)
 
 
 def test_measures_take_no_gradients_and_leave_what_they_measure():

@@ -22,8 +22,7 @@ def distance(a, b):
     return 1 - sum(u * v for u, v in zip(a, b)) / norms
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("chunk", [1, 20, 1 << 16])
+@pytest.mark.parametrize(("dtype", "chunk"), [*((dtype, 1 << 16) for dtype in DTYPES), (torch.float64, 20)])
 def test_measures_of_edges_are_those_of_a_loop(dtype, chunk, graph, monkeypatch):
     monkeypatch.setattr(measures, "CHUNK", chunk)
     x, edge_index = features(dtype=dtype), graph.edge_index
@@ -45,18 +44,6 @@ def test_measures_of_edges_are_those_of_a_loop(dtype, chunk, graph, monkeypatch)
         assert value.item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_dirichlet_energies_are_traces_with_the_laplacians():
-    x, (source, target) = features(5), STAR
-    adjacency = torch.zeros(5, 5, dtype=torch.float64)
-    adjacency[target, source] = 1
-    degree = adjacency.sum(1)
-    laplacian = torch.diag(degree) - adjacency
-    root = torch.diag((degree + 1).rsqrt())
-    normalised = torch.eye(5, dtype=torch.float64) - root @ (adjacency + torch.eye(5, dtype=torch.float64)) @ root
-    torch.testing.assert_close(dirichlet_energy(x, STAR), 2 / 5 * torch.trace(x.T @ laplacian @ x))
-    torch.testing.assert_close(normalised_dirichlet_energy(x, STAR), torch.trace(x.T @ normalised @ x))
-
-
 def test_equal_rows_have_no_energy_and_with_the_normalised_laplacian_rows_like_roots_of_degrees():
     equal, target = features(1).expand(5, 4), STAR[1]
     roots = (1 + torch.bincount(target).double()).sqrt()[:, None]
@@ -65,13 +52,6 @@ def test_equal_rows_have_no_energy_and_with_the_normalised_laplacian_rows_like_r
     assert normalised_dirichlet_energy(roots * equal, STAR).item() == pytest.approx(0, abs=1e-28)
     assert dirichlet_energy(roots * equal, STAR) > 0.01
     assert normalised_dirichlet_energy(features(1).expand(6, 4), RING) == 0  # regular
-
-
-@pytest.mark.parametrize("energy", [dirichlet_energy, normalised_dirichlet_energy])
-def test_energy_grows_with_the_square_of_a_factor_and_does_not_see_a_rotation(energy):
-    x = features(6)
-    torch.testing.assert_close(energy(-3 * x, RING), 9 * energy(x, RING))
-    torch.testing.assert_close(energy(x @ torch.linalg.qr(features(4, 4)).Q, RING), energy(x, RING))
 
 
 def test_mean_average_distance_does_not_see_the_lengths_of_rows_and_ends_at_two():

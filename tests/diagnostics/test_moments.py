@@ -36,7 +36,7 @@ def assert_same_mu(moments, expected, **tolerance):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("count", "channels"), [(1, 1), (1, 4), (2, 3), (17, 5)])
+@pytest.mark.parametrize(("count", "channels"), [(1, 4), (17, 5)])
 def test_it_is_that_of_exact_arithmetic(dtype, count, channels):
     rows = (torch.randn(count, channels) + 2).to(dtype)
     expected_count, mean, centred = by_loops(rows)
@@ -59,14 +59,7 @@ def test_of_equal_rows_nothing_is_left_however_many_and_in_however_many_parts(dt
     assert RowMoments.stack(parts).merged().centred == 0
 
 
-def test_rows_that_are_almost_equal_in_float32_keep_all_digits_of_what_differs():
-    rows = torch.randn(1, 8) * (1 + 1e-6 * torch.randn(500, 8))
-    _, _, centred = by_loops(rows)
-    assert RowMoments.of(rows).centred.sqrt() == pytest.approx(math.sqrt(centred), rel=1e-9)
-
-
-@pytest.mark.parametrize("count", [400, 4097, 9000])
-@pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize(("count", "noise"), [(400, 1.0), (400, 1e-3), (9000, 1e-2), (9000, 1e-6)])
 def test_large_matrices_of_float32_keep_five_digits_however_nearly_equal_their_rows_are(count, noise):
     rows = torch.randn(1, 64) + noise * torch.randn(count, 64)
     found, expected = RowMoments.of(rows), RowMoments.of(rows.double())
@@ -75,9 +68,8 @@ def test_large_matrices_of_float32_keep_five_digits_however_nearly_equal_their_r
     torch.testing.assert_close(found.square, expected.square * expected.scale**2, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("count", [2, 260, 4096, 9000])
-@pytest.mark.parametrize("offset", [0.0, 1.0, 30.0])
-@pytest.mark.parametrize("size", [1e-10, 1.0, 1e15])
+@pytest.mark.parametrize("count", [2, 260, 9000])
+@pytest.mark.parametrize(("size", "offset"), [(1.0, 0.0), (1e-10, 30.0), (1e15, 30.0)])
 def test_sums_in_float32_have_the_mean_and_the_centred_squares_of_float64(size, offset, count):
     rows = (torch.randn(count, max(64, FEWEST_NUMBERS // count)) + offset) * size
     found, expected = Sums.of(rows).moments(), RowMoments._in_float64(rows)
@@ -163,15 +155,8 @@ def test_no_rows_change_nothing_and_rows_of_zeros_are_rows(dtype):
     assert_same(moments.merge(RowMoments.of(0 * rows)), RowMoments.of(torch.cat([rows, 0 * rows])))
 
 
-def test_rows_without_channels_are_counted():
-    moments = RowMoments.of(torch.zeros(4, 0))
-    assert (moments.count, moments.centred, moments.square) == (4, 0, 0)
-    assert RowMoments.of(torch.zeros(0, 0)).merge(moments).count == 4
-
-
 @pytest.mark.parametrize("bad", [float("inf"), -float("inf"), float("nan")])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize(("dtype", "place"), [(torch.float64, 0), (torch.float32, 2), (torch.bfloat16, 0)])
 def test_an_entry_that_is_not_finite_makes_it_nan_and_what_it_is_merged_with(bad, dtype, place):
     rows = torch.randn(4, 3).to(dtype)
     rows[place, 1] = bad
@@ -205,13 +190,6 @@ def test_processes_that_exchange_one_flat_tensor_have_the_moments_of_each_layer_
         torch.testing.assert_close(merged.mean[number, : widths[number]], whole.mean, **CLOSE)
         assert not merged.mean[number, widths[number] :].any()
         torch.testing.assert_close(merged.centred[number], whole.centred, **CLOSE)
-
-
-def test_what_is_packed_is_unpacked():
-    moments = RowMoments.stack([RowMoments.of(torch.randn(4, 3, dtype=torch.float64)), RowMoments.empty(3)])
-    again = RowMoments.unpack(moments.pack(), 2)
-    for name in ("count", "mean", "centred", "scale"):
-        assert torch.equal(getattr(again, name), getattr(moments, name))
 
 
 def test_a_factor_is_one_of_the_rows_and_may_differ_between_layers():
@@ -263,7 +241,7 @@ def test_all_dimensions_but_the_last_count_rows_and_a_vector_has_one_column():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("size", [1e-38, 1e-30, 1e-12, 1.0, 1e10, 1e30])
+@pytest.mark.parametrize("size", [1e-38, 1.0, 1e30])
 @pytest.mark.parametrize("shape", [(300, 64), (3, 5, 2), (1, 1)])
 def test_the_sum_of_squares_is_that_of_exact_arithmetic_at_any_size(shape, size, dtype):
     torch.manual_seed(0)

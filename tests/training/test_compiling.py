@@ -40,13 +40,6 @@ def test_on_and_off_are_obeyed_whatever_it_costs(stack):
         assert not decide(off, stack, CORA, steps=10**9).compiled
 
 
-def test_a_layer_without_attention_has_less_to_gain():
-    gcn = DeepGNN(8, 3, GCN, num_layers=30, hidden_channels=64)
-    gat = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=64)
-    assert decide("auto", gat, CORA, 3000).compiled
-    assert not decide("auto", gcn, CORA, 3000).compiled
-
-
 def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
     dense, few = [Size(2277, 40_000)] * 2, [Size(2277, 100)] * 2
     gat, gatv2 = (DeepGNN(8, 3, layer, num_layers=2, hidden_channels=64) for layer in (GAT, GATv2))

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
 from lightning.pytorch.callbacks import Callback, EarlyStopping, LambdaCallback, ModelCheckpoint
 from lightning.pytorch.cli import ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import SIGTERMException
@@ -56,12 +55,7 @@ def fit(make_trainer, cls=NodeClassifier, epochs=12, callbacks=(), data=None, op
 
 @pytest.mark.parametrize(
     ("precision", "every", "task"),
-    [
-        ("32-true", 1, "multiclass"),
-        ("bf16-mixed", 5, "multiclass"),
-        ("64-true", 1, "multiclass"),
-        ("32-true", 1, "binary"),
-    ],
+    [("32-true", 1, "multiclass"), ("bf16-mixed", 5, "multiclass"), ("64-true", 1, "binary")],
 )
 def test_the_rows_are_those_of_lightnings_own_loop(make_trainer, every, precision, task):
     options = {"check_val_every_n_epoch": every, "precision": precision, "options": {"task": task}}
@@ -76,63 +70,34 @@ def test_the_rows_are_those_of_lightnings_own_loop(make_trainer, every, precisio
         assert torch.equal(value, plain.state_dict()[name])
 
 
-def test_the_rows_are_those_of_an_independent_evaluation(make_trainer):
-    class Evaluate(Callback):
-        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            module.eval()
-            with torch.no_grad():
-                scores = module(batch)
-            module.train()
-            loss = F.cross_entropy(scores[batch.val_mask], batch.y[batch.val_mask]).item()
-            right = (scores.argmax(-1) == batch.y).float()
-            expected.append((loss, right[batch.val_mask].mean().item(), right[batch.test_mask].mean().item()))
-
-    expected = []
-    rows, _, _ = fit(make_trainer, callbacks=[Evaluate()])
-    found = [(row["val/loss"], row["val/acc"], row["test/acc"]) for row in rows.values()]
-    assert found == [pytest.approx(values) for values in expected]
-
-
 def test_without_validation_there_is_none(make_trainer):
     rows, _, _ = fit(make_trainer, limit_val_batches=0)
     assert not any(name.startswith(("val/", "test/")) for row in rows.values() for name in row)
 
 
-def test_a_set_that_is_empty_has_no_metrics(make_trainer):
-    class NoTest(Tiny):
-        def load(self):
-            batch = super().load()
-            batch.test_mask = torch.zeros_like(batch.test_mask)
-            return batch
-
-    rows, _, _ = fit(make_trainer, data=NoTest())
-    assert all("val/acc" in row and "test/acc" not in row for row in rows.values())
-
-
-@pytest.mark.parametrize("every", [1, 5])
-def test_early_stopping_stops_where_it_does_under_lightnings_own_loop(make_trainer, every):
+def test_early_stopping_stops_where_it_does_under_lightnings_own_loop(make_trainer):
     def stopped(cls):
         stop = EarlyStopping("val/loss", min_delta=1e9, patience=2)
-        _, trainer, _ = fit(make_trainer, cls, epochs=40, callbacks=[stop], check_val_every_n_epoch=every)
+        _, trainer, _ = fit(make_trainer, cls, epochs=20, callbacks=[stop], check_val_every_n_epoch=3)
         return trainer.current_epoch, stop.stopped_epoch, stop.best_score.item()
 
-    assert stopped(NodeClassifier) == stopped(Plain)
-    assert stopped(NodeClassifier)[0] == 3 * every
+    ours = stopped(NodeClassifier)
+    assert ours == stopped(Plain)
+    assert ours[0] == 3 * 3
 
 
-@pytest.mark.parametrize(("every", "top"), [(1, 1), (5, 3)])
-def test_the_checkpoints_kept_are_those_of_lightnings_own_loop(make_trainer, tmp_path, every, top):
+def test_the_checkpoints_kept_are_those_of_lightnings_own_loop(make_trainer, tmp_path):
     def kept(cls):
-        save = ModelCheckpoint(tmp_path / cls.__name__, monitor="val/acc", mode="max", save_top_k=top)
-        fit(make_trainer, cls, callbacks=[save], enable_checkpointing=True, check_val_every_n_epoch=every)
+        save = ModelCheckpoint(tmp_path / cls.__name__, monitor="val/acc", mode="max", save_top_k=3)
+        fit(make_trainer, cls, callbacks=[save], enable_checkpointing=True, check_val_every_n_epoch=2)
         return sorted(path.name for path in (tmp_path / cls.__name__).iterdir()), save.best_model_score.item()
 
     ours = kept(NodeClassifier)
     assert ours == kept(Plain)
-    assert len(ours[0]) == min(top, 12 // every)
+    assert len(ours[0]) == 3
 
 
-@pytest.mark.parametrize(("monitor", "every"), [("val/loss", 1), ("val/acc", 1), ("train/loss", 5)])
+@pytest.mark.parametrize(("monitor", "every"), [("val/loss", 1), ("train/loss", 5)])
 def test_a_plateau_schedule_lowers_the_rate_when_it_does_under_lightnings_own_loop(make_trainer, monitor, every):
     schedule = partial(ReduceLROnPlateau, monitor=monitor, patience=0, threshold=1e-2)
     options = {"scheduler": schedule, "optimizer": partial(torch.optim.SGD, lr=1.0)}
@@ -215,9 +180,15 @@ def test_evaluation_mode_is_that_of_eval_and_ends_as_it_began():
     model = nn.Sequential(nn.Sequential(shared, nn.BatchNorm1d(2)), shared, nn.Linear(2, 2))
     model[0][1].eval()
     before = [module.training for module in model.modules()]
-    with evaluation_mode(model):
-        assert not any(module.training for module in model.modules())
-        assert torch.equal(model[1](torch.ones(9)), torch.ones(9))
+
+    def evaluate():
+        with evaluation_mode(model):
+            assert not any(module.training for module in model.modules())
+            assert torch.equal(model[1](torch.ones(9)), torch.ones(9))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        evaluate()
     assert [module.training for module in model.modules()] == before
 
 
@@ -226,13 +197,6 @@ def test_a_module_with_a_mode_of_its_own_is_told():
     with evaluation_mode(model):
         assert model[1].told == [False]
         assert not model.training
-    assert model.training
-
-
-def test_evaluation_mode_ends_after_an_error_too():
-    model = nn.Linear(2, 2)
-    with pytest.raises(ZeroDivisionError), evaluation_mode(model):
-        raise ZeroDivisionError
     assert model.training
 
 
@@ -297,8 +261,9 @@ class StartWhole(Callback):
         resume_epoch(trainer)
 
 
-@pytest.mark.parametrize("end", [{"epochs": 6}, {"epochs": -1, "max_steps": 12}], ids=["epochs", "steps"])
-@pytest.mark.parametrize("hook", ["on_train_epoch_start", "on_fit_end"])
+@pytest.mark.parametrize(
+    ("hook", "end"), [("on_train_epoch_start", {"epochs": 4}), ("on_fit_end", {"epochs": -1, "max_steps": 8})]
+)
 def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(make_trainer, tmp_path, hook, end):
     class Parts(Tiny):
         def train_dataloader(self):

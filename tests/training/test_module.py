@@ -77,36 +77,6 @@ def test_one_forward_pass_serves_validation_and_test_metrics(tiny, make_trainer,
     assert passes == [True, False] * 3
 
 
-def test_prediction_gives_the_class_probabilities_of_every_node(tiny, make_trainer, model):
-    (probabilities,) = make_trainer().predict(model, datamodule=tiny)
-    assert probabilities.shape == (20, 2)
-    torch.testing.assert_close(probabilities.sum(-1), torch.ones(20))
-
-
-def test_a_plateau_schedule_watches_the_validation_loss(tiny, make_trainer):
-    model = NodeClassifier(
-        4,
-        2,
-        hidden_channels=8,
-        optimizer=partial(torch.optim.SGD, lr=1.0),
-        scheduler=partial(ReduceLROnPlateau, monitor="val/loss", patience=0, threshold=1e9),
-    )
-    seen = Collect()
-    make_trainer(4, callbacks=[seen]).fit(model, datamodule=tiny)
-    rates = [epoch["train/lr"] for epoch in seen.epochs]
-    assert rates == pytest.approx([1.0, 0.1, 0.01, 0.001])
-
-
-def test_a_checkpoint_loads_as_plain_data_and_gives_the_same_scores(tiny, make_trainer, model, tmp_path):
-    trainer = make_trainer()
-    trainer.fit(model, datamodule=tiny)
-    path = tmp_path / "model.ckpt"
-    trainer.save_checkpoint(path, weights_only=True)
-    assert torch.load(path, weights_only=True)["hyper_parameters"]["hidden_channels"] == 8
-    loaded = NodeClassifier.load_from_checkpoint(path, weights_only=True)
-    torch.testing.assert_close(loaded(tiny.batch), model(tiny.batch))
-
-
 def test_a_model_of_integer_features_is_loaded_from_its_checkpoint(make_trainer, tmp_path):
     data = TreeNeighborsMatch(depth=2)
     model = NodeClassifier(data.num_features, data.num_classes, encoder="embedding", hidden_channels=8)

@@ -59,7 +59,7 @@ def test_every_group_keeps_its_own_options(model):
 
 
 @pytest.mark.parametrize(
-    "options", [{"fused": False}, {"foreach": True}, {"foreach": False}, {"differentiable": True}, {"capturable": True}]
+    "options", [{"fused": False}, {"foreach": False}, {"differentiable": True}, {"capturable": True}]
 )
 def test_what_the_user_chose_stays(model, options):
     optimizer = Adam(model.parameters(), **options)

@@ -40,7 +40,7 @@ def result_of(recorder):
     return json.loads((recorder.folder / "result.json").read_text())
 
 
-def test_a_finished_run_leaves_config_result_curves_and_checkpoints(fit, recorder, tmp_path):
+def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(fit, recorder, tiny, tmp_path):
     fit()
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
     assert (recorder.folder / "config.yaml").read_text() == "model: {}\n"
@@ -50,18 +50,21 @@ def test_a_finished_run_leaves_config_result_curves_and_checkpoints(fit, recorde
     assert result["epochs"] == result["steps"] == 4
     assert result["seed"] == 0
     assert result["num_parameters"] == sum(p.numel() for p in NodeClassifier(4, 2, hidden_channels=8).parameters())
-
-
-def test_tensorboard_and_csv_show_one_point_an_epoch(fit, recorder):
-    fit(epochs=4)
     points = scalars(recorder.folder)
-    for tag in ("train/loss", "train/acc", "train/lr", "val/loss", "val/acc", "test/acc"):
-        assert [step for step, _ in points[tag]] == [0, 1, 2, 3], tag
     with (recorder.folder / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    for tag in ("train/loss", "val/acc"):
+    for tag in ("train/loss", "train/acc", "train/lr", "val/loss", "val/acc", "test/acc"):
+        assert [step for step, _ in points[tag]] == [0, 1, 2, 3], tag
         written = [float(row[tag]) for row in rows if row[tag]]
         assert written == pytest.approx([value for _, value in points[tag]])
+    first, *rest = report(recorder).splitlines()
+    value = recorder.best.metrics["test/acc"]
+    assert first == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
+    assert any(line.split()[:2] == ["training", "loss"] for line in rest)
+    assert str(recorder.folder) in rest[-2]
+    assert rest[-1].endswith(f"tensorboard --logdir {recorder.root}")
+    classes = tiny.batch.y[tiny.batch.test_mask]
+    assert recorder.chance == pytest.approx(classes.bincount().max().item() / len(classes)), "the most frequent class"
 
 
 def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
@@ -79,12 +82,13 @@ def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
     }
 
 
-def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy(fit, recorder):
-    seen = []
+def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy_and_its_weights_are_kept(fit, recorder, model):
+    seen, weights = [], []
 
     class Watch(Callback):
         def on_train_epoch_end(self, trainer, pl_module):
             seen.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+            weights.append({name: value.clone() for name, value in pl_module.state_dict().items()})
 
     fit(epochs=6, callbacks=[Watch()])
     accuracies = [epoch["val/acc"] for epoch in seen]
@@ -93,25 +97,11 @@ def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy(fit, rec
     assert result["best_epoch"] == best
     assert result["metrics"]["test_acc_at_best_val"] == pytest.approx(seen[best]["test/acc"])
     assert result["metrics"]["test/acc"] == pytest.approx(seen[-1]["test/acc"])
-
-
-def test_the_best_checkpoint_holds_the_best_epochs_weights_and_the_last_the_last(fit, recorder, tiny, model):
-    weights = []
-
-    class Watch(Callback):
-        def on_train_epoch_end(self, trainer, pl_module):
-            weights.append({name: value.clone() for name, value in pl_module.state_dict().items()})
-
-    fit(epochs=6, callbacks=[Watch()])
-    saved = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)
-    assert saved["epoch"] == recorder.best.epoch
-    best = saved["state_dict"]
-    last = torch.load(recorder.folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
-    for name, value in weights[recorder.best.epoch].items():
-        assert torch.equal(best[name], value)
-    for name, value in weights[-1].items():
-        assert torch.equal(last[name], value)
-        assert torch.equal(model.state_dict()[name], value)
+    for file, epoch in (("best", best), ("last", 5)):
+        saved = torch.load(recorder.folder / "checkpoints" / f"{file}.ckpt", weights_only=True)
+        assert saved["epoch"] == best or file == "last"
+        assert all(torch.equal(saved["state_dict"][name], value) for name, value in weights[epoch].items())
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in weights[-1].items())
 
 
 def test_improvements_write_no_checkpoint(fit, recorder):
@@ -177,16 +167,6 @@ def test_a_run_is_marked_running_before_it_trains(recorder):
     assert result_of(recorder)["status"] == "running"
 
 
-def test_the_report_begins_with_the_answer_and_ends_with_folder_and_tensorboard(fit, recorder):
-    fit()
-    first, *rest = report(recorder).splitlines()
-    value = recorder.best.metrics["test/acc"]
-    assert first == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
-    assert any(line.split()[:2] == ["training", "loss"] for line in rest)
-    assert str(recorder.folder) in rest[-2]
-    assert rest[-1].endswith(f"tensorboard --logdir {recorder.root}")
-
-
 @pytest.fixture
 def ended(recorder, tmp_path):
     """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch and its last."""
@@ -225,12 +205,6 @@ def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_tra
     recorder.best.epoch, recorder._last = None, {"train/acc": 0.5, "train/loss": 1.0, "own/score": 2.0}
     assert report(recorder).startswith("training accuracy 50.0% at the last epoch, 20")
     assert "own/score" in report(recorder)
-
-
-def test_chance_is_the_share_of_the_most_frequent_class_among_the_test_nodes(fit, recorder, tiny):
-    fit()
-    classes = tiny.batch.y[tiny.batch.test_mask]
-    assert recorder.chance == pytest.approx(classes.bincount().max().item() / len(classes))
 
 
 def seen(values, losses=None):
