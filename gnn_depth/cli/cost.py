@@ -8,7 +8,6 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,7 +112,9 @@ def estimate(plan: Plan, pool: Pool, max_groups: int | None = None) -> str:
     costs = {group: statistics.mean(done[group]) for group in left if group in done}
     unknown = [group for group in left if group not in costs]
     chosen = unknown[:: -(-len(unknown) // max_groups)] if max_groups and unknown else unknown
-    for group, cost in _measure_all({group: left[group][0] for group in chosen}, pool).items():
+    measured = {group: pool.submit(measure, left[group][0].config) for group in chosen}
+    for group, future in measured.items():
+        cost: Cost = future.result()
         costs[group] = cost.setup + cost.epoch * cost.epochs * share
     typical = statistics.mean(costs.values())
     seconds = sum(len(rest) * costs.get(group, typical) for group, rest in left.items())
@@ -121,17 +122,3 @@ def estimate(plan: Plan, pool: Pool, max_groups: int | None = None) -> str:
     if not shares:
         return f"{said} if none stops before its last epoch"
     return f"{said} if they stop after {100 * share:.0f}% of their epochs, as the finished ones did"
-
-
-def _measure_all(runs: dict[str, PlannedRun], pool: Pool) -> dict[str, Cost]:
-    """Cost of each run, measured with as many at once as the sweep runs at once."""
-    waiting = list(runs.items())
-    running: dict[Future[Cost], str] = {}
-    costs: dict[str, Cost] = {}
-    while waiting or running:
-        while waiting and len(running) < pool.workers:
-            group, run = waiting.pop()
-            running[pool.submit(measure, run.config)] = group
-        ready = wait(running, return_when=FIRST_COMPLETED).done
-        costs |= {running.pop(future): future.result() for future in ready}
-    return costs

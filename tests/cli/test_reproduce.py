@@ -142,7 +142,7 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
         ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
         ({"table": {"rows": ["dept"]}}, ["nobody/depth"], "unknown axis 'dept'. Did you mean 'depth'?"),
         ({"published": [{"source": "x"}]}, ["nobody/depth"], "'over'"),
-        ({}, ["nobody/depth", "--max-hours", "0"], "a number above 0"),
+        ({}, ["nobody/depth", "--max-hours", "0"], "a finite number above 0"),
         ({}, ["nobody/depth", "--estimat"], "Did you mean '--estimate'?"),
     ],
 )
