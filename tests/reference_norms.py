@@ -78,21 +78,6 @@ def node(x: Tensor, graph: Graph, p: float) -> Tensor:
     return every_node(row, graph)
 
 
-def group(x: Tensor, assign: Tensor, gamma: Tensor, beta: Tensor, weight: float) -> Tensor:
-    shares = []
-    for row in x:
-        exponentials = [(vector * row).sum().exp() for vector in assign]
-        shares.append([value / sum(exponentials) for value in exponentials])
-    out = list(x)
-    for g in range(len(assign)):
-        rows = [share[g] * row for share, row in zip(shares, x)]
-        centre = mean_of(rows)
-        deviation = (mean_of([(row - centre) ** 2 for row in rows]) + 1e-5).sqrt()
-        for i, row in enumerate(rows):
-            out[i] = out[i] + weight * (gamma[g] * (row - centre) / deviation + beta[g])
-    return torch.stack(out)
-
-
 def assert_same(ours: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-10) -> None:
     """Values and the gradients of a random sum of them, to the tolerance."""
     torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)

@@ -23,6 +23,7 @@ from tests.nn.functional.cases import distance
 from tests.nn.stacks import Oscillator
 
 pytestmark = pytest.mark.usefixtures("compiler")
+slow = pytest.mark.slow
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
 
@@ -100,9 +101,6 @@ def assert_same_numbers(kind, dtype, graph, layers):
     assert list(stack.state_dict()) == list(twin.state_dict())
 
 
-slow = pytest.mark.slow
-
-
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=[slow] * (k not in ("gcn", "second_state"))) for k in STACKS])
 def test_training_and_evaluation_are_those_of_the_stack(kind, graph):
     graph = featured(graph) if kind == "edges" else graph
@@ -118,34 +116,30 @@ def test_compiled_code_does_what_the_stack_does(kind, dtype, graph):
 def test_several_graphs_one_after_the_other_each_get_their_own_numbers(graph):
     stack, twin = two_of("gcn", layers=1)
     other = Graph(torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 4, 4]]), 5)
-    for structure, x in ((graph, X), (mirrored(graph), X), (other, X[:5]), (graph, X)):
+    for structure, x in ((graph, X), (other, X[:5]), (graph, X)):
         assert_same_step(stack, twin, x, structure, 1e-5)
     assert_ran_compiled(twin)
 
 
-def test_rounds_on_blocks_give_what_they_give_uncompiled():
-    edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
-    tree = Graph(torch.tensor(edges).t(), 9)
-    layer = partial(GAT, heads=2, split_heads=True, dropout=0.3)
-    stack = DeepGNN(6, 3, layer, 2, 4, [LipschitzNorm, LayerNorm], Residual, norm_after_skip=True, dropout=0.5)
+def test_rounds_on_blocks_give_what_they_give_uncompiled(chain):
+    stack = DeepGNN(6, 3, GCN, 2, 4, [LayerNorm], Residual, norm_after_skip=True, dropout=0.5)
     twin = copy.deepcopy(stack)
     twin.compile_layers()
-    for ours, theirs in zip(step(twin, X, tree, 1), step(stack, X, tree, 1)):
+    for ours, theirs in zip(step(twin, X, chain, 1), step(stack, X, chain, 1)):
         assert distance(ours, theirs) <= 1e-5
     assert_ran_compiled(twin)
 
 
+@torch.no_grad()
 def test_a_pass_during_which_a_module_has_a_hook_calls_it_and_runs_uncompiled(graph):
-    stack, twin = two_of("gcn")
-    assert_same_step(stack, twin, X, graph, 1e-5)
-    seen = []
-    with torch.no_grad():
-        expected = stack.eval()(X, graph)
-        handle = twin.eval().layers[1].lin.register_forward_hook(lambda *args: seen.append(1))
-        assert torch.equal(twin(X, graph), expected)
-        assert seen == [1]
-        handle.remove()
-        assert distance([twin(X, graph)], [expected]) <= 1e-5
+    stack, twin = (each.eval() for each in two_of("gcn"))
+    expected, seen = stack(X, graph), []
+    assert distance([twin(X, graph)], [expected]) <= 1e-5
+    handle = twin.layers[1].lin.register_forward_hook(lambda *args: seen.append(1))
+    assert torch.equal(twin(X, graph), expected)
+    assert seen == [1]
+    handle.remove()
+    assert distance([twin(X, graph)], [expected]) <= 1e-5
     assert seen == [1]
     assert_ran_compiled(twin)
 
@@ -172,14 +166,13 @@ def test_what_was_traced_once_is_found_on_disk_until_what_is_done_to_it_changes(
 def test_copies_pickles_and_saved_states_of_a_compiled_stack_are_the_stack(graph):
     stack, twin = two_of("gcn", layers=1)
     step(twin, X, graph)
-    for again in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
-        assert_same_step(stack, again, X, graph, 1e-5)
-        assert_ran_compiled(again)
-        assert all(p is not q for p, q in zip(again.parameters(), twin.parameters()))
+    with torch.no_grad():
+        expected = stack.eval()(X, graph)
+        for again in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
+            assert distance([again.eval()(X, graph)], [expected]) <= 1e-5
+            assert_ran_compiled(again)
+            assert all(p is not q for p, q in zip(again.parameters(), twin.parameters()))
     assert all(torch.equal(value, twin.state_dict()[name]) for name, value in stack.state_dict().items())
-    fresh = STACKS["gcn"](6, 3, num_layers=1, hidden_channels=4)
-    fresh.load_state_dict(twin.state_dict())
-    assert_same_step(fresh, twin, X, graph, 1e-5)
 
 
 def test_layers_with_normed_weights_share_their_compiled_code_and_follow_the_weights(graph):
@@ -298,20 +291,15 @@ def floats_and_bytes(kept):
     return [dtypes.count(torch.float32), dtypes.count(torch.uint8)]
 
 
-def test_no_booleans_are_kept_for_the_backward_pass(graph):
-    # To store and to read them takes compiled code longer than to compute them again.
-    dtypes = {x.dtype for x in kept_by_a_round(graph, layer=partial(GAT, heads=2))}
-    assert torch.float32 in dtypes
-    assert torch.bool not in dtypes
-
-
 def test_a_round_of_a_residual_gcn_keeps_its_state_and_of_its_relu_a_byte(graph):
     assert floats_and_bytes(kept_by_a_round(graph, layer=GCN, skip=Residual)) == [1, 1]
 
 
-def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again(graph):
+def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again_and_keeps_no_booleans(graph):
     kept = kept_by_a_round(graph, layer=GAT, activation="elu", dropout=0.5)
     assert floats_and_bytes(kept) == [1, 0]
+    # To store and to read them takes compiled code longer than to compute them again.
+    assert torch.bool not in {x.dtype for x in kept}
 
 
 @slow
@@ -344,9 +332,9 @@ def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(graph, ca
 
 
 def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path, capsys):
-    words = ["--model.layer=gcn", "--model.num_layers=2", "--model.hidden_channels=8", "--model.dropout=0.3"]
+    words = ["--model.layer=gcn", "--model.num_layers=1", "--model.hidden_channels=8", "--model.dropout=0.3"]
     words += ["--data.num_nodes=80", "--data.num_edges=160", "--data.num_train_per_class=3", "--data.num_val=20"]
-    words += ["--data.num_test=20", "--trainer.max_epochs=3", "--trainer.accelerator=cpu"]
+    words += ["--data.num_test=20", "--trainer.max_epochs=2", "--trainer.accelerator=cpu"]
     ended = []
     for choice in ("on", "off"):
         assert main(["fit", *words, f"--run.root={tmp_path / choice}", f"--model.compile={choice}"]) == 0

@@ -27,10 +27,9 @@ def interpret(graph_module, inputs, **options):
 
 @pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
 def compiler(request, monkeypatch):
-    """torch.compile, with nothing compiled before.
+    """torch.compile, with nothing compiled before: a graph takes g++ five seconds.
 
-    A graph takes g++ five seconds. Interpreted, everything is as compiled but for its code: what is traced, how it is
-    split into two passes, and what is kept between them.
+    Interpreted, all is as compiled but the code: what is traced, how it is split in two passes, what is kept between.
     """
     keep_compiled_code()
     torch.compiler.reset()

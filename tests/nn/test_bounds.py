@@ -72,9 +72,8 @@ def log_weights(layer):
 
 
 @every_layer
-@pytest.mark.parametrize("kind", ["pair", "hub"])
-def test_gradient_ascent_on_inputs_and_weights_does_not_exceed_the_bound(name, kind):
-    graph = SHAPES[kind]()
+def test_gradient_ascent_on_inputs_and_weights_does_not_exceed_the_bound(name):
+    graph = SHAPES["hub"]()
     layer = make(name, heads=1, scale=1.0, channels=(2, 2))
     x = torch.randn(graph.num_sources, 2, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([x, *layer.parameters()], lr=0.05)
@@ -89,25 +88,24 @@ def test_gradient_ascent_on_inputs_and_weights_does_not_exceed_the_bound(name, k
     assert max(reached[1:]) > reached[0], "the ascent did not ascend"
 
 
-def test_isolated_nodes_reach_the_bound(graph):
-    alone = graph_of([], 4)
+def test_isolated_nodes_reach_the_bound():
+    alone, x = graph_of([], 4), torch.randn(4, 3, dtype=torch.float64)
     for layer in (make("gat"), make("gatv2")):
-        assert stretch(layer, torch.randn(4, 3, dtype=torch.float64), alone) == pytest.approx(
-            layer.lipschitz_bound(alone)
-        )
+        assert stretch(layer, x, alone) == pytest.approx(layer.lipschitz_bound(alone))
 
 
 def steepest(layer):
     """Two neighbours of opposite features whose scores are equal: there the softmax is steepest."""
+    values = {GAT: "lin", GATv2: "lin_src", Transformer: "lin_value"}[type(layer)]
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.zero_()
-        (layer.lin if isinstance(layer, GAT) else layer.lin_value).weight.copy_(torch.eye(2))
-        if isinstance(layer, GAT):
-            layer.att_src.copy_(torch.tensor([[1.0, 0.0]]))
-        else:
+        getattr(layer, values).weight.copy_(torch.eye(2))
+        if isinstance(layer, Transformer):
             layer.lin_key.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
             layer.lin_query.bias.copy_(torch.tensor([1.0, 0.0]))
+        else:
+            (layer.att_src if isinstance(layer, GAT) else layer.att).copy_(torch.tensor([[1.0, 0.0]]))
     return torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
 
 
@@ -124,14 +122,7 @@ def test_inputs_scaled_a_thousandfold_stay_below_the_bound_and_exceed_it_without
     # Two neighbours whose scores stay equal at any scale, and whose features part.
     graph = SHAPES["pair"]()
     normed = make(name, heads=1, channels=(2, 2))
-    if name == "gatv2":
-        with torch.no_grad():
-            normed.lin_src.weight.copy_(torch.eye(2))
-            normed.lin_dst.weight.zero_()
-            normed.att.copy_(torch.tensor([[1.0, 0.0]]))
-        x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
-    else:
-        x = steepest(normed)
+    x = steepest(normed)
     plain = LAYERS[name](2, 2).double()
     plain.load_state_dict(normed.state_dict())
     bound, scales = normed.lipschitz_bound(graph), (1, 10, 100, 1000)
@@ -159,14 +150,6 @@ def test_by_hand_a_transformer_counts_a_node_that_only_asks():
     alpha = 1 / math.sqrt(2)
     of_node_0 = 3 / math.sqrt(1 + math.exp(-2 * alpha)) + math.sqrt(8) * alpha * math.sqrt(1 + 4 + 9)
     assert layer.lipschitz_bound(SHAPES["pair"]()) == pytest.approx(of_node_0 + 5, rel=1e-12)
-
-
-@every_layer
-def test_it_does_not_depend_on_the_graph_being_a_block_of_itself(name, graph):
-    layer = make(name)
-    block = graph.prefix(4)
-    assert stretch(layer, torch.randn(block.num_sources, 3, dtype=torch.float64), block) <= layer.lipschitz_bound(block)
-    assert layer.lipschitz_bound(block) <= layer.lipschitz_bound(graph)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +180,7 @@ def test_no_jacobian_of_a_gcn_exceeds_its_bound_and_on_mirrored_edges_some_weigh
     if kind in ("hub", "full", "no_edges"):
         assert stretch(layer, x, graph) == pytest.approx(layer.lipschitz_bound(graph), rel=1e-9)
         assert of_propagation(graph.with_self_loops()) == pytest.approx(1)
-
-
-def test_by_hand_a_hub_whose_leaves_do_not_answer_is_counted_with_all_its_edges():
-    star = graph_of([(0, leaf) for leaf in range(1, 9)], 9)
+    star = graph_of([(0, leaf) for leaf in range(1, 9)], 9)  # a hub whose leaves do not answer
     assert of_propagation(star.with_self_loops()) == pytest.approx(3)  # nine edges out, one in
 
 
@@ -211,13 +191,11 @@ def test_the_bound_of_a_gcn_is_that_of_its_normed_weights(graph):
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 1)])
-@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
-def test_the_spectral_norm_is_the_largest_singular_value(shape, size):
-    matrices = [size * torch.randn(shape, dtype=torch.float64) for _ in range(2)]
-    assert spectral_norm(*matrices) == pytest.approx(torch.linalg.matrix_norm(torch.cat(matrices), 2).item(), rel=1e-12)
-
-
-def test_weights_of_zero_and_weights_that_diverged():
+def test_the_spectral_norm_is_the_largest_singular_value_and_infinite_of_weights_that_diverged(shape):
+    for size in (1e-200, 1.0, 1e200):
+        matrices = [size * torch.randn(shape, dtype=torch.float64) for _ in range(2)]
+        largest = torch.linalg.matrix_norm(torch.cat(matrices), 2).item()
+        assert spectral_norm(*matrices) == pytest.approx(largest, rel=1e-12)
     assert spectral_norm(torch.zeros(3, 2)) == 0
     assert spectral_norm(torch.tensor([[1.0, math.inf]])) == math.inf
     assert spectral_norm(torch.tensor([[1.0, math.nan]])) == math.inf
@@ -239,7 +217,7 @@ def bounded(name, limit=0.7, width=3, **options):
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-@pytest.mark.parametrize("kind", ["pair", "hub", "out", "repeated"])
+@pytest.mark.parametrize("kind", ["hub", "repeated"])
 def test_no_jacobian_of_a_layer_limited_as_a_whole_exceeds_the_limit(name, kind):
     graph = SHAPES[kind]()
     stack = bounded(name)
@@ -293,8 +271,7 @@ def test_layers_without_a_known_bound_are_refused(layer, norms, named):
         DeepGNN(3, 2, layer, norm=[*norms, {"name": "spectral", "whole_layer": True}])
 
 
-@pytest.mark.parametrize("undirected", [True, False])
-@pytest.mark.parametrize("name", ["gcn", "gat", "transformer"])
+@pytest.mark.parametrize(("name", "undirected"), [("gcn", False), ("gat", True), ("transformer", False)])
 def test_on_chameleon_no_layer_limited_as_a_whole_exceeds_the_limit(real_data, name, undirected):
     with np.load(real_data / "heterophilous/chameleon.npz") as file:
         edges, nodes = torch.from_numpy(file["edges"]).t(), len(file["node_labels"])

@@ -74,13 +74,9 @@ def test_numbers_are_to_the_last_bit_those_without_checkpoints(assembly, graph):
     assert_same(two_of(**ASSEMBLIES[assembly]), graph)
 
 
-@pytest.mark.parametrize("every", [1, 2, 5, 100])
-def test_segments_may_have_any_length(every, graph):
-    assert_same(two_of(every, skip=Residual), graph)
-
-
-def test_what_nobody_reads_is_left_out_of_segments_too(graph):
-    assert_same(two_of(2, num_layers=2, layer=GCN), graph, read=2)
+@pytest.mark.parametrize(("every", "options"), [(1, {}), (100, {}), (2, {"num_layers": 2, "layer": GCN})])
+def test_segments_may_have_any_length_and_what_nobody_reads_is_left_out_of_them(every, options, graph):
+    assert_same(two_of(every, skip=Residual, **options), graph, read=2 if options else 9)
 
 
 def test_numbers_are_right_when_another_pass_comes_between(graph):
@@ -140,13 +136,7 @@ def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_want
     assert calls == list(stack.layers)
 
 
-@pytest.mark.parametrize(
-    ("every", "layers", "length"), [("none", 9, 0), ("sqrt", 9, 3), ("sqrt", 10, 4), ("sqrt", 1, 1), (7, 3, 7)]
-)
-def test_the_length_of_a_segment(every, layers, length):
-    assert segment_length(every, layers) == length
-
-
-def test_a_length_that_is_none_is_refused():
+def test_the_length_of_a_segment_is_the_root_of_the_number_of_layers_or_a_number():
+    assert [segment_length("sqrt", layers) for layers in (1, 9, 10)] == [1, 3, 4]
     with pytest.raises(ValueError, match="sqrt or none, not True"):
         segment_length(True, 4)

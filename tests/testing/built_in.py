@@ -12,8 +12,8 @@ import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth import testing
 from gnn_depth.cli import main
 from gnn_depth.nn.inits import Xavier
-from gnn_depth.registry import KINDS, get, registered
-from gnn_depth.testing import checks, properties, subjects
+from gnn_depth.registry import KINDS, registered
+from gnn_depth.testing import checks
 from tests.nn.layers.variants import VARIANTS as LAYERS
 
 CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind != "data"}
@@ -26,37 +26,41 @@ VARIANTS = {
     ("skip", "rezero"): {"initial": 0.5},
     ("graph_dropout", "drop_edge"): {"undirected": True},
 }
-PARTS = [(kind, name) for kind in CHECKS for name in registered(kind) if kind != "layer"]
+PARTS = {
+    f"{kind}, {name}": (kind, name, VARIANTS.get((kind, name), {}))
+    for kind in CHECKS
+    for name in registered(kind)
+    if kind != "layer"
+}
+PARTS |= {
+    f"layer, {variant}": ("layer", name, options | {"except_for": ["batch"] * ("batch" in variant)})
+    for variant, (name, options) in LAYERS.items()
+}
+COMPILABLE = [label for label, (kind, *_) in PARTS.items() if kind in ("layer", "norm", "skip")]
+#: Compiled in every run: every layer once, and the norms that read edges or graphs.
+COMPILED = [f"layer, {variant}" for variant, (name, _) in LAYERS.items() if variant == name]
+COMPILED += ["norm, graph", "norm, group", "norm, lipschitz", "norm, neighbor", "norm, pair", "norm, spectral"]
 
 
-@pytest.fixture(params=["all but compiling", pytest.param("all", marks=pytest.mark.slow)])
-def extent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To compile a part takes three times as long as all else."""
-    if request.param != "all":
-        monkeypatch.setattr(checks, "COMMON", [each for each in checks.COMMON if each.name != "compile"])
+def conforms(label: str, monkeypatch: pytest.MonkeyPatch, *, leave_out: set[str]) -> None:
+    for suite in ("COMMON", "OF_GRAPHS"):
+        monkeypatch.setattr(checks, suite, [each for each in getattr(checks, suite) if each.name not in leave_out])
+    kind, name, options = PARTS[label]
+    CHECKS[kind](name, **options)
 
 
-@pytest.mark.usefixtures("extent")
-@pytest.mark.parametrize(("kind", "name"), PARTS)
-def test_a_built_in_part_conforms(kind: str, name: str):
-    CHECKS[kind](name, **VARIANTS.get((kind, name), {}))
+@pytest.mark.parametrize("label", PARTS)
+def test_a_built_in_part_conforms(label: str, monkeypatch: pytest.MonkeyPatch):
+    conforms(label, monkeypatch, leave_out={"compile"})  # which takes three times as long as all else
 
 
-@pytest.mark.usefixtures("extent")
-@pytest.mark.parametrize("variant", LAYERS)
-def test_a_built_in_layer_conforms(variant: str):
-    name, options = LAYERS[variant]
-    testing.check_layer(name, **options, except_for=["batch"] * ("batch" in variant))
+@pytest.mark.parametrize(
+    "label", [pytest.param(label, marks=[pytest.mark.slow] * (label not in COMPILED)) for label in COMPILABLE]
+)
+def test_a_built_in_part_compiles_as_a_whole(label: str, monkeypatch: pytest.MonkeyPatch):
+    conforms(label, monkeypatch, leave_out={each.name for each in checks.OF_GRAPHS} - {"shape", "compile", "batch"})
 
 
-@pytest.mark.parametrize("variant", [variant for variant, (name, _) in LAYERS.items() if variant == name])
-def test_a_built_in_layer_compiles_as_a_whole(variant: str):
-    name, options = LAYERS[variant]
-    for subject in subjects.of_layer(get("layer", name), options):
-        properties.compiles.holds(subject)
-
-
-@pytest.mark.usefixtures("extent")
 @pytest.mark.parametrize(
     "words",
     [["norm"], ["norm", "--kind-of", "score"], ["norm", "--kind-of", "weight"], ["layer"], ["init"], ["skip"]],

@@ -92,10 +92,6 @@ BROKEN_NORMS = {
 }
 
 
-def test_a_norm_with_all_properties_conforms():
-    check_norm(norm(centres))
-
-
 @pytest.mark.parametrize("lacking", BROKEN_NORMS)
 def test_the_one_property_that_a_norm_lacks_is_named(lacking):
     assert fails(check_norm, BROKEN_NORMS[lacking]) == [lacking]
@@ -149,15 +145,6 @@ def test_a_promise_that_a_layer_does_not_keep_is_named(layer, lacking):
 
 def test_a_layer_that_promises_nothing_conforms():
     check_layer(Lonely)
-
-
-class Mixing(Skip):
-    def forward(self, update, states, graph):
-        return update - update.mean(0)
-
-
-def test_a_skip_that_mixes_nodes_is_named():
-    assert fails(check_skip, Mixing) == ["rows"]
 
 
 class Doubling(Skip):
@@ -265,10 +252,6 @@ def graph_dropout(call):
     return type("Mine", (GraphDropout,), {"__init__": lambda self: None, "__call__": call})
 
 
-def at_random(graph):
-    return torch.tensor([random.random() < 0.5 for _ in graph.source], dtype=torch.bool)
-
-
 def redirects_edges(self, graph):
     graph.source.fill_(0)
     return graph.keeping(graph.source == 0)
@@ -278,7 +261,7 @@ def redirects_edges(self, graph):
     ("call", "lacking"),
     [
         (lambda self, graph: graph.with_self_loops(), "fewer"),
-        (lambda self, graph: graph.keeping(at_random(graph)), "seed"),
+        (lambda self, graph: graph.keeping(torch.tensor([random.random() < 0.5 for _ in graph.source])), "seed"),
         (redirects_edges, "inputs"),
     ],
 )
@@ -299,11 +282,7 @@ def test_the_report_names_every_failure_its_input_the_deviation_and_the_remedy()
     assert report.endswith("check_norm(..., except_for=('finite', 'batch')).")
 
 
-def raises(self, x, graph):
-    raise KeyError("lost")
-
-
-def constructed(*args, **kwargs):
+def raises(*args):
     raise KeyError("lost")
 
 
@@ -311,18 +290,11 @@ def constructed(*args, **kwargs):
     ("check", "part", "said"),
     [
         (check_norm, norm(raises), "KeyError: 'lost'\n    test_suites.py:{line}: raise KeyError"),
-        (
-            check_norm,
-            norm(centres, __init__=constructed),
-            "KeyError: 'lost'\n    test_suites.py:{line}: raise KeyError",
-        ),
-        (check_norm, norm(centres, __init__=lambda self: None), "takes 1 positional argument but 2 were given"),
+        (check_norm, norm(centres, __init__=raises), "KeyError: 'lost'\n    test_suites.py:{line}: raise KeyError"),
         (check_norm, norm(lambda self, x, graph: (x, x)), "tuple"),
         (check_norm, norm(lambda self, x, graph: x.float()), "torch.float32"),
-        (check_norm, norm(lambda self, x, graph: 0 * x / 0), "36 of 36"),
         (check_init, init(lambda parameter: 1 / 0), "ZeroDivisionError"),
         (check_graph_dropout, graph_dropout(lambda self, graph: None), "NoneType"),
-        (check_skip, type("Mine", (Skip,), {"forward": lambda self: None}), "1 positional argument but 4"),
     ],
 )
 def test_a_part_that_cannot_be_used_at_all_fails_in_one_property_with_its_line(check, part, said):
@@ -334,11 +306,10 @@ def test_a_part_that_cannot_be_used_at_all_fails_in_one_property_with_its_line(c
     assert len(report.splitlines()) < 8
 
 
-@pytest.mark.parametrize("excepted", [["batch"], "batch"])
-def test_a_property_can_be_excepted_where_it_does_not_hold(excepted):
-    check_norm(BROKEN_NORMS["batch"], except_for=excepted)
+def test_a_property_can_be_excepted_where_it_does_not_hold():
+    check_norm(BROKEN_NORMS["batch"], except_for=["batch"])
     with pytest.raises(NotConforming, match=r"batch: .* holds"):
-        check_norm(norm(centres), except_for=excepted)
+        check_norm(norm(centres), except_for="batch")
 
 
 @pytest.mark.parametrize(
@@ -355,7 +326,7 @@ def test_a_wrong_part_or_property_is_refused(part, options, message):
         check_norm(part, **options)
 
 
-def test_the_authors_random_numbers_are_left_alone():
+def test_a_norm_with_all_properties_conforms_and_the_authors_random_numbers_are_left_alone():
     before = torch.get_rng_state()
     check_norm(norm(centres))
     check_init("default")

@@ -100,16 +100,6 @@ def test_attention_by_additive_scores_of_one_tensor_on_a_graph_that_runs_both_wa
     assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
 
 
-def test_one_tensor_at_both_ends_of_a_directed_graph():
-    graph = structure("directed", 3)
-
-    def attend(x, att):
-        scores = edge_additive(x, x, att, graph) + edge_dot(x, x, graph)
-        return aggregate(segment_softmax(scores, graph), x, graph)
-
-    assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
-
-
 @pytest.mark.parametrize("many", [0, pytest.param(2**15, marks=slow)])
 def test_maxima_tied_ones_too(monkeypatch, many):
     """Over slices of neighbours first where there are many edges."""

@@ -47,9 +47,9 @@ def test_jvp_along_one_input_leaves_the_others_still(name, kind):
         assert distance([moved], [expected]) <= 1e-12
 
 
-@every_way
-def test_vjp_of_torch_func_is_the_gradient(name, kind):
-    function, inputs = of_one_graph(name, kind)
+@every_case
+def test_vjp_of_torch_func_is_the_gradient(name):
+    function, inputs = of_one_graph(name, "block")
     out = function(*inputs)
     direction = torch.randn_like(out)
     value, pull = torch.func.vjp(function, *(given.detach() for given in inputs))
@@ -79,9 +79,9 @@ def test_a_constant_under_a_dual_level_stays_a_constant():
         assert forward_ad.unpack_dual(out).tangent is None
 
 
-@every_way
-def test_no_signature_is_inspected_outside_transforms(name, kind, monkeypatch):
-    function, inputs = of_one_graph(name, kind)
+@every_case
+def test_no_signature_is_inspected_outside_transforms(name, monkeypatch):
+    function, inputs = of_one_graph(name, "block")
     monkeypatch.setattr("inspect.signature", lambda *_: pytest.fail("this takes as long as a small operation"))
     function(*inputs).sum().backward()
     assert all(given.grad is not None for given in inputs)

@@ -4,10 +4,8 @@ import torch
 from gnn_depth.nn.functional import dropout
 from gnn_depth.nn.functional.dropout import dropout_at, kept
 
-SHAPES = [(), (7,), (5, 3), (4, 1), (2, 3, 5), (2, 2**14 + 3)]
 
-
-@pytest.mark.parametrize("p", [0.1, 0.3, 0.6, 0.99])
+@pytest.mark.parametrize("p", [0.3, 0.99])
 def test_the_share_that_is_dropped_is_p_and_the_mean_is_kept(p):
     x = torch.ones(1000, 1001)
     out = dropout(x, p)
@@ -26,13 +24,6 @@ def test_probabilities_near_zero_and_one_are_not_rounded_to_them(p):
     assert abs(dropped - expected) <= 5 * (expected * (1 - p)) ** 0.5 + 1
 
 
-def test_the_gradient_is_scaled_and_dropped_as_the_value_was():
-    x = torch.rand(50, 3, requires_grad=True)
-    out = dropout(x, 0.4)
-    out.sum().backward()
-    torch.testing.assert_close(x.grad * x, out)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_every_type_keeps_its_type_and_drops_the_same_elements(dtype):
     torch.manual_seed(3)
@@ -42,7 +33,7 @@ def test_every_type_keeps_its_type_and_drops_the_same_elements(dtype):
     assert torch.equal(out == 0, dropout(torch.ones(40, 5), 0.5) == 0)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [(), (2, 3, 5), (2, 2**14 + 3)])
 def test_the_mask_depends_on_the_position_in_memory_order_alone(shape):
     x = torch.rand(shape) + 1
     torch.manual_seed(3)
@@ -55,8 +46,7 @@ def test_the_mask_depends_on_the_position_in_memory_order_alone(shape):
     assert torch.equal(dropout(backwards, 0.5), out)
 
 
-@pytest.mark.parametrize("p", [0.0, 0.3, 0.6, 1.0])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.3, True), (0.3, False), (1.0, True)])
 def test_some_positions_are_dropped_as_in_the_whole(p, training):
     x = torch.rand(30, 41) + 1
     positions = torch.randperm(x.numel())[:500]
@@ -85,16 +75,11 @@ def test_nothing_is_dropped_in_evaluation_and_everything_at_p_one():
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 0.0) is x
     assert (dropout(x, 1.0) == 0).all()
+    for shape in ((0, 3), (3, 0)):
+        assert dropout(torch.zeros(shape), 0.5).shape == shape
 
 
-def test_an_empty_tensor_stays_one():
-    assert dropout(torch.zeros(0, 3), 0.5).shape == (0, 3)
-    assert dropout(torch.zeros(3, 0), 0.5).shape == (3, 0)
-
-
-# Masks as random numbers: counts, correlations and higher moments within five standard deviations.
-PROBABILITIES = pytest.mark.parametrize("p", [0.05, 0.3, 0.5, 0.6, 0.9])
-HALF = pytest.mark.parametrize("p", [0.3, 0.5, 0.6])
+HALF = pytest.mark.parametrize("p", [0.3, 0.5])
 
 
 def seeds(count):
@@ -107,7 +92,7 @@ def standardised(count, seed, p):
     return (keep.float() - (1 - p)) / (p * (1 - p)) ** 0.5
 
 
-@PROBABILITIES
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.9])
 def test_counts_over_many_seeds_are_those_of_a_binomial(p):
     z = torch.stack([standardised(2**16, seed, p).sum() for seed in seeds(200)]) / 2**8
     assert abs(z.sum()) / 200**0.5 < 5
@@ -116,9 +101,8 @@ def test_counts_over_many_seeds_are_those_of_a_binomial(p):
 
 
 @HALF
-@pytest.mark.parametrize("width", [64, 100])
-def test_decisions_at_a_distance_are_independent(p, width):
-    lags = {1, 2, 3, width, width + 1, *(2**power for power in range(2, 13))}
+def test_decisions_at_a_distance_are_independent(p):
+    lags = {1, 2, 3, 64, 65, 100, 101, *(2**power for power in range(2, 13))}
     masks = [standardised(2**16, seed, p) for seed in seeds(24)]
     for lag in lags:
         correlations = torch.stack([(mask[lag:] * mask[:-lag]).mean() for mask in masks])
@@ -137,18 +121,17 @@ def test_masks_of_successive_calls_are_independent(p):
         assert abs(correlation.sum()) < 5 * (40 * 39 / 2) ** 0.5 / 2**8
 
 
-@HALF
-@pytest.mark.parametrize("bit", [*range(0, 32, 3), 31])
 @pytest.mark.parametrize("number", [0, 1])
-def test_seeds_that_differ_in_one_bit_give_hardly_correlated_masks(p, bit, number):
-    flip = torch.zeros(2, dtype=torch.int32)
-    flip[number] = 2**bit - (2**32 if bit == 31 else 0)
-    products = [standardised(2**16, s, p) * standardised(2**16, s ^ flip, p) for s in seeds(8)]
-    assert torch.stack(products).mean().abs() < 5 / 2**9.5 + 0.1
+def test_seeds_that_differ_in_one_bit_give_hardly_correlated_masks(number):
+    for bit in (0, 1, 8, 15, 16, 24, 30, 31):
+        flip = torch.zeros(2, dtype=torch.int32)
+        flip[number] = 2**bit - (2**32 if bit == 31 else 0)
+        products = [standardised(2**16, s, 0.5) * standardised(2**16, s ^ flip, 0.5) for s in seeds(8)]
+        assert torch.stack(products).mean().abs() < 5 / 2**9.5 + 0.1, bit
 
 
 @HALF
-@pytest.mark.parametrize(("rows", "width"), [(256, 64), (200, 100), (128, 512), (40, 1433)])
+@pytest.mark.parametrize(("rows", "width"), [(256, 64), (40, 1433)])
 def test_the_corners_of_rectangles_are_independent(p, rows, width):
     parities = []
     for seed in seeds(24):

@@ -48,7 +48,7 @@ def test_products_agree_with_differences_twice():
 
 
 @needs_onednn
-@pytest.mark.parametrize(("nodes", "inputs", "outputs"), [(1, 1, 1), (7, 3, 5), (301, 64, 64), (33, 130, 257)])
+@pytest.mark.parametrize(("nodes", "inputs", "outputs"), [(1, 1, 1), (301, 64, 64), (33, 130, 257)])
 @pytest.mark.parametrize("bias", [True, False])
 def test_onednn_gives_the_same_numbers_and_gradients_as_float64(by_onednn, nodes, inputs, outputs, bias):
     given = draw(nodes, inputs, outputs)[: 3 if bias else 2]
@@ -93,22 +93,15 @@ def test_onednn_gets_no_part_of_a_wider_matrix(by_onednn):
 
 
 @needs_onednn
-def test_no_signature_is_inspected(by_onednn, monkeypatch):
-    x, weight, bias = draw(40, 16, 24)
-    monkeypatch.setattr("inspect.signature", lambda *_: pytest.fail("this takes as long as a small product"))
-    product(x, weight, bias).sum().backward()
-    assert len(by_onednn) == 3
-
-
-@needs_onednn
-def test_a_factor_that_needs_no_gradient_costs_none(by_onednn):
+def test_no_signature_is_inspected_and_a_factor_that_needs_no_gradient_costs_none(by_onednn, monkeypatch):
     x, weight, _ = draw(40, 16, 24)
+    monkeypatch.setattr("inspect.signature", lambda *_: pytest.fail("this takes as long as a small product"))
     linear(x.detach(), weight).sum().backward()
     assert len(by_onednn) == 2
     assert x.grad is None
 
 
-def test_what_onednn_does_not_do_is_done_by_torch(by_onednn):
+def test_what_onednn_does_not_do_is_done_by_torch_and_so_is_all_where_torch_is_faster(by_onednn, monkeypatch):
     x, weight, bias = draw(40, 16, 24)
     wide = [given.double() for given in (x, weight, bias)]
     assert torch.equal(linear(*wide), F.linear(*wide))
@@ -119,18 +112,12 @@ def test_what_onednn_does_not_do_is_done_by_torch(by_onednn):
         assert linear(x, weight).dtype == torch.bfloat16
     _, moved = torch.func.jvp(lambda x: linear(x, weight), (x,), (x,))
     torch.testing.assert_close(moved, F.linear(x, weight))
-    stacked = torch.func.vmap(lambda one: linear(x, one))(torch.stack([weight, weight]))
-    assert stacked.shape == (2, 40, 24)
+    assert torch.func.vmap(lambda one: linear(x, one))(torch.stack([weight, weight])).shape == (2, 40, 24)
     with torch.autograd.forward_ad.dual_level():
         out = linear(torch.autograd.forward_ad.make_dual(x, x), weight)
         torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(out).tangent, F.linear(x, weight))
-    assert not by_onednn
-
-
-def test_where_torch_is_faster_nothing_goes_to_onednn(by_onednn, monkeypatch):
     monkeypatch.setattr(onednn, "FASTER", False)
-    given = draw(300, 512, 512)
-    linear(*given).sum().backward()
+    linear(*draw(300, 512, 512)).sum().backward()
     assert not by_onednn
 
 
@@ -154,10 +141,8 @@ def test_products_of_few_numbers_and_new_ones_are_left_to_torch(monkeypatch):
         (AMD, "", "AVX512", True),
         (AMD, "", "AVX2", False),
         (INTEL, "", "AVX512", False),
-        ("processor : 0\n", "", "AVX512", False),
         (None, "AMD64 Family 26 Model 2 Stepping 1, AuthenticAMD", "AVX512", True),
         (None, "", "AVX512", False),
-        (None, "Intel64 Family 6 Model 143 Stepping 8, GenuineIntel", "AVX512", False),
     ],
 )
 def test_which_is_faster_is_told_by_the_maker(tmp_path, monkeypatch, cpuinfo, named, capability, faster):
@@ -173,14 +158,13 @@ def test_which_is_faster_is_told_by_the_maker(tmp_path, monkeypatch, cpuinfo, na
     assert not onednn.is_faster()
 
 
-@pytest.mark.parametrize("channels", [1, 8, NARROW - 1, NARROW, 20])
-@pytest.mark.parametrize("heads", [1, 4])
-@pytest.mark.parametrize("nodes", [0, 1, 5])
-def test_products_and_their_gradients_are_those_of_a_loop(nodes, heads, channels):
-    x = torch.randn(nodes, heads, channels, dtype=torch.float64, requires_grad=True)
-    vectors = [torch.randn(heads, channels, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+@pytest.mark.parametrize("channels", [1, NARROW - 1, NARROW])
+@pytest.mark.parametrize("nodes", [0, 5])
+def test_products_and_their_gradients_are_those_of_a_loop(nodes, channels):
+    x = torch.randn(nodes, 4, channels, dtype=torch.float64, requires_grad=True)
+    vectors = [torch.randn(4, channels, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     ours = torch.stack(head_dots(x, *vectors))
-    loop = [x[i, h] @ a[h] for a in vectors for i in range(nodes) for h in range(heads)]
+    loop = [x[i, h] @ a[h] for a in vectors for i in range(nodes) for h in range(4)]
     expected = torch.stack(loop).view_as(ours) if loop else ours.detach() + 0 * x.sum() + 0 * sum(vectors).sum()
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     direction = torch.randn_like(ours)

@@ -3,11 +3,9 @@
 import pytest
 import torch
 
-from gnn_depth.nn.functional import edge_additive
 from tests.nn.functional.cases import CASES, OF_GRAPHS, distance
 from tests.nn.functional.graphs import GRAPHS
 
-every_graph = pytest.mark.parametrize("kind", GRAPHS)
 HEADS = pytest.mark.parametrize("heads", [1, 3])
 
 
@@ -20,7 +18,7 @@ def gradient_of(out, inputs):
 
 
 @pytest.mark.parametrize("name", OF_GRAPHS)
-@every_graph
+@pytest.mark.parametrize("kind", GRAPHS)
 @HEADS
 def test_values_and_gradients_are_those_of_a_loop(name, kind, heads):
     case, graph = CASES[name], GRAPHS[kind]()
@@ -41,11 +39,9 @@ def test_the_product_with_sparse_features_is_that_with_the_dense_matrix(heads):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kind", ["directed", "repeated", "block"])
-@HEADS
-def test_float32_is_float64_to_its_own_rounding(name, kind, heads):
-    case, graph = CASES[name], GRAPHS[kind]()
-    wide = case.inputs(graph, heads)
+def test_float32_is_float64_to_its_own_rounding(name):
+    case, graph = CASES[name], GRAPHS["block"]()
+    wide = case.inputs(graph, 3)
     narrow = tuple(value.detach().float().requires_grad_() for value in wide)
     wide_out, narrow_out = case.ours(*wide, graph), case.ours(*narrow, graph)
     assert narrow_out.dtype == torch.float32
@@ -53,31 +49,18 @@ def test_float32_is_float64_to_its_own_rounding(name, kind, heads):
     assert distance(gradient_of(narrow_out, narrow), gradient_of(wide_out, wide)) <= 1e-5
 
 
-@pytest.mark.parametrize("chunk", [1, 17, 60])
+@pytest.mark.parametrize("chunk", [1, 17])
 @pytest.mark.parametrize("name", ["edge_additive", "edge_additive_shared"])
-@every_graph
-@HEADS
-def test_additive_scores_are_the_same_in_many_chunks_as_in_one(chunk, name, kind, heads, monkeypatch):
+@pytest.mark.parametrize("kind", ["directed", "symmetric", "block"])
+def test_additive_scores_are_the_same_in_many_chunks_as_in_one(chunk, name, kind, monkeypatch):
     case, graph = CASES[name], GRAPHS[kind]()
-    inputs = case.inputs(graph, heads)
+    inputs = case.inputs(graph, 3)
     whole = case.ours(*inputs, graph)
     whole_gradient = gradient_of(whole, inputs)
     monkeypatch.setattr("gnn_depth.nn.functional.additive.CHUNK", chunk)
     parts = case.ours(*inputs, graph)
     assert torch.equal(parts, whole)
     assert distance(gradient_of(parts, inputs), whole_gradient) <= 1e-14
-
-
-@pytest.mark.parametrize("kind", ["directed", "symmetric", "repeated", "isolated_symmetric"])
-def test_one_tensor_at_both_ends_gives_what_two_equal_ones_give(kind):
-    graph = GRAPHS[kind]()
-    x, att = CASES["edge_additive_shared"].inputs(graph, 2)
-    other = x.detach().clone().requires_grad_()
-    one, two = edge_additive(x, x, att, graph), edge_additive(x, other, att, graph)
-    assert torch.equal(one, two)
-    grad_x, grad_att = gradient_of(one, (x, att))
-    grad_dst, grad_src, grad_att_of_two = gradient_of(two, (x, other, att))
-    assert distance((grad_x, grad_att), (grad_dst + grad_src, grad_att_of_two)) <= 1e-12
 
 
 @pytest.mark.parametrize("kind", ["directed", "symmetric"])

@@ -8,7 +8,6 @@ from gnn_depth.nn.functional import (
     aggregate,
     edge_additive,
     edge_dot,
-    graph_mean,
     segment_max,
     segment_softmax,
     segment_sum,
@@ -90,11 +89,3 @@ def test_tied_maxima_share_the_gradient_evenly():
     values = torch.tensor([[1.0], [1.0], [0.5]], requires_grad=True)
     segment_max(values, graph)[0].sum().backward()
     assert values.grad.flatten().tolist() == [0.5, 0.5, 0.0]
-
-
-def test_graph_mean_is_taken_over_each_graph_alone():
-    x = torch.tensor([[1.0], [3.0], [10.0]])
-    two = Graph(torch.zeros(2, 0, dtype=torch.long), 3, torch.tensor([0, 0, 1]))
-    assert graph_mean(x, two).flatten().tolist() == [2.0, 2.0, 10.0]
-    one = Graph(torch.zeros(2, 0, dtype=torch.long), 3)
-    assert graph_mean(x, one).item() == pytest.approx(14 / 3)

@@ -1,14 +1,12 @@
 """What is dropped of the graph in training, how often, and what stays."""
 
-from functools import partial
-
 import pytest
 import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.graph_dropouts import DropEdge, DropNode, NoGraphDropout
-from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.layers import GCN
 from gnn_depth.registry import registered
 
 DROPOUTS = {name: cls for name, cls in registered("graph_dropout").items() if cls.__module__.startswith("gnn_depth.")}
@@ -31,10 +29,6 @@ def large():
     return Graph(torch.randint(300, (2, 20_000)), 300)
 
 
-def test_none_keeps_the_graph(graph):
-    assert NoGraphDropout()(graph) is graph
-
-
 @every_dropping
 def test_what_stays_is_sorted_and_as_a_new_graph_of_these_edges(name, graph):
     for _ in range(5):
@@ -49,7 +43,7 @@ def test_what_stays_is_sorted_and_as_a_new_graph_of_these_edges(name, graph):
 
 @every_dropping
 def test_nothing_is_dropped_with_probability_0_and_everything_with_1(name, graph):
-    assert DROPPING[name](0.0)(graph) is graph
+    assert DROPPING[name](0.0)(graph) is NoGraphDropout()(graph) is graph
     assert DROPPING[name](1.0)(graph).num_edges == 0
 
 
@@ -82,10 +76,7 @@ def test_both_directions_of_repeated_edges_and_self_loops_are_dropped_together(g
         assert all(kept.count((i, j)) == kept.count((j, i)) for i, j in kept)
         sizes.add(len(kept))
     assert len(sizes) > 3
-
-
-def test_directed_dropping_breaks_pairs_up(graph):
-    assert any(DropEdge(0.5)(mirrored(graph)).reverse is None for _ in range(5))
+    assert any(DropEdge(0.5)(whole).reverse is None for _ in range(5))  # directed dropping breaks pairs up
 
 
 def test_a_directed_graph_is_refused_where_edges_are_to_go_both_ways(graph):
@@ -107,19 +98,6 @@ def test_a_stack_drops_in_training_only_and_all_its_layers_see_one_graph(name, g
     stack.eval()
     torch.testing.assert_close(stack(X, graph), thin(X, graph))
     assert seen[3] is graph
-
-
-@every_dropping
-@pytest.mark.parametrize("layer", [GCN, partial(GAT, heads=2)])
-def test_without_any_edges_values_and_gradients_are_finite(name, layer, graph):
-    for num_nodes, structure in ((9, graph), (1, Graph(torch.empty(2, 0, dtype=torch.long), 1))):
-        stack = DeepGNN(6, 3, layer, 2, 4, graph_dropout=DROPPING[name](1.0))
-        out = stack(X[:num_nodes], structure)
-        out.square().sum().backward()
-        assert out.isfinite().all()
-        assert all(p.grad.isfinite().all() for p in stack.parameters() if p.grad is not None)
-        empty = Graph(torch.empty(2, 0, dtype=torch.long), num_nodes)
-        torch.testing.assert_close(out, stack.eval()(X[:num_nodes], empty))
 
 
 def test_thinner_graphs_run_uncompiled_and_evaluation_may_run_compiled(graph):

@@ -17,7 +17,7 @@ from gnn_depth.nn.inits import (
     XavierZeroAttention,
 )
 from gnn_depth.nn.inits.matrices import Place, mirror_
-from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, SAGE, GATv2, Transformer
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GIN, GATv2, Transformer
 from gnn_depth.nn.skips import Residual
 
 INITS = {
@@ -61,17 +61,18 @@ def test_a_gated_unit_is_refused_by_the_name_of_the_init(init):
 
 
 @pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
-@pytest.mark.parametrize("init", [Kaiming, Xavier])
+@pytest.mark.parametrize("init", [Kaiming, Xavier, XavierZeroAttention])
 def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(init, distribution, largest):
     stack = DeepGNN(200, 7, GAT, 2, 150)
     init(distribution)(stack)
-    for weight in (stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight, stack.layers[1].att_src):
+    weights = [stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight]
+    for weight in [*weights, *([] if init is XavierZeroAttention else [stack.layers[1].att_src])]:
         deviation = (2 / (weight.shape[1] if init is Kaiming else sum(weight.shape))) ** 0.5
         assert weight.std().item() == pytest.approx(deviation, rel=0.2 if weight.numel() < 2000 else 0.03)
         assert weight.abs().max() <= largest * deviation
 
 
-@pytest.mark.parametrize("layer", [GCN, GAT, GATv2, GIN, SAGE, Transformer])
+@pytest.mark.parametrize("layer", [GATv2, GIN, Transformer])
 def test_each_matrix_is_drawn_once(layer, monkeypatch):
     drawn = []
     monkeypatch.setattr(torch.nn.init, "xavier_normal_", lambda weight, gain: drawn.append(id(weight)))
@@ -88,16 +89,6 @@ def test_an_init_that_overrides_the_call_is_refused():
 
         class Late(Xavier):
             def __call__(self, stack): ...
-
-
-def test_zero_attention_is_all_that_parts_the_two_xavier_inits():
-    shapes = {}
-    for init in (Xavier("uniform", gain=2.0), XavierZeroAttention("uniform", gain=2.0)):
-        stack = DeepGNN(300, 7, GCN, 2, 150)
-        torch.manual_seed(3)
-        init(stack)
-        shapes[type(init)] = torch.nn.utils.parameters_to_vector(stack.parameters())
-    assert torch.equal(*shapes.values())
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.5])
@@ -128,7 +119,7 @@ ACTIVATIONS = [{"last_activation": True}, {"first_activation": True}, {"activati
 
 @pytest.mark.parametrize("init", MIRRORED)
 @pytest.mark.parametrize("options", [*ENDS, *ACTIVATIONS])
-@pytest.mark.parametrize("layer", [GCN, gat_of_two_heads, GATv2])
+@pytest.mark.parametrize("layer", [gat_of_two_heads, GATv2])
 def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options, layer, graph):
     stack, (x, y) = drawn(init, layer, **options).double(), torch.randn(2, 9, 10, dtype=torch.float64)
     both = stack(x - 2 * y, graph)
@@ -162,13 +153,16 @@ def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
             assert weight[i, j] == sign * half[i % half.shape[0], j % half.shape[1]]
 
 
-def test_hidden_matrices_are_identities_and_those_at_the_ends_are_drawn():
+def test_hidden_matrices_are_identities_mirrored_ones_of_half_the_size_and_those_at_the_ends_are_drawn():
     stack = drawn("identity", GCN, encoder="none", decoder="none")
     first, second, third, last = (layer.lin.weight for layer in stack.layers)
     assert torch.equal(second, torch.eye(6))
     assert torch.equal(third, torch.eye(6))
     assert (first != 0).all()
     assert (last != 0).all()
+    mirrored = drawn("looks_linear_identity", GCN, encoder="none", decoder="none").layers[1].lin.weight
+    half = torch.eye(3)
+    assert torch.equal(mirrored, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)]))
 
 
 def test_behind_an_encoder_every_layer_is_an_identity_repeated_for_every_head():
@@ -176,13 +170,6 @@ def test_behind_an_encoder_every_layer_is_an_identity_repeated_for_every_head():
     assert torch.equal(stack.layers[0].lin.weight, torch.cat([torch.eye(6)] * 2))
     assert torch.equal(stack.layers[1].lin.weight, torch.eye(12))
     assert (stack.encoder.weight != 0).all()
-
-
-def test_mirrored_identities_are_identities_of_half_the_size():
-    stack = drawn("looks_linear_identity", GCN, encoder="none", decoder="none")
-    half = torch.eye(3)
-    expected = torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)])
-    assert torch.equal(stack.layers[1].lin.weight, expected)
 
 
 def test_the_inside_of_a_layer_is_not_mirrored():

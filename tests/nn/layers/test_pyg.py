@@ -2,25 +2,17 @@
 
 import pytest
 import torch
-from torch_geometric.nn import conv as pyg
 
 import gnn_depth
 from gnn_depth.nn.layers import PyGConv
 
 NODES, CHANNELS = 12, 6
 OPTIONS = {
-    **dict.fromkeys(
-        ["GCNConv", "GraphConv", "ResGatedGraphConv", "TransformerConv", "AGNNConv", "TAGConv", "ARMAConv"]
-    ),
-    **dict.fromkeys(["SGConv", "MFConv", "CGConv", "FeaStConv", "LEConv", "ClusterGCNConv", "GENConv", "FiLMConv"]),
-    **dict.fromkeys(["ARMAConv", "SuperGATConv", "GeneralConv"]),
+    **dict.fromkeys(["GCNConv", "ResGatedGraphConv", "TAGConv", "ARMAConv", "CGConv", "LEConv", "SuperGATConv"]),
     "SAGEConv": {"aggr": "max"},
-    "GATConv": {"heads": 2},
     "GATv2Conv": {"heads": 3, "concat": False},
-    "EGConv": {"num_heads": 3},
     "ChebConv": {"K": 3},
     "GatedGraphConv": {"num_layers": 2},
-    "SSGConv": {"alpha": 0.1},
     "APPNP": {"K": 2, "alpha": 0.1},
 }
 
@@ -51,14 +43,6 @@ def test_a_convolution_gives_what_it_gives_alone_and_trains_in_a_stack(name, edg
         losses[-1].backward()
         optimizer.step()
     assert losses[-1] < 0.9 * losses[0]
-
-
-def test_parameters_are_drawn_again_as_the_convolution_draws_them():
-    expected, layer = pyg.SAGEConv(CHANNELS, 4), PyGConv(CHANNELS, 4, "SAGEConv")
-    for each in (expected, layer):
-        torch.manual_seed(1)
-        each.reset_parameters()
-    assert all(torch.equal(value, expected.state_dict()[name]) for name, value in layer.conv.state_dict().items())
 
 
 @pytest.mark.parametrize(

@@ -86,17 +86,6 @@ def test_normed_scores_obey_the_bound_whatever_the_size_of_the_features(score, s
     assert normed.max() > 0.1 * bound
 
 
-@every_score
-def test_normed_scores_of_the_paper_form_do_not_see_the_size_of_the_features(score, looped):
-    torch.manual_seed(3)
-    (scores, made_of, _), normed = score(looped), []
-    normed.append(LipschitzNorm(2)(scores, made_of, looped))
-    torch.manual_seed(3)
-    scores, made_of, _ = score(looped, size=1e-4)
-    normed.append(LipschitzNorm(2)(scores, made_of, looped))
-    torch.testing.assert_close(*normed, rtol=1e-5, atol=1e-8)
-
-
 def slopes(scores, parts, edge):
     """Norms of the derivatives of a score of head 0 with respect to its ends: together, but of each if quadratic."""
     gradients = torch.autograd.grad(scores[edge, 0], list(dict.fromkeys(parts[:2])), retain_graph=True)
@@ -144,26 +133,12 @@ def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(laye
     assert (stack.layers[0](stack.encoder(x), graph).square() == 0).any()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("zeroed", [["query"], ["key"], ["value"], ["query", "key"], ["key", "value"]])
-def test_queries_keys_or_values_of_zero_give_finite_gradients(zeroed, dtype, graph):
-    parts = {name: torch.randn(9, 2, 3, dtype=dtype) for name in ("query", "key", "value")}
-    for name in parts:
-        if name in zeroed:
-            parts[name][:] = 0
-        parts[name].requires_grad_()
+@pytest.mark.parametrize("zeroed", ["query", "key", "value"])
+def test_queries_keys_or_values_of_zero_give_finite_gradients(zeroed, graph):
+    parts = {name: (torch.randn(9, 2, 3) * (name != zeroed)).requires_grad_() for name in ("query", "key", "value")}
     scores = edge_dot(parts["query"], parts["key"], graph)
     LipschitzNorm(2)(scores, QuadraticScore(**parts), graph).square().sum().backward()
     assert all(part.grad.isfinite().all() for part in parts.values())
-
-
-def test_without_its_guard_the_norm_has_no_finite_gradient_there(graph, monkeypatch):
-    monkeypatch.setattr("gnn_depth.nn.norms.lipschitz.TINY", 0.0)
-    for layer in (GAT(2, 3), Transformer(2, 3, bias=False)):
-        layer.add_score_norm(LipschitzNorm(1))
-        x = torch.zeros(9, 2, requires_grad=True)
-        layer(x, graph).sum().backward()
-        assert not x.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("layer", [GAT(2, 3), Transformer(2, 3, bias=False)], ids=["gat", "transformer"])
