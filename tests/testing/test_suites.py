@@ -20,6 +20,7 @@ from gnn_depth.testing import (
     check_norm,
     check_skip,
     check_task,
+    checks,
 )
 
 
@@ -83,7 +84,6 @@ BROKEN_NORMS = {
     "ddp": norm(
         lambda self, x, graph: 2 * x, __init__=with_attributes(unused=lambda width: nn.Parameter(torch.ones(width)))
     ),
-    "compile": norm(looks_at_values),
     "inputs": norm(empties_its_input),
     "repeat": norm(uses_up_chance),
     "permutation": norm(doubles_the_first_node_of_each_graph),
@@ -92,6 +92,18 @@ BROKEN_NORMS = {
 }
 
 
+@pytest.fixture
+def not_compiled(monkeypatch):
+    """To compile a part takes three times as long as to check all its other properties."""
+    for suite in ("COMMON", "OF_GRAPHS"):
+        monkeypatch.setattr(checks, suite, [each for each in getattr(checks, suite) if each.name != "compile"])
+
+
+def test_a_norm_that_cannot_be_compiled_lacks_that_property_alone():
+    assert fails(check_norm, norm(looks_at_values)) == ["compile"]
+
+
+@pytest.mark.usefixtures("not_compiled")
 @pytest.mark.parametrize("lacking", BROKEN_NORMS)
 def test_the_one_property_that_a_norm_lacks_is_named(lacking):
     assert fails(check_norm, BROKEN_NORMS[lacking]) == [lacking]
@@ -136,6 +148,7 @@ class Summing(Lonely):
         return (self.lin(x) * sent[:, None])[: graph.num_nodes]
 
 
+@pytest.mark.usefixtures("not_compiled")
 @pytest.mark.parametrize(
     ("layer", "lacking"), [(Squaring, "chain"), (Forgetting, "chain"), (Boasting, "sparse"), (Summing, "blocks")]
 )
@@ -174,6 +187,7 @@ class Remembering(Skip):
         return update if second is None else update + second, update.mean(0).expand_as(update)
 
 
+@pytest.mark.usefixtures("not_compiled")
 @pytest.mark.parametrize(("skip", "lacking"), [(Doubling, "invertible"), (Rotating, "adds"), (Remembering, "rows")])
 def test_a_promise_that_a_skip_does_not_keep_is_named(skip, lacking):
     class OfOneWidth(skip):
@@ -195,6 +209,7 @@ class Dividing(WeightNorm):
         return weight / weight.norm()
 
 
+@pytest.mark.usefixtures("not_compiled")
 def test_norms_of_weights_are_checked_on_matrices():
     assert fails(check_norm, Dividing) == ["finite"]
     assert fails(check_norm, Transposing) == ["shape"]
@@ -205,6 +220,7 @@ class Loud(ScoreNorm):
         return scores / scores.abs().max()
 
 
+@pytest.mark.usefixtures("not_compiled")
 def test_norms_of_scores_are_checked_on_edges():
     assert fails(check_norm, Loud) == ["finite", "batch"]
 
@@ -261,7 +277,7 @@ def redirects_edges(self, graph):
     ("call", "lacking"),
     [
         (lambda self, graph: graph.with_self_loops(), "fewer"),
-        (lambda self, graph: graph.keeping(torch.tensor([random.random() < 0.5 for _ in graph.source])), "seed"),
+        (lambda self, graph: graph.keeping(torch.tensor([random.random() < 0.5 for _ in graph.source]).bool()), "seed"),
         (redirects_edges, "inputs"),
     ],
 )
@@ -306,6 +322,7 @@ def test_a_part_that_cannot_be_used_at_all_fails_in_one_property_with_its_line(c
     assert len(report.splitlines()) < 8
 
 
+@pytest.mark.usefixtures("not_compiled")
 def test_a_property_can_be_excepted_where_it_does_not_hold():
     check_norm(BROKEN_NORMS["batch"], except_for=["batch"])
     with pytest.raises(NotConforming, match=r"batch: .* holds"):

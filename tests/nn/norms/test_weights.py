@@ -11,7 +11,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.layers import GCN
 from gnn_depth.nn.norms import FrobeniusNorm, SpectralNorm, WeightNormalisation
-from gnn_depth.nn.norms.spectral import certified, largest_vectors
+from gnn_depth.nn.norms.spectral import certified, iterated, largest_vectors
 from gnn_depth.nn.skips import Residual
 
 WIDE = torch.float64
@@ -96,6 +96,18 @@ def test_weights_that_diverged_raise_nothing_and_stay_visible():
     norm = settled(weight)
     SpectralNorm.follow([norm], [weight])
     assert norm(weight).isnan().all()
+
+
+def test_matrices_iterated_together_are_those_iterated_alone_by_a_loop():
+    weights, u = torch.randn(5, 4, 3, dtype=WIDE), torch.randn(5, 4, dtype=WIDE)
+    together = iterated(weights, u, 3)
+    for one, weight in enumerate(weights):
+        alone = u[one]
+        for _ in range(3):
+            v = weight.T @ alone / (weight.T @ alone).norm()
+            alone = weight @ v / (weight @ v).norm()
+        torch.testing.assert_close(together[0][one], alone)
+        torch.testing.assert_close(together[1][one], v)
 
 
 @every_matrix
