@@ -98,10 +98,12 @@ def sweep(tmp_path, monkeypatch):
     return run
 
 
-def test_a_process_that_cannot_be_started_fails_its_run_alone(sweep):
-    engine = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"]})
-    assert sweep(engine, 2) == {0: "failed", 1: "finished"}
+def test_a_call_that_cannot_be_made_fails_its_run_alone_and_a_lost_engine_ends_the_sweep(sweep):
+    engine = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"], 2: [CancelledError()]})
+    assert sweep(engine, 3) == {0: "failed", 1: "finished", 2: "failed"}
     assert "Cannot allocate memory" in sweep.tally.outcomes["0" * 64].reason
+    with pytest.raises(PoolError, match="gone"):
+        sweep(Scripted({0: [PoolError("gone")]}), 1)
 
 
 def test_runs_are_compared_by_the_metric_of_their_task_unless_the_grid_names_one(sweep):
@@ -110,15 +112,6 @@ def test_runs_are_compared_by_the_metric_of_their_task_unless_the_grid_names_one
     sweep.live.metric = "test_rmse_at_best_val"
     sweep(Scripted({0: ["finished"]}), 1)
     assert (sweep.live.metric, sweep.live.values[-1]) == ("test_rmse_at_best_val", None)
-
-
-def test_a_lost_engine_ends_the_sweep(sweep):
-    with pytest.raises(PoolError, match="gone"):
-        sweep(Scripted({0: [PoolError("gone")]}), 1)
-
-
-def test_a_future_that_somebody_cancelled_is_a_failure(sweep):
-    assert sweep(Scripted({0: [CancelledError()], 1: ["finished"]}), 2) == {0: "failed", 1: "finished"}
 
 
 @pytest.mark.parametrize("end", [WorkerDied("it died"), "interrupted"])
@@ -144,13 +137,13 @@ def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
 
 
 class Interrupted(Scripted):
-    """Ctrl-C while two runs are under way, and as often again as ``again`` says while they are waited for."""
+    """Ctrl-C at a call while two runs are under way, and as often again as ``again`` says while they are waited for."""
 
     again = 0
 
     def _submit(self, function, args):
         future = super()._submit(function, args)
-        if len(self.calls) == self.number + 1:
+        if len(self.calls) == 3:
             raise KeyboardInterrupt
         return future
 
@@ -189,17 +182,9 @@ def test_a_run_that_cannot_be_marked_does_not_keep_others_from_it(sweep, monkeyp
         marked.append(record.result["seed"])
         raise OSError(28, "No space left on device")
 
-    class Both(Scripted):
-        def _submit(self, function, args):
-            future = super()._submit(function, args)
-            if len(self.calls) == 3:
-                raise KeyboardInterrupt
-            return future
-
     monkeypatch.setattr(sweep.store, "mark", mark)
     begin(sweep, [0, 1])
-    engine = Both({}, workers=3)
-    sweep(engine, 3)
+    sweep(Interrupted({}, workers=3), 3)
     assert sorted(marked) == [0, 1]
     assert sum("No space left" in said for said in sweep.live.said) == 2
 

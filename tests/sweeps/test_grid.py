@@ -28,50 +28,31 @@ def grid(text):
     return read_grid(yaml.safe_load(text), "file")
 
 
-def refused(text):
-    with pytest.raises(GridError) as error:
-        grid(text)
-    return error.value
-
-
 def test_the_combinations_are_the_product_of_the_axes_without_those_that_a_rule_skips():
     found = [tuple(c.labels.values()) for c in grid(FULL).combinations()]
     product = itertools.product(["none", "lipschitz"], [2, 10, 30], ["GAT", "residual GCN"])
     assert found == [(n, d, m) for n, d, m in product if (n, m) != ("lipschitz", "residual GCN")]
 
 
-def test_options_that_change_together_are_labelled_by_the_first():
-    by_depth = {c.labels["depth"]: c.settings for c in grid(FULL).combinations()}
-    assert by_depth[30][1] == {"model.num_layers": 30, "model.optimizer.lr": 0.001}
-
-
-def test_a_rule_sets_options_of_the_combinations_that_it_is_for_after_the_axes():
+def test_a_combination_has_the_options_of_its_labels_and_then_those_of_the_rules_that_are_for_it():
     for combination in grid(FULL).combinations():
-        expected = combination.labels["depth"] != 2 and combination.labels["method"] == "GAT"
-        assert (combination.settings[-1] == {"model.dropout": 0.1}) is expected
+        labels, settings = combination.labels, combination.settings
+        depth = labels["depth"]
+        assert settings[1] == {"model.num_layers": depth, "model.optimizer.lr": {2: 0.01, 10: 0.005, 30: 0.001}[depth]}
+        if labels["method"] == "GAT":
+            assert settings[2] == {"model.layer": "gat", "model.skip": "none"}
+        else:
+            assert settings[2] == {"config": "gcn_residual.yaml"}
+        ruled = depth != 2 and labels["method"] == "GAT"
+        assert (settings[-1] == {"model.dropout": 0.1}) is ruled
 
 
-def test_a_label_stands_for_options_or_for_a_config_file():
-    settings = {c.labels["method"]: c.settings[2] for c in grid(FULL).combinations()}
-    assert settings["GAT"] == {"model.layer": "gat", "model.skip": "none"}
-    assert settings["residual GCN"] == {"config": "gcn_residual.yaml"}
-
-
-def test_a_group_names_the_last_word_of_each_axis_and_its_label():
+def test_a_group_is_called_by_the_last_word_of_each_axis_and_a_part_by_its_name_and_options():
     assert next(grid(FULL).combinations()).group == "norm=none,depth=2,method=GAT"
     assert next(grid("{}").combinations()).group == "all"
-
-
-def test_a_part_with_options_is_labelled_by_its_name_and_them():
-    text = "axes: {model.norm: [none, {name: lipschitz, scale: 4, a: null, b: true}, [pair, layer], null, true]}"
-    labels = [c.labels["model.norm"] for c in grid(text).combinations()]
-    assert list(map(label_text, labels)) == [
-        "none",
-        "lipschitz scale=4 a=null b=true",
-        "pair+layer",
-        "null",
-        "true",
-    ]
+    text = "axes: {model.norm: [none, {name: lipschitz, scale: 4, a: null, b: true}, [pair, layer], null]}"
+    labels = [label_text(c.labels["model.norm"]) for c in grid(text).combinations()]
+    assert labels == ["none", "lipschitz scale=4 a=null b=true", "pair+layer", "null"]
 
 
 @pytest.mark.parametrize(
@@ -110,43 +91,36 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
     [
         ("axis: {}", "Did you mean 'axes'", ("axis",)),
         ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values", ("axes", "depth")),
-        ("axes: {depth: 3}", "is a list of values", ("axes", "depth")),
         ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "a.b has 2, a.c has 1", ("axes", "d")),
         ("axes: {seed: [1]}", "cannot be called 'seed'", ("axes", "seed")),
         ("axes: {data: [{class_path: X}]}", "needs a label", ("axes", "data")),
         ("seeds: [1, 1]", "different ones", ("seeds",)),
         ("base: 3", "names config files", ("base",)),
         ("name: [a]", "name must be a word", ("name",)),
-        ("seeds: 20261121", "a number up to 10000", ("seeds",)),
         ("seeds: [4294967296]", "from 0 to 4294967295", ("seeds",)),
         ("name: ../x", "it is '../x'", ("name",)),
-        ("name: archive", "not 'archive'", ("name",)),
         ("1: 2", "unknown key of a grid file '1'", (1,)),
-        ("axes: {2: [1]}", "an axis is called by a word", ("axes", 2)),
+        ("seeds: 20261121", "a number up to 10000", ("seeds",)),
+        ("name: archive", "not 'archive'", ("name",)),
         ("axes: {'a=b': [1]}", "without '=' and ','", ("axes", "a=b")),
         ("axes: {d: [1, '1']}", "has a value twice", ("axes", "d")),
         ('axes: {d: {"a\\nb": {}}}', "is a line of text", ("axes", "d")),
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
         ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),
         ("rules: [3]", "each of rules must be a mapping", ("rules", 0)),
-        ("rules: [{1: 2}]", "unknown key of a rule '1'", ("rules", 0, 1)),
-        ("rules: [{when: {1: 2}, skip: true}]", "unknown axis '1'", ("rules", 0, "when", 1)),
         ("{axes: {d: [1]}, rules: [{when: {d: {a: 1}}, skip: true}]}", "needs a label", ("rules", 0, "when", "d")),
-        ("rules: [{skip: true}]", "the rules skip|skip every combination", ("rules",)),
+        ("rules: [{skip: true}]", "skip", ("rules",)),
         ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'", ("rules", 0, "when", "x")),
-        (
-            "{axes: {d: [1, 2]}, rules: [{when: {d: 3}, skip: true}]}",
-            "unknown value of axis",
-            ("rules", 0, "when", "d"),
-        ),
+        ("{axes: {d: [1]}, rules: [{when: {d: 3}, skip: true}]}", "unknown value", ("rules", 0, "when", "d")),
         ("{axes: {d: [1, 2]}, rules: [{when: {d: 1}}]}", "either `set`", ("rules", 0)),
         ("{axes: {d: [1, 2]}, rules: [{wen: {d: 1}}]}", "Did you mean 'when'", ("rules", 0, "wen")),
     ],
 )
 def test_a_grid_that_says_nothing_sensible_is_refused_with_its_place(text, said, where):
-    error = refused(text)
-    assert any(part in str(error) for part in said.split("|"))
-    assert error.where == where
+    with pytest.raises(GridError) as error:
+        grid(text)
+    assert said in str(error.value)
+    assert error.value.where == where
 
 
 def test_a_grid_of_a_thousand_million_runs_is_refused_before_it_is_expanded():

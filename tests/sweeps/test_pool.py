@@ -69,6 +69,8 @@ def test_errors_come_out_with_the_trace_of_the_worker(two):
 
 
 def test_by_default_there_is_a_worker_for_each_gpu_or_core(tmp_path):
+    with pytest.raises(PoolError, match="^0 workers"):
+        LocalPool(0, gpus=[])
     with LocalPool(gpus=[]) as here:
         assert here.workers == cores()
     with LocalPool(gpus=["2", "GPU-7"]) as here:
@@ -87,10 +89,10 @@ def test_gpus_are_shared_fairly(workers, gpus):
     assert max(taken.values()) - min(taken.values()) <= 1
 
 
-@pytest.mark.parametrize(("asked", "share"), [("2", "2"), ("16", "4"), ("4,2", "4"), ("0", "4"), ("", "4")])
-def test_a_user_may_ask_for_fewer_threads_than_the_share(monkeypatch, asked, share):
-    monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    assert threads(4)["OMP_NUM_THREADS"] == share
+def test_a_user_may_ask_for_fewer_threads_than_the_share(monkeypatch):
+    for asked, share in {"2": "2", "16": "4", "4,2": "4", "0": "4", "": "4"}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        assert threads(4)["OMP_NUM_THREADS"] == share
 
 
 @pytest.mark.parametrize(
@@ -103,12 +105,6 @@ def test_only_visible_gpus_count(monkeypatch, named, count, gpus):
     if named is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
     assert visible_gpus() == gpus
-
-
-@pytest.mark.parametrize("workers", [0, -2])
-def test_fewer_than_one_worker_are_refused(workers):
-    with pytest.raises(PoolError, match=f"^{workers} workers"):
-        LocalPool(workers, gpus=[])
 
 
 def test_a_killed_or_crashed_process_loses_its_own_call_and_no_other(two, tmp_path):
@@ -151,7 +147,7 @@ def test_stopping_waits_for_a_call_that_ends_in_time_and_kills_the_other(two, tm
 
 
 def test_leaving_the_pool_leaves_no_process_behind_even_while_the_server_imports(tmp_path):
-    for preload in (["torch"], []):  # calls stopped while the server imports, and while they run
+    for preload in (["pandas"], []):  # calls stopped while the server imports, and while they run
         with LocalPool(2, preload, gpus=[]) as here:
             calls = [here.submit(jobs.mark_and_sleep, tmp_path, 600) for _ in range(2)]
             if not preload:
@@ -215,7 +211,7 @@ def test_calls_of_a_killed_driver_come_to_their_end_and_leave_nothing(driver):
     assert eventually(lambda: not any(alive(child.pid) for child in children))
 
 
-@pytest.mark.parametrize("preload", [["torch"], []], ids=["while the server imports", "while calls run"])
+@pytest.mark.parametrize("preload", [["pandas"], []], ids=["while the server imports", "while calls run"])
 def test_an_interrupt_from_the_terminal_reaches_the_driver_alone(driver, preload):
     process, began, _ = driver
     assert process.stdout.readline() == "up\n"

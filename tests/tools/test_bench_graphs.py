@@ -6,19 +6,13 @@ from gnn_depth.data.heterophilous import SIZES
 from tools.bench import graphs
 
 
-@pytest.mark.parametrize("name", ["squirrel", "chameleon"])
-def test_where_there_are_no_files_a_graph_of_the_same_size_is_generated(name, tmp_path):
-    nodes, edges, features, classes = SIZES[name]
+@pytest.mark.parametrize(("name", "share"), [("chameleon", 0.48), ("cora", 140 / 2708)])
+def test_where_there_are_no_files_a_graph_of_the_same_size_is_generated(name, share, tmp_path):
+    nodes, edges, features, classes = SIZES.get(name, (2708, 5278, 1433, 7))
     data = graphs.load(name, str(tmp_path))
     assert data.origin == "generated"
     assert (data.x.shape, data.graph.num_edges, data.classes) == ((nodes, features), 2 * edges, classes)
-    assert len(data.train) == pytest.approx(0.48 * nodes, rel=0.01)
-
-
-def test_cora_too_is_generated_without_files():
-    data = graphs.load("cora", None)
-    assert (data.origin, data.x.shape, data.graph.num_edges, data.classes) == ("generated", (2708, 1433), 10556, 7)
-    assert len(data.train) == 140
+    assert len(data.train) == pytest.approx(share * nodes, rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "edges"), [("cora", 10556), ("squirrel", 396706), ("chameleon", 62742)])

@@ -11,9 +11,6 @@ STATUS = "Name:\tpython\nVmPeak:\t 1000000 kB\nVmHWM:\t  444024 kB\nVmRSS:\t    
 def test_a_line_of_the_status_is_read_in_bytes():
     assert field(STATUS, "VmHWM") == 444024 * 1024
     assert field(STATUS, "VmRSS") == 1024 * 1024
-
-
-def test_a_missing_line_is_an_error():
     with pytest.raises(ValueError, match="no VmSwap"):
         field(STATUS, "VmSwap")
 

@@ -12,11 +12,8 @@ from tools.bench.cases import CASES, Case
 from tools.bench.graphs import Data, load
 
 FAMILIES = [
-    Case("", "gat-lip", "cora", 3, 1),
-    Case("", "gat-lip", "cora", 3, 2),
-    Case("", "gt-lip", "cora", 3, 2),
-    Case("", "gatv2", "cora", 3),
-    Case("", "gcn", "cora", 3),
+    *(Case("", family, "cora", 3, heads) for family, heads in (("gat-lip", 1), ("gat-lip", 2), ("gt-lip", 2))),
+    *(Case("", family, "cora", 3) for family in ("gatv2", "gcn")),
 ]
 TREES = Case("", "trees", "trees-3", 4, 4, width=8)
 
@@ -44,23 +41,19 @@ def gradients(ours: sides.Side, peer: sides.Side) -> tuple[torch.Tensor, torch.T
     return torch.cat([parameter.data.flatten() for parameter in peer.model.parameters()]), expected
 
 
-@pytest.mark.parametrize("case", [*FAMILIES, TREES], ids=lambda case: f"{case.family}-{case.heads}")
-def test_with_the_same_weights_both_sides_have_the_same_scores_and_gradients(case, data, trees):
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [*((case, "peer") for case in (*FAMILIES, TREES)), (FAMILIES[-1], "torch.sparse")],
+    ids=lambda given: given if isinstance(given, str) else f"{given.family}-{given.heads}",
+)
+def test_with_the_same_weights_both_sides_have_the_same_scores_and_gradients(case, kind, data, trees):
     given = trees if case is TREES else data
-    ours, peer = sides.ours(case, given, "off"), sides.peer(case, given)
+    if kind == "torch.sparse":  # needs the reverse of every edge
+        given = replace(data, graph=Graph(torch.cat([data.edge_index, data.edge_index.flip(0)], 1), 9))
+    ours, peer = sides.ours(case, given, "off"), sides.peer(case, given, kind)
     sides.share_weights(ours.model, peer.model)
     assert sides.check_equal(ours.scores(), peer.scores()) < 1e-5
     assert ours.path == "eager"
-    mine, theirs = gradients(ours, peer)
-    assert (mine - theirs).norm() < 1e-4 * theirs.norm()
-
-
-def test_a_gcn_of_sparse_products_is_the_same_model_where_every_edge_has_its_reverse(data):
-    both = torch.cat([data.edge_index, data.edge_index.flip(0)], 1)
-    given = replace(data, graph=Graph(both, 9))
-    ours, peer = sides.ours(FAMILIES[-1], given, "off"), sides.peer(FAMILIES[-1], given, "torch.sparse")
-    sides.share_weights(ours.model, peer.model)
-    assert sides.check_equal(ours.scores(), peer.scores()) < 1e-5
     mine, theirs = gradients(ours, peer)
     assert (mine - theirs).norm() < 1e-4 * theirs.norm()
 
@@ -77,17 +70,15 @@ def test_of_trees_the_peer_reads_what_we_read(trees):
     torch.testing.assert_close(collated.y, trees.y)
 
 
-def test_layers_are_compiled_as_in_a_training(data, trees):
-    assert sides.ours(FAMILIES[0], data).model._compiled.only is None
-    assert sides.ours(TREES, trees).model._compiled.only is trees.graph
-    assert sides.ours(TREES, trees, "off").model._compiled is None
-
-
-def test_a_step_changes_the_weights(data):
-    side = sides.ours(FAMILIES[0], data, "off")
-    before = side.model.decoder.weight.clone()
-    side()
-    assert not torch.equal(side.model.decoder.weight, before)
+def test_layers_are_compiled_as_in_a_training(data, trees, monkeypatch):
+    asked = []
+    monkeypatch.setattr(sides, "keep_compiled_code", lambda: None)
+    monkeypatch.setattr(sides.DeepGNN, "compile_layers", lambda self, only: asked.append(only))
+    for case, given, compiling in ((FAMILIES[0], data, "on"), (TREES, trees, "on"), (TREES, trees, "off")):
+        sides.ours(case, given, compiling)
+    assert len(asked) == 2
+    assert asked[0] is None
+    assert asked[1] is trees.graph
 
 
 def test_different_scores_are_an_error():

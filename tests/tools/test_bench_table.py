@@ -8,7 +8,7 @@ import pytest
 from tools.bench import __main__ as bench
 from tools.bench.cases import CASES, SHORT, choose
 from tools.bench.scale import counts, exponents
-from tools.bench.table import render, verdict
+from tools.bench.table import render
 
 PEAK = {"steps": 123456789, "first": 523456789, "reset": True}
 ROW = {
@@ -50,33 +50,10 @@ def test_the_short_set_has_every_family_and_every_graph():
     assert all_graphs - graphs == {"trees-6"}  # each round of a tree is compiled by itself
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.2, "0.2 met"), (0.19, "0.2 met"), (0.21, "0.2 not met")])
-def test_a_target_is_met_up_to_its_value(value, said):
-    assert verdict(value, 0.2) == said
-    assert verdict(value, None) == "-"
-
-
-def test_the_table_says_what_was_measured_and_fits_160_columns():
+def test_a_measurement_stands_in_the_table_with_its_targets_and_failures_below():
     table = render([ROW])
-    for text in (
-        "generated",
-        "compiled",
-        "28162",
-        "325",
-        "0.011 (.011-.012)",
-        "0.02 met",
-        "2.03 not met",
-        "8100 compiled",
-        ".040",
-    ):
+    for text in ("28162", "0.011 (.011-.012)", "0.02 met", "2.03 not met", "12.90 -> 0.12 "):
         assert text in table
-    for text in ("12.90 -> 0.12 ", "0.35 met", "0.52", "2e-07", "| 20.0        | 10.0     | 130      |"):
-        assert text in table
-    worst = ROW | {"malloc": "tuned", "noisy": True, "ratio": 0.4}
-    assert max(map(len, render([worst, ROW | {"peer": 99.0, "ours": 90.0}]).splitlines())) <= 160
-
-
-def test_failures_are_said_below_the_table():
     table = render([ROW | {"failure": "no compiler"}, {"case": "gcn-64-cora", "malloc": "tuned", "error": "no memory"}])
     assert "FAILED gcn-64-cora (tuned malloc): no memory" in table
     assert "gatv2-40-squirrel was not compiled: no compiler" in table

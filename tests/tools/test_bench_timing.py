@@ -27,13 +27,9 @@ def test_noisy_rounds_serve_where_there_are_no_others_and_are_marked():
     assert (pair.ratio, pair.low, pair.high, pair.rounds, pair.noisy) == (0.5, 0.25, 0.75, 3, True)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
-def test_the_exponent_of_a_power_law_is_found(power):
+def test_the_exponent_of_a_power_law_is_found():
     sizes = [10, 100, 1000, 10000]
-    assert exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(power)
-
-
-def test_one_size_has_no_exponent():
+    assert exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
     assert math.isnan(exponent([10], [1.0]))
 
 
@@ -45,15 +41,12 @@ def test_busy_time_leaves_out_idle_waiting_and_stolen_time():
     assert busy_ticks("cpu  1 2 4 1000 2000 8 16 4000 0 0") == 31
 
 
-@pytest.mark.parametrize(
-    ("spent", "done", "wanted"), [(1.0, 1, 9), (6.0, 1, 5), (30.0, 1, 3), (300.0, 1, 3), (60.0, 5, 3)]
-)
-def test_slow_cases_get_fewer_rounds_and_three_at_least(spent, done, wanted):
-    assert Plan(rounds=9, budget=30.0).count(spent, done) == wanted
-
-
-def test_fewer_rounds_than_three_may_be_asked_for():
-    assert Plan(rounds=1, budget=30.0).count(1.0, 1) == 1
+def test_slow_cases_get_fewer_rounds_and_three_at_least():
+    counts = [
+        Plan(rounds=9, budget=30.0).count(*spent_done) for spent_done in ((1.0, 1), (6.0, 1), (300.0, 1), (60.0, 5))
+    ]
+    assert counts == [9, 5, 3, 3]
+    assert Plan(rounds=1, budget=30.0).count(1.0, 1) == 1, "fewer may be asked for"
 
 
 def test_without_patience_a_sample_is_taken_at_once_and_once():

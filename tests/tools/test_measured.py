@@ -13,34 +13,26 @@ from tools import measured, verify_numbers
 from tools.measured import PAGE, ROOT, Claim, Results, load, page, save, take
 
 STATED = load()
-each = pytest.mark.parametrize("results", STATED, ids=[results.path.stem for results in STATED])
 
 
 def test_the_page_is_what_the_results_give():
     text = PAGE.read_text(encoding="utf-8")
     assert page(text, STATED) == text, "run python -m tools.measured"
-
-
-def test_the_page_shows_every_file_of_results():
-    shown = {match[2] for match in measured.BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
+    shown = {match[2] for match in measured.BLOCK.finditer(text)}
     assert shown == {"counts", *(results.path.stem for results in STATED)}
 
 
-@each
-def test_every_claim_is_one_run_for_each_seed(results):
+@pytest.mark.parametrize("results", STATED, ids=[results.path.stem for results in STATED])
+def test_every_claim_is_one_run_for_each_seed_and_says_with_which_code_it_was_measured(results):
+    assert len({json.dumps(claim.at) for claim in results.claims}) == len(results.claims)
+    assert all(claim.data["commit"] for claim in results.claims)
+    assert all(len(claim.data["seeds"]) == len(claim.values) for claim in results.claims if claim.values)
     if "config" in results.head:
         assert (ROOT / "configs" / results.head["config"]).is_file()
         return
     grid = load_grid(str(load_item(results.head["item"]).grid), True)
     for claim in results.claims:
         assert len(list(grid.subset({axis: [value] for axis, value in claim.at.items()}).combinations())) == 1
-
-
-@each
-def test_no_claim_stands_twice_and_each_says_with_which_code_it_was_measured(results):
-    assert len({json.dumps(claim.at) for claim in results.claims}) == len(results.claims)
-    assert all(claim.data["commit"] for claim in results.claims)
-    assert all(len(claim.data["seeds"]) == len(claim.values) for claim in results.claims if claim.values)
 
 
 def test_a_claim_is_compared_as_a_cell_of_the_same_runs():

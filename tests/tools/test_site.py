@@ -24,11 +24,8 @@ def test_a_formula_becomes_mathml_in_a_line_and_in_a_block():
     assert "arithmatex" not in page
 
 
-def test_norms_are_drawn_with_bars_of_any_size():
+def test_norms_have_bars_of_any_size_and_a_command_that_nothing_draws_is_refused():
     assert r"\|" not in mathml(r"\Big\| X \Big\|_F + \|a\|")
-
-
-def test_a_command_that_nothing_draws_is_refused():
     with pytest.raises(ValueError, match="nosuchcommand"):
         mathml(r"\nosuchcommand x")
 
