@@ -19,7 +19,7 @@ SMALL = [
 ]
 QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
 SHORT = [*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--model.hidden_channels", "8"]
-
+DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
 
 #: A few hundred characters of YAML that stand for ten million entries.
 BOMB = "[&a0 [x]" + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8)) + "]"
@@ -49,6 +49,16 @@ def gnn_depth(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: p
         return Answer(code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a fit of two epochs, for reading only."""
+    root = tmp_path_factory.mktemp("trained")
+    words = [*SHORT, *DEEP, "--trainer.max_epochs", "2", "--data.seed", "3", "--run.name", "first"]
+    assert main(["fit", *words, "--run.root", str(root)]) == 0
+    (folder,) = root.glob("first/*")
+    return folder
 
 
 class PoolHere:

@@ -2,11 +2,7 @@
 
 import fcntl
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
@@ -16,34 +12,34 @@ import torch
 
 from gnn_depth.reports import load
 from gnn_depth.runs import read_result, write_result
-from tests.cli.conftest import BOMB, QUIET, SHORT
+from tests.cli.conftest import BOMB, DEEP, QUIET, SHORT
 
 TWO, FOUR = ["--trainer.max_epochs", "2"], ["--trainer.max_epochs", "4"]
 CPU = [*QUIET, "--trainer.accelerator", "cpu"]
 
 
 @pytest.fixture
-def folder(gnn_depth: Callable) -> Path:
-    answer = gnn_depth("fit", *SHORT, *TWO, "--data.seed", "3", "--run.name", "first")
-    assert answer.code == 0, answer.err
-    (folder,) = Path("runs/first").iterdir()
-    return folder
+def folder(trained: Path, gnn_depth: Callable) -> Path:
+    """A run below the working directory."""
+    return Path(shutil.copytree(trained, Path("runs/first") / trained.name))
 
 
-def test_a_model_is_tested_on_the_data_that_it_was_trained_on(folder: Path, gnn_depth: Callable):
-    answer = gnn_depth("test", *CPU, "--ckpt_path", str(folder / "checkpoints/last.ckpt"))
+AGAIN = ["fit", *SHORT, *DEEP, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
+
+
+def test_a_model_is_tested_on_the_data_that_it_was_trained_on_unless_other_data_is_asked_for(
+    trained: Path, gnn_depth: Callable
+):
+    words = ["test", *CPU, "--ckpt_path", str(trained / "checkpoints/last.ckpt")]
+    answer = gnn_depth(*words)
     assert answer.code == 0, answer.err
-    metrics = json.loads((folder / "result.json").read_text())["metrics"]
+    metrics = json.loads((trained / "result.json").read_text())["metrics"]
     assert f"{metrics['test/f1']:.4f}" in answer.out
+    assert answer.out != gnn_depth(*words, "--data.seed", "4").out
 
 
-def test_other_data_is_tested_on_where_it_is_asked_for(folder: Path, gnn_depth: Callable):
-    words = ["test", *CPU, "--ckpt_path", str(folder / "checkpoints/last.ckpt")]
-    assert gnn_depth(*words).out != gnn_depth(*words, "--data.seed", "4").out
-
-
-def test_a_training_does_not_go_on_with_other_data(folder: Path, gnn_depth: Callable):
-    words = ["fit", *CPU, "--trainer.max_epochs", "4", "--ckpt_path", str(folder / "checkpoints/last.ckpt")]
+def test_a_training_does_not_go_on_with_other_data(trained: Path, gnn_depth: Callable):
+    words = ["fit", *CPU, "--trainer.max_epochs", "4", "--ckpt_path", str(trained / "checkpoints/last.ckpt")]
     answer = gnn_depth(*words, "--data.seed", "4")
     assert answer.code == 2
     assert "data.init_args.seed: 3 in the checkpoint, 4 requested" in answer.err
@@ -104,41 +100,29 @@ def test_one_flipped_bit_is_noticed(folder: Path, gnn_depth: Callable, name: str
     assert f"Whole: --ckpt_path {path.with_name(other)} ({age})." in answer.err
 
 
-@pytest.fixture
-def saved_twice(gnn_depth: Callable) -> Path:
-    """The checkpoints of a run of four epochs, which was saved after three, too."""
-    answer = gnn_depth("fit", *SHORT, *FOUR, "--run.save_every_epochs", "3", "--run.name", "twice")
-    assert answer.code == 0, answer.err
-    (folder,) = Path("runs/twice").iterdir()
-    return folder / "checkpoints"
-
-
-def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(saved_twice: Path, gnn_depth: Callable):
-    last = saved_twice / "last.ckpt"
-    last.write_bytes(last.read_bytes()[:-1000])
+def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(gnn_depth: Callable):
+    assert gnn_depth("fit", *SHORT, *FOUR, "--run.save_every_epochs", "3", "--run.name", "twice").code == 0
+    (run,) = Path("runs/twice").iterdir()
+    last, before = run / "checkpoints/last.ckpt", run / "checkpoints/last-1.ckpt"
     words = ["fit", *SHORT, *FOUR, "--ckpt_path"]
+    assert "last.ckpt is already complete: 4 epochs" in gnn_depth(*words, str(run)).out
+    last.write_bytes(last.read_bytes()[:-1000])
     answer = gnn_depth(*words, str(last))
     assert answer.code == 2
     assert f"'{last}' is damaged" in answer.err
     assert "Traceback" not in answer.err
     offered = answer.err.split("Whole: --ckpt_path ")[1].split()[0]
-    assert offered == str(saved_twice / "last-1.ckpt")
+    assert offered == str(before)
     assert "finished after 4 epochs" in gnn_depth(*words, offered).out
-
-
-def test_a_run_s_folder_stands_for_its_newest_checkpoint_that_is_whole(saved_twice: Path, gnn_depth: Callable):
-    words = ["fit", *SHORT, "--ckpt_path", str(saved_twice.parent), "--trainer.max_epochs"]
-    assert "last.ckpt is already complete: 4 epochs" in gnn_depth(*words, "4").out
-    flip(saved_twice / "last.ckpt")
-    answer = gnn_depth(*words, "3")
-    assert "last-1.ckpt is already complete: 3 epochs" in answer.out
+    answer = gnn_depth(*words, str(run), "--trainer.max_epochs", "3")
+    assert "last-1.ckpt is already complete: 3 epochs" in answer.out, "a folder is its newest checkpoint that is whole"
     assert answer.err.startswith("warning: ")
     assert "last.ckpt' is damaged" in answer.err
-    flip(saved_twice / "last-1.ckpt")
-    answer = gnn_depth(*words, "5")
+    flip(before)
+    answer = gnn_depth(*words, str(run))
     assert answer.code == 2
     assert "there is no checkpoint to go on from in this folder" in answer.err
-    assert gnn_depth("test", *CPU, "--ckpt_path", str(saved_twice.parent)).code == 0, "its best one is whole"
+    assert gnn_depth("test", *CPU, "--ckpt_path", str(run)).code == 0, "its best one is whole"
 
 
 def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gnn_depth: Callable):
@@ -209,17 +193,10 @@ def test_auto_passes_over_a_run_with_other_code_or_precision_and_says_what_diffe
         assert said in answer.err
 
 
-def test_auto_says_that_it_passes_over_a_run_whose_config_is_damaged(folder: Path, gnn_depth: Callable):
-    (folder / "config.yaml").write_text("model: [")
-    answer = gnn_depth("fit", *SHORT, *TWO, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto")
-    assert answer.code == 0
-    assert f"{folder / 'config.yaml'} is damaged" in answer.err
-
-
 def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when_it_is_dead(
     folder: Path, gnn_depth: Callable
 ):
-    words = ["fit", *SHORT, *FOUR, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
+    words = [*AGAIN, *FOUR]
     write_result(folder, read_result(folder) | {"status": "running"})
     (folder / "checkpoints/.last.ckpt.part").touch()
     with (folder / ".lock").open("w") as process:
@@ -233,6 +210,11 @@ def test_auto_does_not_train_twice_what_a_living_process_trains_and_goes_on_when
     assert answer.code == 0, answer.err
     assert "finished after 4 epochs" in answer.out
     assert not list(folder.rglob(".*.part"))
+    for run in Path("runs/first").iterdir():
+        (run / "config.yaml").write_text("model: [")
+    answer = gnn_depth(*words, "--trainer.max_epochs", "1")
+    assert answer.code == 0
+    assert f"{folder / 'config.yaml'} is damaged" in answer.err, "auto passes over it"
 
 
 def test_yaml_that_grows_without_end_is_refused_in_a_checkpoint(folder: Path, gnn_depth: Callable):
@@ -253,22 +235,22 @@ def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
     content = torch.load(last, weights_only=True)
     content["state_dict"]["stack.encoder.weight"][0] = torch.nan
     torch.save(content, "broken.ckpt")
-    for path, said in (
-        ("broken.ckpt", "stack.encoder.weight has NaN"),
-        (str(last), "diverged later: the validation loss"),
+    for command, path, said in (
+        ("test", "broken.ckpt", "stack.encoder.weight has NaN"),
+        ("predict", "broken.ckpt", "stack.encoder.weight has NaN"),
+        ("validate", str(last), "diverged later: the validation loss"),
     ):
-        for command in ("validate", "test", "predict"):
-            words = [command, *SHORT[:-2], "--ckpt_path", path]
-            words += ["--output", f"{Path(path).stem}.csv"] if command == "predict" else []
-            answer = gnn_depth(*words)
-            assert answer.code == 2
-            assert said in answer.err
-            assert "--force" in answer.err
-            assert command == "validate" or gnn_depth(*words, "--force").code == 0
+        words = [command, *SHORT[:-2], "--ckpt_path", path]
+        words += ["--output", "predictions.csv"] if command == "predict" else []
+        answer = gnn_depth(*words)
+        assert answer.code == 2
+        assert said in answer.err
+        assert "--force" in answer.err
+        assert gnn_depth(*words, "--force").code == 0
 
 
-def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(folder: Path, gnn_depth: Callable):
-    answer = gnn_depth("fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(folder))
+def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(trained: Path, gnn_depth: Callable):
+    answer = gnn_depth("fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(trained))
     assert (answer.code, "already complete: 2 epochs" in answer.out) == (0, True)
 
 
@@ -289,36 +271,5 @@ def test_a_metric_that_nobody_logs_is_named_without_a_traceback(gnn_depth: Calla
         ),
     ],
 )
-def test_an_optimizer_that_cannot_work_leaves_no_folder(gnn_depth: Callable, words: list[str], message: str):
-    answer = gnn_depth("fit", *SHORT, *words)
-    assert answer.code == 2
-    assert message in answer.err
-    assert not Path("runs").exists()
-
-
-@pytest.mark.slow  # tests/faults sends signals to two processes, and every signal to this one
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_ends_in_its_own_exit_code(tmp_path: Path, sent: signal.Signals, code: int):
-    command = [sys.executable, "-m", "gnn_depth", "fit", *SHORT, "--trainer.max_epochs", "1000000"]
-    process = subprocess.Popen(
-        [*command, f"--run.root={tmp_path}"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # A shell's background job ignores SIGINT, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        deadline = time.monotonic() + 100
-        while not any(path.stat().st_size > 300 for path in tmp_path.rglob("metrics.csv")):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        process.send_signal(sent)
-        assert process.wait(60) == code
-    finally:
-        process.kill()
-        process.wait()
-    (result,) = tmp_path.rglob("result.json")
-    assert json.loads(result.read_text())["status"] == "interrupted"
-    assert {path.name for path in tmp_path.rglob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
+def test_an_optimizer_that_cannot_work_leaves_no_folder(refused: Callable, words: list[str], message: str):
+    assert message in refused("fit", *SHORT, *words)

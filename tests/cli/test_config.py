@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from gnn_depth import registry
-from gnn_depth.cli.config import contract_config
+from gnn_depth.cli.config import contract_config, read_arguments, to_yaml
+from gnn_depth.cli.grid_runs import Resolver
 from gnn_depth.short_names import describe
-from tests.cli.conftest import QUIET, SHORT
+from tests.cli.conftest import QUIET
 
 FILE = """\
 seed_everything: 3
@@ -24,6 +26,23 @@ data:
   class_path: Planetoid
   init_args: {name: Cora}
 """
+
+
+@pytest.fixture(scope="module")
+def resolver() -> Resolver:
+    return Resolver([])
+
+
+@pytest.fixture
+def printed(resolver: Resolver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """``printed(...)``: what ``fit ... --print_config`` prints, by one parser for all tests."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: to_yaml(resolver.resolve(read_arguments(list(words))))
+
+
+@pytest.fixture
+def config(printed: Callable) -> Callable:
+    return lambda *words: yaml.safe_load(printed(*words))
 
 
 @pytest.fixture
@@ -52,27 +71,23 @@ def test_a_file_reads_as_it_is_written(config: Callable, file: str):
     "words",
     [
         [],
-        ["--model.norm", "lipschitz", "--model.layer", "gat"],
         ["--model.norm", "[lipschitz, {name: pair, scale: 2}, layer]", "--model.layer", "gatv2"],
-        ["--config", "FILE"],
         ["--config", "FILE", "--model.skip", "residual", "--trainer.callbacks", "ModelCheckpoint"],
         ["--model.scheduler", "StepLR", "--model.scheduler.step_size", "9", "--model.optimizer", "SGD"],
         ["--data", "MissingFeatures", "--data.source", "Planetoid", "--data.source.name", "Cora", "--data.rate", "0.5"],
     ],
 )
-def test_a_printed_config_prints_itself_byte_for_byte(gnn_depth: Callable, file: str, words: list[str]):
-    words = [file if word == "FILE" else word for word in words]
-    first = gnn_depth("fit", *words, "--print_config")
-    assert first.code == 0, first.err
-    Path("printed.yaml").write_text(first.out)
-    again = gnn_depth("fit", "--config", "printed.yaml", "--print_config")
-    assert again.out == first.out
+def test_a_printed_config_prints_itself_byte_for_byte(printed: Callable, file: str, words: list[str]):
+    first = printed(*(file if word == "FILE" else word for word in words))
+    Path("printed.yaml").write_text(first)
+    assert printed("--config", "printed.yaml") == first
 
 
-def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth: Callable, file: str):
-    printed = gnn_depth("fit", "--config", file, "--print_config").out
-    Path("printed.yaml").write_text(printed)
-    assert gnn_depth("validate", "--config", "printed.yaml", "--print_config").out == f"{printed}force: false\n"
+def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth: Callable, printed: Callable, file: str):
+    of_fit = gnn_depth("fit", "--config", file, "--print_config").out
+    assert of_fit == printed("--config", file)
+    Path("printed.yaml").write_text(of_fit)
+    assert gnn_depth("validate", "--config", "printed.yaml", "--print_config").out == f"{of_fit}force: false\n"
 
 
 @pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip", "graph_dropout"])
@@ -119,24 +134,20 @@ def test_a_part_that_is_named_starts_from_its_own_defaults(config: Callable):
     model = config("--config", pair, "--model.norm", "lipschitz", "--model.layer", "gatv2")["model"]
     assert model["norm"][0]["scale"] is None, "lipschitz took over the scale of pair"
     assert model["layer"]["heads"] == 1
-    assert config("--model.optimizer", "SGD")["model"]["optimizer"]["init_args"]["lr"] == 1e-3
+    assert config("--config", pair, "--model.norm", "[]")["model"]["norm"] == []
+    model = config("--model.optimizer", "SGD", "--model.scheduler", "{class_path: StepLR, init_args: {step_size: 3}}")
+    optimizer, scheduler = model["model"]["optimizer"], model["model"]["scheduler"]
+    assert optimizer["class_path"] == "torch.optim.SGD"
+    assert (optimizer["init_args"]["lr"], optimizer["init_args"]["weight_decay"]) == (1e-3, 0)
+    assert scheduler["init_args"] == {"step_size": 3, "gamma": 0.1, "last_epoch": -1}
 
 
 def test_another_data_set_takes_over_nothing(config: Callable, refused: Callable, file: str):
-    answer = refused("fit", "--config", file, "--data", "HeterophilousGraphs")
-    assert answer.startswith("HeterophilousGraphs needs name: --data.name VALUE. --data.help HeterophilousGraphs ")
-    resolved = config("--config", file, "--data", "HeterophilousGraphs", "--data.name", "chameleon")
-    assert resolved["data"]["class_path"] == "HeterophilousGraphs"
-    assert resolved["data"]["init_args"]["name"] == "chameleon"
-
-
-def test_norms_can_be_taken_away_again(config: Callable, file: str):
-    assert config("--config", file, "--model.norm", "[]")["model"]["norm"] == []
-
-
-def test_a_data_set_that_is_named_does_not_inherit_options_of_the_default_one(config: Callable):
-    arguments = config("--data", "HeterophilousGraphs", "--data.name", "chameleon")["data"]["init_args"]
-    assert arguments["normalize_features"] is False  # the generated graph's default is true
+    words = ["--config", file, "--data", "HeterophilousGraphs"]
+    assert refused("fit", *words).startswith("HeterophilousGraphs needs name: --data.name VALUE.")
+    data = config(*words, "--data.name", "chameleon")["data"]
+    assert (data["class_path"], data["init_args"]["name"]) == ("HeterophilousGraphs", "chameleon")
+    assert data["init_args"]["normalize_features"] is False  # the generated graph's default is true
 
 
 def test_defaults_make_runs_reproducible_and_every_epoch_logged(config: Callable):
@@ -170,20 +181,11 @@ def test_a_single_word_is_a_list_of_one_where_an_option_takes_a_list(config: Cal
 
 def test_numbers_are_read_as_people_write_them(config: Callable):
     assert config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"]["lr"] == 0.001
-    assert config("--model.optimizer.lr", "1e-3")["model"]["optimizer"]["init_args"]["lr"] == 0.001
+    arguments = config("--model.optimizer.lr", "1e-3")["model"]["optimizer"]["init_args"]
+    assert (arguments["lr"], arguments["weight_decay"]) == (0.001, 5e-4), "the other options of the default optimizer"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "# nothing\n",
-        "model:\n",
-        "model:\ndata:\n",
-        "trainer:\nrun:\nseed_everything: 0\n",
-        "model:\n  # num_layers: 3\n",
-    ],
-)
+@pytest.mark.parametrize("text", ["# nothing\n", "trainer:\nrun:\nseed_everything: 0\n", "model:\n  # num_layers: 3\n"])
 def test_a_file_that_says_nothing_changes_nothing(config: Callable, text: str):
     Path("empty.yaml").write_text(text)
     assert config("--config", "empty.yaml") == config()
@@ -193,14 +195,7 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callab
     monkeypatch.setenv("COLUMNS", "100")
     short, everything = (gnn_depth("fit", "--help", *more).out for more in ([], ["all"]))
     assert len(short.splitlines()) < 105
-    for option in (
-        "--run.root",
-        "--ckpt_path",
-        "--plugins",
-        "--seed_everything",
-        "--data NAME",
-        "--trainer.max_epochs",
-    ):
+    for option in ("--run.root", "--ckpt_path", "--plugins", "--seed_everything", "--data NAME"):
         assert option in short
     assert ", ".join(registry.registered("norm")) in " ".join(short.split())
     assert "Number of message-passing layers (from 1 to 10000). [2]" in short
@@ -208,16 +203,13 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callab
     assert "--trainer.barebones" in everything
 
 
-def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable):
+def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable, refused: Callable):
     answer = gnn_depth("fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3")
     assert answer.code == 0
     assert "--model.norm.scale: float | None (above 0) = None\n      lambda; by default the paper's" in answer.out
     assert "--model.norm.form: paper | released = paper" in answer.out
     assert "--model.norm.heads" not in answer.out
     assert "ICML 2021" in answer.out
-
-
-def test_help_of_an_optimizer_may_stand_anywhere_and_needs_a_name_that_exists(gnn_depth: Callable, refused: Callable):
     assert "--model.optimizer.momentum" in gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.dropout", "0").out
     assert "Did you mean 'SGD'?" in refused("fit", "--model.optimizer.help", "SDG")
 
@@ -242,45 +234,21 @@ def test_a_run_on_a_file_goes_on_from_another_folder(
     (folder,) = tmp_path.glob("runs/*/*")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    for source in (["--config", folder / "config.yaml"], ["--ckpt_path", folder / "checkpoints/last.ckpt"]):
+    open_seed = tmp_path / "open.yaml"
+    open_seed.write_text("seed_everything:\n")
+    for source in (
+        ["--config", folder / "config.yaml", "--config", open_seed],
+        ["--ckpt_path", folder / "checkpoints/last.ckpt"],
+    ):
         answer = gnn_depth(*words, "2", *map(str, source))
         assert answer.code == 0, answer.err
 
 
-def test_a_seed_that_a_file_leaves_open_is_no_error(gnn_depth: Callable):
-    Path("run.yaml").write_text("seed_everything:\nmodel: {num_layers: 2}\n")
-    answer = gnn_depth("fit", "--config", "run.yaml", *SHORT, "--trainer.fast_dev_run", "true")
-    assert answer.code == 0, answer.err
-
-
-def test_an_optimizer_that_is_named_starts_from_its_own_defaults(config: Callable):
-    model = config("--model.optimizer", "SGD", "--model.scheduler", "{class_path: StepLR, init_args: {step_size: 3}}")[
-        "model"
-    ]
-    assert model["optimizer"]["class_path"] == "torch.optim.SGD"
-    assert model["optimizer"]["init_args"]["lr"] == 1e-3
-    assert model["optimizer"]["init_args"]["weight_decay"] == 0
-    assert model["scheduler"]["init_args"] == {"step_size": 3, "gamma": 0.1, "last_epoch": -1}
-
-
-def test_options_change_the_default_optimizer(config: Callable):
-    arguments = config("--model.optimizer.lr", "0.1")["model"]["optimizer"]["init_args"]
-    assert (arguments["lr"], arguments["weight_decay"]) == (0.1, 5e-4)
-
-
-@pytest.mark.parametrize(("given", "full"), [("data/x", "{here}/data/x"), ("/data", "/data"), ("~/x", "{home}/x")])
 @pytest.mark.parametrize("key", ["path", "root"])
-def test_paths_of_data_are_written_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, given: str, full: str
-):
+def test_paths_of_data_are_written_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str):
     monkeypatch.chdir(tmp_path)
-    inner = {"class_path": "gnn_depth.data.UserGraph", "init_args": {key: given}}
-    config = {"data": {"class_path": "gnn_depth.data.MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}}
-    written = contract_config(config)["data"]["init_args"]["source"]["init_args"][key]
-    assert written == full.format(here=tmp_path, home=Path.home())
-
-
-@pytest.mark.parametrize("given", [None, ""])
-def test_a_path_of_data_that_is_not_given_stays_so(given: str | None):
-    config = {"data": {"class_path": "Planetoid", "init_args": {"name": "Cora", "root": given}}}
-    assert contract_config(config) == config
+    full = {"data/x": f"{tmp_path}/data/x", "/data": "/data", "~/x": f"{Path.home()}/x", None: None, "": ""}
+    for given, expected in full.items():
+        inner = {"class_path": "gnn_depth.data.UserGraph", "init_args": {key: given}}
+        config = {"data": {"class_path": "gnn_depth.data.MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}}
+        assert contract_config(config)["data"]["init_args"]["source"]["init_args"][key] == expected

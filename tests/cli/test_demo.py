@@ -16,24 +16,13 @@ DEEP = Trained("residual GCN", 32, Path(), 0.15, 1e4, "expanded at layer 5")
 BOUNDED = replace(DEEP, label="bounded GCN", accuracy=0.9, ratio=1.0, failures="no failure")
 
 
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """What a demo in an empty working directory prints, and its folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call() -> tuple[str, Path]:
-        before = set(Path().glob("runs/demo/*"))
-        demo.show("runs/demo", TINY)
-        out, err = capsys.readouterr()
-        assert err == ""
-        (folder,) = set(Path().glob("runs/demo/*")) - before
-        return out, folder
-
-    return call
-
-
-def test_a_demo_trains_four_networks_and_shows_them_in_one_table_and_one_picture(shown: Callable, gnn_depth: Callable):
-    out, folder = shown()
+def test_a_demo_trains_four_networks_and_shows_them_in_one_table_and_one_picture(
+    gnn_depth: Callable, capsys: pytest.CaptureFixture[str]
+):
+    demo.show("runs/demo", TINY)
+    out, err = capsys.readouterr()
+    assert err == ""
+    (folder,) = Path().glob("runs/demo/*")
     for name in ("shallow", "deep", "bounded", "gat_lip_30"):
         (result,) = folder.glob(f"{name}/*/result.json")
         assert json.loads(result.read_text())["status"] == "finished"
@@ -63,7 +52,6 @@ def test_a_folder_that_cannot_be_made_is_refused(refused: Callable):
     ("deep", "remedied", "said"),
     [
         (0.15, 0.90, ["learns nothing", "15.0%", "14.3%", "reach 90.0%"]),
-        (0.15, 0.16, ["learns nothing", "did not help", "16.0%"]),
         (0.85, 0.86, ["reaches 85.0%", "did not help", "86.0%"]),
         (float("nan"), 0.90, ["learns nothing", "reach 90.0%"]),
         (0.15, float("nan"), ["did not help"]),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gnn_depth.cli import main
 from tests.cli.conftest import BOMB, SMALL
 
 
@@ -14,9 +13,6 @@ from tests.cli.conftest import BOMB, SMALL
     ("words", "messages"),
     [
         ("--model.norm lipshitz", ["unknown norm 'lipshitz'. Did you mean 'lipschitz'? Available: "]),
-        ("--model.layer gatt", ["Did you mean 'gat'?"]),
-        ("--model.init xaver", ["Did you mean 'xavier'?"]),
-        ("--model.skip residul", ["Did you mean 'residual'?"]),
         ("--data Planetiod", ["unknown data 'Planetiod'. Did you mean 'Planetoid'?"]),
         (
             "--model.layer gat --model.norm lipschitz --model.norm.alhpa 3",
@@ -24,32 +20,24 @@ from tests.cli.conftest import BOMB, SMALL
         ),
         ("--model.layer gat --model.layer.hads 3", ["Did you mean 'heads'? Accepted: heads,"]),
         ("--model.layer.heads 3", ["layer 'gcn' has no option 'heads'. Accepted: bias, "]),
-        ("--data.num_node 3", ["data 'SyntheticCitation' has no option 'num_node'. Did you mean 'num_nodes'?"]),
         ("--model.norm.scale 3", ["model.norm.scale has nothing to act on", "--model.norm NAME"]),
         ("--model.num_layer 3", ["unknown option '--model.num_layer'. Did you mean '--model.num_layers'?"]),
         ("--model.num_layers two", ["model.num_layers must be a whole number, not 'two'."]),
         ("--model.num_layers", ["--model.num_layers needs a value."]),
-        ("--model.dropout 0.5x", ["model.dropout must be a number, not '0.5x'."]),
         ("--model.norm pair --model.norm.scale big", ["model.norm.scale must be a number, not 'big'."]),
+        ("--model.layer gat --model.layer.heads null", ["model.layer.heads must be a whole number, not 'null'"]),
+        ("--config " + 400 * "x", ["config file 'xxx"]),
         ("--model.last_activation maybe", ["model.last_activation must be true or false, not 'maybe'."]),
-        ("--model.activation rleu", ["model.activation cannot be 'rleu'. Did you mean 'relu'? Available: celu, elu,"]),
         ("--model.norm lipschitz --model.norm.form papr", ["model.norm.form cannot be 'papr'. Did you mean 'paper'?"]),
-        ("--trainer.max_epoch 5", ["unknown option '--trainer.max_epoch'. Did you mean '--trainer.max_epochs'?"]),
         ("--trainer.max_epochs five", ["trainer.max_epochs must be a whole number or null, not 'five'."]),
         ("--model.checkpoint_every sqr", ["Did you mean 'sqrt'? Available: none, sqrt. Or a whole number."]),
         ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
         ("--trainer.accelerator abacus", ["abacus", "cpu"]),
         ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),
         (
-            "--trainer.callbacks gnn_depth.diagnostics.GradientNorm",
-            ["cannot be imported. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
-        ),
-        (
             "--trainer.callbacks gnn_depth.diagnostic.GradientNorms",
             ["cannot be imported. Did you mean 'gnn_depth.diagnostics.GradientNorms'?"],
         ),
-        ("--trainer.callbacks GradientNorm", ["Did you mean 'GradientNorms'?"]),
-        ("--trainer.callbacks my.module.Callback", ["'my.module.Callback' cannot be imported."]),
         (
             "--trainer.callbacks EarlyStopping --trainer.callbacks.monitor val/loss "
             "--trainer.callbacks+ EarlyStopping --trainer.callbacks.monitor val/loss",
@@ -59,28 +47,21 @@ from tests.cli.conftest import BOMB, SMALL
         ("--model.optimizer SGD --model.optimizer.momentun 1", ["'SGD' has no option 'momentun'.", "'momentum'"]),
         ("--model.scheduler StepLR", ["StepLR needs step_size: --model.scheduler.step_size VALUE."]),
         ("--model.layer gnn_depth.nn.norms.PairNorm", ["gnn_depth.nn.norms.PairNorm is a norm, not a layer."]),
-        ("--model.layer my.module.Layer", ["layer 'my.module.Layer' cannot be imported"]),
         ("--model.in_channels 3", ["in_channels", "taken from the data"]),
         ("--data cora", ["unknown data 'cora'.", "--data Planetoid --data.name Cora"]),
         ("--seed 3", ["unknown option '--seed'. Did you mean '--seed_everything'?"]),
         ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Use cpu, or auto"]),
         ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
         ("--data Planetoid --data.name Coraa", ["'Coraa'. Did you mean 'Cora'?", "PubMed"]),
-        ("--data HeterophilousGraphs --data.name chameleom", ["Did you mean 'chameleon'?"]),
         ("--model.norm lipschitz", ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"]),
         ("--model.dropout 2", ["model.dropout must be from 0 to 1, not 2."]),
         (
             "--data MissingFeatures --data.source Planetoid --data.source.nam Cora --data.rate .5",
             ["data 'Planetoid' has no option 'nam'. Did you mean 'name'? Accepted: name, split,"],
         ),
-        ("--data MissingFeatures --data.source Planetoid --data.rate .5", ["Planetoid needs name: --data.source.name"]),
-        ("--model.layer=", ["--model.layer needs a value."]),
-        ("--seed_everything -4", ["seed_everything must be from 0 to 4294967295, not -4."]),
         ("--seed_everything 4294967296", ["seed_everything must be from 0 to 4294967295, not 4294967296."]),
         ("--lr 3", ["Did you mean '--model.optimizer.lr', in full '--model.optimizer.init_args.lr'?"]),
-        ("--see 3", ["unknown option '--see'"]),
         ("--epochs 3", ["Did you mean '--trainer.max_epochs'?"]),
-        ("--depth 3", ["Did you mean '--model.num_layers'?"]),
         ("--config missing.yaml", ["config file 'missing.yaml' does not exist"]),
         ("--config .", ["config file '.' is a folder."]),
         ("--config", ["--config needs a value"]),
@@ -102,49 +83,30 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
         ("model:\n  norm:\n  - {name: pair, scale: 1, scale: 2}\n", 3, "'model.norm.0.scale' is already on line 3"),
         ("model:\n  num_layer: 3\n", 2, "unknown key 'num_layer' in 'model'. Did you mean 'num_layers'?"),
         ("\nmodle:\n  num_layers: 3\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
-        ("trainer:\n  max_epoch: 3\n", 2, "unknown key 'max_epoch' in 'trainer'. Did you mean 'max_epochs'?"),
         ("model:\n\n  num_layers: two\n", 3, "model.num_layers must be a whole number, not 'two'."),
-        ("model:\n  norm: lipshitz\n", 2, "unknown norm 'lipshitz'. Did you mean 'lipschitz'?"),
         ("model:\n  norm:\n  - pair\n  - lipshitz\n", 4, "Did you mean 'lipschitz'?"),
         ("model:\n  norm:\n  - name: lipschitz\n    froom: paper\n", 4, "Did you mean 'form'?"),
         ("model:\n  norm:\n    name: pair\n    scale: big\n", 4, "model.norm.scale must be a number, not 'big'."),
-        ("model:\n  norm: {}\n", 2, "a norm needs its name: {name: NAME}."),
         ("model:\n  norm: {scale: 3}\n", 2, "a norm needs its name: {name: NAME, scale: 3}."),
         ("model:\n  skip:\n", 2, "skip is null: name one of"),
         ("model:\n  layer:\n    class_path: gcn\n    init_args:\n      heads: 3\n", 5, "layer 'gcn' has no option"),
         ("model:\n  optimizer:\n    class_path: Adam\n    init_args:\n      lrr: 3\n", 5, "Did you mean 'lr'?"),
-        ("model:\n  activation: rleu\n", 2, "Did you mean 'relu'?"),
         ("model:\n  default_task: binary\n", 2, "'model.default_task' is taken from the data"),
         ("data: Planetiod\n", 1, "Did you mean 'Planetoid'?"),
-        (
-            "data:\n  class_path: SyntheticCitation\n  init_args:\n    num_nodes: many\n",
-            4,
-            "data.num_nodes must be a whole",
-        ),
         ("\nfoo: {}\n", 2, "unknown key 'foo'. Available: ckpt_path, data, model,"),
-        ("\nmodle:\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
-        ("foo: {bar: {}}\n", 1, "unknown key 'foo'."),
-        ("fit: {model: {}}\n", 1, "unknown key 'fit'."),
         ("trainer:\n  max_epoch: {}\n", 2, "unknown key 'max_epoch' in 'trainer'. Did you mean 'max_epochs'?"),
-        ("model:\n  layr: {}\n", 2, "unknown key 'layr' in 'model'. Did you mean 'layer'?"),
-        ("run:\n  foo: {}\n", 2, "unknown key 'foo' in 'run'."),
         ("model:\n  scheduler: {name: StepLR}\n", 2, "StepLR needs step_size"),
         ("model:\n  lr: 3\n", 2, "'--model.optimizer.lr'"),
         ("\nmodel: gat\n", 2, "keys with values, not of 'gat'"),
         ("trainer:\n  callbacks:\n  - class_path: EarlyStoping\n", 3, "Did you mean 'EarlyStopping'?"),
-        ("model:\n  scheduler:\n    class_path: StepLRR\n", 3, "'StepLRR'. Did you mean 'StepLR'?"),
-        ("model:\n  optimizer: {class_path: Adm}\n", 2, "'Adm'. Did you mean 'Adam'?"),
         ("model:\n  scheduler: {class_path: no.such.Thing}\n", 2, "'no.such.Thing' cannot be imported."),
         ("model: [\n", 2, "YAML"),
-        ("model:\n\tlayer: gcn\n", 2, "YAML"),
         ("- model\n", 1, "keys with values"),
         ("model: {layer: [gat]}\n", 1, "layer must be given by name, not as ['gat']."),
-        ("model: 3\n", 1, "keys with values, not of 3"),
         ("model:\n  optimizer:\n    class_path: Adam\n    lr: 3\n", 4, "'lr' stands beside class_path"),
         ("model:\n  optimizer: {lr: big}\n", 2, "model.optimizer.lr must be a number, not 'big'."),
         ("\nconfig: other.yaml\n", 2, "a config file cannot include another; repeat --config instead."),
         ("model: {}\n1: 2\n", 2, "a key must be text"),
-        ("model: {}\n? [a]\n: 3\n", 2, "a key must be text"),
         ("model: &x [*x]\n", 1, "an alias (*name) stands inside"),
         ("plugins: 3\n", 1, "plugins must be names of files or modules"),
     ],
@@ -160,37 +122,26 @@ def test_of_several_files_the_wrong_one_is_named(refused: Callable):
     Path("right.yaml").write_text("model:\n  num_layers: 3\n")
     Path("wrong.yaml").write_text("model:\n  num_layers: three\n")
     assert refused("fit", "--config", "right.yaml", "--config", "wrong.yaml").startswith("wrong.yaml:2: ")
+    assert refused("fit", "--config", "wron.yaml").endswith("Did you mean 'wrong.yaml'?")
+    for text in ("model: {num_layers: three}", "# https://x.org\nmodel:\n  num_layers: three\n# " + 300 * "x"):
+        assert "not 'three'." in refused("fit", "--config", text), "a config may stand in place of its name"
 
 
-@pytest.mark.parametrize("command", ["fti", "Fit", "trains", ""])
-def test_an_unknown_command_is_answered_with_all_commands(refused: Callable, command: str):
-    answer = refused(*([command] if command else []))
-    assert "predict" in answer
-    assert command != "fti" or "Did you mean 'fit'?" in answer
-
-
-def test_an_option_in_place_of_the_command_is_answered_with_the_right_order(refused: Callable):
+def test_an_unknown_command_is_answered_with_all_commands(refused: Callable):
+    assert "predict" in refused()
+    assert "Did you mean 'fit'?" in refused("fti")
     assert refused("--config", "a.yaml", "fit").startswith("the command comes first: gnn-depth fit --config ...")
 
 
-def test_a_config_that_is_not_there_is_answered_with_the_nearest_one_beside_it(refused: Callable):
-    Path("small.yaml").write_text("seed_everything: 0\n")
-    assert refused("fit", "--config", "smal.yaml").endswith("Did you mean 'small.yaml'?")
-    assert refused("fit", "--config", "x" * 400).startswith("config file 'xxx")
-
-
-@pytest.mark.parametrize(
-    "text", ["model: {num_layers: three}", "# https://x.org\nmodel:\n  num_layers: three\n# " + 300 * "x"]
-)
-def test_a_config_may_stand_in_place_of_its_name(refused: Callable, text: str):
-    assert "model.num_layers must be a whole number, not 'three'." in refused("fit", "--config", text)
-
-
-@pytest.mark.parametrize("command", ["test", "predict"])
-def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Callable, command: str):
-    answer = refused(command)
-    assert "--ckpt_path" in answer
-    assert "checkpoints/best.ckpt" in answer
+def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Callable):
+    for command in ("test", "predict"):
+        answer = refused(command)
+        assert "--ckpt_path" in answer
+        assert "checkpoints/best.ckpt" in answer
+    Path("x.ckpt").write_text("nothing")
+    answer = refused("test", "--ckpt_path", "x.ckpt")
+    assert "'x.ckpt' is damaged, or not a checkpoint of a run" in answer
+    assert "weights_only" not in answer
 
 
 def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callable):
@@ -200,30 +151,21 @@ def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callab
     )
 
 
-def test_a_file_that_is_no_checkpoint_is_named_without_bad_advice(refused: Callable):
-    Path("x.ckpt").write_text("nothing")
-    answer = refused("test", "--ckpt_path", "x.ckpt")
-    assert "'x.ckpt' is damaged, or not a checkpoint of a run" in answer
-    assert "weights_only" not in answer
-
-
-def test_tracebacks_of_usage_errors_can_be_asked_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("GNN_DEPTH_TRACEBACK", "1")
-    with pytest.raises(Exception, match="whole number"):
-        main(["fit", "--model.num_layers", "two"])
-
-
-def test_a_bug_in_the_model_keeps_its_traceback(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gnn_depth.training.module.check_choice", None)
-    with pytest.raises(TypeError):
+@pytest.mark.parametrize(
+    ("target", "raised", "cause"),
+    [
+        ("gnn_depth.training.module.check_choice", TypeError, type(None)),
+        ("gnn_depth.data.synthetic.Range", ValueError, TypeError),
+    ],
+    ids=["model", "data"],
+)
+def test_a_bug_keeps_its_traceback(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch, target: str, raised: type[Exception], cause: type
+):
+    monkeypatch.setattr(target, None)
+    with pytest.raises(raised, match=r"'NoneType' object is not callable") as caught:
         gnn_depth("fit", *SMALL)
-
-
-def test_a_bug_in_a_data_set_keeps_its_traceback(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gnn_depth.data.synthetic.Range", None)
-    with pytest.raises(ValueError, match=r"'NoneType' object is not callable") as caught:
-        gnn_depth("fit", *SMALL)
-    assert isinstance(caught.value.__cause__, TypeError)
+    assert isinstance(caught.value.__cause__, cause)
 
 
 @pytest.mark.parametrize("text", [BOMB, "[" * 3000 + "]" * 3000], ids=["bomb", "deep"])
@@ -243,8 +185,3 @@ def test_what_stands_in_a_message_neither_fills_the_screen_nor_reaches_the_termi
     assert "\x1b" not in message
     assert r"\x1b[31m" in message
     assert max(map(len, message.splitlines())) < 1000
-
-
-def test_null_is_refused_where_an_option_of_a_part_has_no_null(refused: Callable):
-    message = refused("fit", *SMALL, "--model.layer", "gat", "--model.layer.heads", "null")
-    assert "model.layer.heads must be a whole number, not 'null'" in message

@@ -50,7 +50,6 @@ def part(kind: str, base: str, body: str) -> str:
         (norm("return x.mean(-1, keepdim=True)"), "norm 'own' (Own,", ["plug_own.py:5", "(5, 1)", "(5, 8)"]),
         (norm("return x.double()"), "norm 'own' (Own,", ["plug_own.py:5", "torch.float64", "torch.float32"]),
         (norm("return x, x"), "norm 'own' (Own,", ["plug_own.py:5", "returns a tuple", "(5, 8)"]),
-        (norm("x * 2"), "norm 'own' (Own,", ["plug_own.py:5", "returns None"]),
         (norm("return 0 * x / 0"), "norm 'own' (Own,", ["plug_own.py:5", "40 of 40", "clamp_min"]),
         (norm("return y"), "norm 'own' (Own,", ["NameError: name 'y'", "plug_own.py:11: return y", "check_norm"]),
         (NORM.replace("(self, x, graph)", "(self, x)"), "norm 'own'", ["plug_own.py:5", "def forward(self, x, graph)"]),
@@ -60,20 +59,11 @@ def part(kind: str, base: str, body: str) -> str:
             ["__init__(self, c"],
         ),
         (
-            NORM.replace("super().__init__(channels)", "self.x = torch.nn.Linear(1, 1)"),
-            "norm 'own'",
-            ["plug_own.py:8: self"],
-        ),
-        (
             NORM.replace("super().__init__(channels)", "raise ValueError('no room')"),
             "norm 'own'",
             ["no room", "plug_own.py:8"],
         ),
-        (
-            part("init", "Init", "    def draw(self, stack):\n        stack.no"),
-            "init 'other'",
-            ["check_init", "stack.no"],
-        ),
+        (part("init", "Init", "    def draw(self, stack):\n        stack.no"), "init 'other'", ["check_init"]),
         (
             part("init", "Init", "    def draw(self, stack):\n        stack.decoder.weight.data.fill_(torch.nan)"),
             "the initialisation",
@@ -131,33 +121,19 @@ def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_l
     ("words", "said"),
     [
         ("--model.norm batch --model.norm.eps -1", ["model.norm.eps", "above 0, not -1"]),
-        ("--trainer.accumulate_grad_batches 0", ["accumulate_grad_batches", "at least 1, not 0"]),
-        ("--trainer.check_val_every_n_epoch 0", ["check_val_every_n_epoch", "at least 1, not 0"]),
         ("--trainer.gradient_clip_val -1", ["gradient_clip_val", "at least 0, not -1"]),
         ("--trainer.logger MLFlowLogger", ["lightning refuses this", "ModuleNotFoundError", "mlflow", "pip install"]),
-    ],
-)
-def test_options_that_a_part_or_a_library_refuses_are_refused_before_a_run_begins(
-    refused: Callable, words: str, said: list[str]
-):
-    answer = refused("fit", *SHORT, *words.split())
-    for each in said:
-        assert each in answer
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
         ("--model.optimizer SparseAdam", ["model.optimizer SparseAdam", "does not support dense gradients"]),
         ("--model.scheduler StepLR --model.scheduler.step_size 0", ["model.scheduler StepLR", "modulo by zero"]),
         ("--trainer.callbacks BackboneFinetuning", ["trainer.callbacks BackboneFinetuning", "`backbone`"]),
     ],
 )
-def test_what_would_fail_in_a_step_is_refused_before_a_run_has_a_folder(refused: Callable, words: str, said: list[str]):
-    answer = refused("fit", *SHORT, "--trainer.max_epochs", "2", *words.split())
+def test_what_a_library_refuses_or_would_fail_in_a_step_is_refused_before_a_run_has_a_folder(
+    refused: Callable, words: str, said: list[str]
+):
+    answer = refused("fit", *SHORT, *words.split())
     for each in said:
         assert each in answer
-    assert not Path("runs").exists()
 
 
 def raised(*calls: str, error: Exception, explicitly: bool = True) -> Exception:
@@ -190,8 +166,6 @@ TOLD = ValueError("told")
 @pytest.mark.parametrize(
     ("calls", "error", "explicitly", "running", "kind", "said"),
     [
-        ([CLI], UsageError("as it is"), True, True, UsageError, "as it is"),
-        ([CLI, NN], TOLD, True, True, UsageError, "told"),
         ([CLI, NN], TOLD, False, True, None, ""),  # an IndexError of ours: a bug
         ([CLI, NN], RuntimeError("ours"), True, True, None, ""),
         ([CLI, NN, TORCH], TOLD, True, True, None, ""),  # a wrong call of ours: a bug
@@ -200,15 +174,7 @@ TOLD = ValueError("told")
         ([CLI, OWN, TORCH], RuntimeError("shapes"), True, True, RunError, "RuntimeError: shapes"),
         ([CLI, OWN, NN], TOLD, True, True, UsageError, "told"),  # a message of ours for the user's code
         ([CLI, MLFLOW], RuntimeError("the file store has gone"), True, False, UsageError, "mlflow refuses this: Runt"),
-        (
-            [TRAINING, MLFLOW],
-            RuntimeError("gone"),
-            True,
-            True,
-            RunError,
-            "stopped: mlflow refuses this: RuntimeError: gone",
-        ),
-        ([CLI], OSError(28, "No space left", "there.csv"), True, False, RunError, "No space left (there.csv)"),
+        ([TRAINING, MLFLOW], RuntimeError("gone"), True, True, RunError, "stopped: mlflow refuses this: RuntimeError"),
         ([CLI], OSError(28, "No space left"), True, True, RunError, "No space left (runs/x); what was saved before"),
         ([TRAINING, TORCH], RuntimeError("[gloo] closed"), True, True, RunError, "another process"),
     ],

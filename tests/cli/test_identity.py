@@ -1,26 +1,23 @@
 """What makes two runs one: numbers that can differ do, and nothing else."""
 
-from pathlib import Path
+import json
 
 import pytest
-import yaml
 
-from gnn_depth.cli.grid_runs import Resolver, plan_of
-from gnn_depth.cli.identity import identity
-from gnn_depth.cli.sweep import load_grid
+from gnn_depth.cli.config import contract_config, read_arguments
+from gnn_depth.cli.grid_runs import Resolver
+from gnn_depth.cli.identity import hparams, identity
 from tests.cli.test_sweep import BASE
 
 
-@pytest.fixture
-def known(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def known():
     """``known("--model.dropout=0.5")``: the identity of a run."""
-    monkeypatch.chdir(tmp_path)
-    Path("base.yaml").write_text(yaml.safe_dump(BASE))
-    Path("grid.yaml").write_text("base: base.yaml\n")
+    resolver = Resolver([])
 
     def of(*words):
-        (run,) = plan_of(load_grid("grid.yaml"), Path(), list(words), "runs").runs
-        return run.place.identity
+        config = resolver.resolve(read_arguments([f"--config={json.dumps(BASE)}", *words]))
+        return identity(config, resolver.data_of(config)[0])
 
     return of
 
@@ -40,9 +37,9 @@ def test_what_changes_no_number_changes_no_identity(known, words):
     assert known(*words) == known("--model.dropout=0.5")
 
 
-@pytest.mark.parametrize("value", ["0", "0.0", "0e0"])
-def test_a_whole_number_where_any_number_may_stand_is_that_number(known, value):
-    assert known(f"--model.dropout={value}") == known("--model.dropout=0")
+def test_a_whole_number_is_that_number_except_where_it_counts_batches(known):
+    assert known("--model.dropout=0") == known("--model.dropout=0.0") == known("--model.dropout=0e0")
+    assert known("--trainer.limit_train_batches=1") != known("--trainer.limit_train_batches=1.0")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,6 @@ def test_a_whole_number_where_any_number_may_stand_is_that_number(known, value):
         ["--trainer.max_epochs=4"],
         ["--trainer.precision=64-true"],
         ["--trainer.deterministic=true"],
-        ["--trainer.limit_train_batches=1"],  # one batch
         ["--model.norm=pair"],
         ["--model.init=xavier"],
     ],
@@ -62,33 +58,23 @@ def test_what_may_change_numbers_changes_the_identity(known, words):
     assert known(*words) != known()
 
 
-def test_one_batch_and_all_batches_are_told_apart(known):
-    assert known("--trainer.limit_train_batches=1") != known("--trainer.limit_train_batches=1.0")
-
-
-@pytest.mark.parametrize("name", ["my_part.py", "my_part"])
-def test_an_edited_plugin_makes_other_runs_by_file_or_by_module(tmp_path, monkeypatch, name):
+def test_a_plugin_is_its_content_wherever_it_lies_and_however_it_is_named(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "my_part.py"
-    plugin = str(tmp_path / name) if name.endswith(".py") else name
-    found = []
-    for content in ("1", "2", "1"):
-        file.write_text(content)
-        found.append(identity({"plugins": [plugin]}, "data"))
-    assert found[0] == found[2] != found[1]
+    (tmp_path / "moved").mkdir()
+    file, moved = tmp_path / "my_part.py", tmp_path / "moved/my_part.py"
+    moved.write_text("1")
+    for plugin in (str(file), "my_part"):
+        found = []
+        for content in ("1", "2", "1"):
+            file.write_text(content)
+            found.append(identity({"plugins": [plugin]}, "data"))
+        assert found[0] == found[2] != found[1]
+    file.write_text("1")
+    assert identity({"plugins": [str(moved)]}, "data") == identity({"plugins": [str(file)]}, "data")
 
 
-def test_a_plugin_that_was_moved_is_the_same(tmp_path):
-    found = set()
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "my.py").write_text("1")
-        found.add(identity({"plugins": [str(tmp_path / folder / "my.py")]}, "data"))
-    assert len(found) == 1
-
-
-def test_data_that_draws_from_the_common_random_numbers_is_the_same_in_every_order(tmp_path, known):
-    Path("my_random_set.py").write_text(RANDOM_SET)
+def test_data_that_draws_from_the_common_random_numbers_is_the_same_in_every_order(tmp_path):
+    (tmp_path / "my_random_set.py").write_text(RANDOM_SET)
     resolver = Resolver([str(tmp_path / "my_random_set.py")])
     sets = [{"class_path": "my_random_set.RandomSet", "init_args": {"seed": seed}} for seed in (0, 1)]
     first = [resolver.data_of({"data": data}) for data in sets]
@@ -108,3 +94,52 @@ class RandomSet(SyntheticCitation):
         batch.x = torch.rand_like(batch.x)
         return batch
 """
+
+
+def test_a_part_and_its_options_stand_at_the_key_of_the_part():
+    lipschitz = {"class_path": "gnn_depth.nn.norms.lipschitz.LipschitzNorm", "init_args": {"scale": 4.0}}
+    config = {
+        "seed_everything": 3,
+        "data": {"class_path": "gnn_depth.data.planetoid.Planetoid", "init_args": {"name": "Cora", "root": None}},
+        "model": {
+            "layer": {"class_path": "gnn_depth.nn.layers.gat.GAT", "init_args": {"heads": 8}},
+            "norm": [lipschitz],
+            "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.1, "betas": [0.9, 0.999]}},
+        },
+        "trainer": {"max_epochs": 5, "devices": "auto"},
+        "plugins": [],
+    }
+    assert hparams(contract_config(config)) == {
+        "seed_everything": 3,
+        "data": "Planetoid",
+        "data.name": "Cora",
+        "model.layer": "gat heads=8",
+        "model.layer.name": "gat",
+        "model.layer.heads": 8,
+        "model.norm": "lipschitz scale=4.0",
+        "model.norm.0.name": "lipschitz",
+        "model.norm.0.scale": 4.0,
+        "model.optimizer": "torch.optim.Adam",
+        "model.optimizer.lr": 0.1,
+        "model.optimizer.betas": "[0.9, 0.999]",
+        "trainer.max_epochs": 5,
+    }
+
+
+def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
+    norms = "gnn_depth.nn.norms"
+    pair = {"class_path": f"{norms}.pair.PairNorm", "init_args": {"scale": 1.0}}
+    batch = {"class_path": f"{norms}.batch.BatchNorm", "init_args": {"affine": False, "eps": 1e-5}}
+    balanced = "gnn_depth.nn.inits.balanced.Balanced"
+    orthogonal = {"class_path": "gnn_depth.nn.inits.matrices.LooksLinearOrthogonal"}
+
+    def said(**model: object) -> str:
+        ((name, part),) = model.items()
+        return hparams(contract_config({"model": {name: part}}))[f"model.{name}"]
+
+    assert said(norm=[]) == "none"
+    assert said(norm=[pair, batch]) == "pair+batch affine=false"
+    assert said(init={"class_path": balanced, "init_args": {"base": orthogonal}}) == (
+        "balanced base=looks_linear_orthogonal"
+    )
+    assert said(layer={"class_path": "my_layers.Mine", "init_args": {"k": 3}}) == "my_layers.Mine"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
-from gnn_depth import registry
+from gnn_depth import __version__, registry
 from gnn_depth.cli import catalogue
 from gnn_depth.short_names import choices, describe, type_name
 
@@ -71,20 +71,20 @@ def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(g
     assert gnn_depth("list", "--help").out.startswith("usage: gnn-depth list [KIND]")
 
 
-def test_every_part_of_every_kind_is_listed(gnn_depth: Callable):
+def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(gnn_depth: Callable):
     shown = gnn_depth("list").out
     for kind in registry.KINDS:
         assert f"{kind}\n  " in shown
         for name, cls in registry.registered(kind).items():
             assert f"\n  {cls.__name__ if kind == 'data' else name}(" in shown
+            part = describe(kind, name, cls)
+            assert catalogue._part(json.loads(json.dumps(part, default=catalogue._plain))) == part
 
 
 @pytest.mark.parametrize(
     ("annotation", "text", "values"),
     [
-        (int | None, "int | None", []),
-        (Literal["a", "b"] | None, "a | b | None", ["a", "b"]),
-        (list[Literal["a", "b"]], "list[a | b]", ["a", "b"]),
+        (list[Literal["a", "b"]] | None, "list[a | b] | None", ["a", "b"]),
         (bool, "bool", ["true", "false"]),
         (Callable[[int], registry.RegistryError], "Callable[[int], RegistryError]", []),
         ("torch.Tensor", "Tensor", []),
@@ -136,11 +136,6 @@ def test_two_parts_of_one_name_are_an_error_that_names_both(refused: Callable, p
     assert "listed_parts.Shrink" in answer
 
 
-def test_a_part_is_the_same_after_a_way_through_the_cache():
-    part = describe("norm", "pair", registry.get("norm", "pair"))
-    assert catalogue._part(json.loads(json.dumps(part, default=catalogue._plain))) == part
-
-
 class TestCache:
     """The cache on disk; nothing is imported here, `build` only counts how often it would be."""
 
@@ -161,9 +156,6 @@ class TestCache:
         (path,) = (tmp_path / "cache" / "gnn_depth" / "catalogue").iterdir()
         return path
 
-    def test_it_is_built_once(self):
-        assert [self.ask(), self.ask()] == [1, 1]
-
     def test_it_is_built_again_when_a_plugin_changes(self, plugin: str):
         registry.load_plugin(plugin)
         assert [self.ask((plugin,)), self.ask((plugin,)), self.ask()] == [1, 1, 2]
@@ -182,7 +174,7 @@ class TestCache:
         monkeypatch.setattr(catalogue, "version", lambda package: "9.9")
         assert self.ask() == 3
 
-    @pytest.mark.parametrize("damage", ["", "{", "null", "[]", '{"key": 1}', "\x00\xff"])
+    @pytest.mark.parametrize("damage", ["", "null", '{"key": 1}', "\x00\xff"])
     def test_a_damaged_entry_is_replaced(self, damage: str, tmp_path: Path):
         self.ask()
         self.entry(tmp_path).write_text(damage)
@@ -211,21 +203,22 @@ def test_commands_that_need_no_torch_do_not_import_it(tmp_path: Path):
     first = [sys.executable, "-m", "gnn_depth", "list"]  # imports all, and writes the cache
     listed = subprocess.run(first, env=environment, check=True, capture_output=True, text=True).stdout
     assert re.search(r"^task\n  binary\(", listed, re.MULTILINE), "a process that has imported nothing lists every kind"
-    lines = [
-        "--version",
-        "--help",
-        "list",
-        "list norms",
-        "fit --model.norm.help pair",
-        "fit --help",
-        "fitt",
-        "fit --config none.yaml",
-    ]
-    lines += ["sweep none.yaml", "sweep --help", "completion bash", "new norm MyOwn"]
+    lines = {"--version": 0, "--help": 0, "list": 0, "list norms": 0, "fit --model.norm.help pair": 0, "fit --help": 0}
+    lines |= {
+        "fitt": 2,
+        "fit --config none.yaml": 2,
+        "sweep none.yaml": 2,
+        "sweep --help": 0,
+        "reproduce --help": 0,
+        "completion bash": 0,
+    }
+    lines["new norm MyOwn"] = 0
     command = [sys.executable, "-c", LIGHT, *lines]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+    assert f"gnn-depth {__version__}\n" in done.stdout
+    assert "usage: gnn-depth COMMAND" in done.stdout
     result = json.loads(done.stdout.splitlines()[-1])
-    assert result["codes"] == [0, 0, 0, 0, 0, 0, 2, 2, 2, 0, 0, 0]
+    assert result["codes"] == list(lines.values())
     assert result["heavy"] == []
 
 

@@ -44,12 +44,12 @@ def test_the_commands_to_go_on_with_are_shown(gnn_depth: Callable):
     assert "  gnn-depth fit --plugins 'a folder/my_own.py' --model.layer gat --model.norm my_own\n" in answer.out
 
 
-@pytest.mark.parametrize("there", ["my_own.py", "test_my_own.py"])
-def test_an_existing_file_stays_as_it_is(there: str, refused: Callable):
-    Path(there).write_text("mine\n")
+def test_an_existing_file_stays_as_it_is(refused: Callable):
+    there = Path("test_my_own.py")
+    there.write_text("mine\n")
     assert refused("new", "norm", "MyOwn").startswith(f"{there} exists")
-    assert Path(there).read_text() == "mine\n"
-    assert [path.name for path in Path().iterdir()] == [there]
+    assert there.read_text() == "mine\n"
+    assert list(Path().iterdir()) == [there]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,9 @@ def test_an_existing_file_stays_as_it_is(there: str, refused: Callable):
     [
         ("nrom MyOwn", "Did you mean 'norm'?"),
         ("norm My-Own", "'My-Own' cannot be the name of a class"),
-        ("norm Class", "'Class' cannot be the name of a class"),
         ("norm Pair", "norm 'pair' already exists: gnn_depth.nn.norms.pair.PairNorm"),
         ("norm Json", "json.py would hide the installed module 'json'"),
         ("layer MyOwn --kind-of score", "--kind-of score"),
-        ("norm", "NAME"),
         ("norm MyOwn --output file", "--output file is a file"),
         ("norm MyOwn --output file/below", "file/below/my_own.py cannot be written: Not a directory"),
     ],
@@ -72,14 +70,7 @@ def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(words: str, me
     assert [path.name for path in Path().iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
-    ("word", "names"),
-    [
-        ("MyNorm", ("MyNorm", "my_norm")),
-        ("my_norm", ("MyNorm", "my_norm")),
-        ("GATv3", ("GATv3", "gatv3")),
-        ("GCNPlus", ("GCNPlus", "gcn_plus")),
-    ],
-)
-def test_a_class_and_its_part_are_named_alike(word: str, names: tuple[str, str]):
-    assert names_of(word) == names
+def test_a_class_and_its_part_are_named_alike():
+    assert names_of("MyNorm") == names_of("my_norm") == ("MyNorm", "my_norm")
+    assert names_of("GATv3") == ("GATv3", "gatv3")
+    assert names_of("GCNPlus") == ("GCNPlus", "gcn_plus")

@@ -1,5 +1,6 @@
 """``gnn-depth plot``: the words, the file, and what is refused before anything is drawn."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from gnn_depth.reports.load import ReportError
 from tests.reports.made import balance, make_run, similarity
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    root = tmp_path / "runs"
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("made") / "runs"
     for norm in ("gat", "lip"):
         for depth in (3, 5):
             for seed in range(2):
@@ -45,9 +46,7 @@ def refused(runs: Path, tmp_path: Path) -> Callable[..., str]:
 @pytest.mark.parametrize(
     "words",
     [
-        "depth",
-        "depth --x model.num_layers --line norm --spread ci --metric test_acc_at_best_val",
-        "depth --log x y --size 4 3 --xlabel L --ylabel accuracy --caption None",
+        "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --xlabel L --caption None",
         "heatmap --measure gradients",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
@@ -57,12 +56,12 @@ def refused(runs: Path, tmp_path: Path) -> Callable[..., str]:
 )
 def test_every_kind_is_written_as_a_picture_and_as_a_page(runs, tmp_path, capsys, words):
     kind, *options = words.split()
-    for suffix in (".pdf", ".html"):
+    for suffix in (".png", ".html"):
         output = tmp_path / f"figure{suffix}"
         assert main([kind, str(runs), *options, "--output", str(output), "--title", "T"]) == 0
         assert output.stat().st_size > 5000
         assert str(output) in capsys.readouterr().out
-    assert {path.name for path in tmp_path.iterdir()} == {"runs", "figure.pdf", "figure.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {"figure.png", "figure.html"}
 
 
 def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
@@ -79,15 +78,12 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
         ("heatmp", "'heatmp'. Did you mean 'heatmap'?"),
         ("depth --x nm_layers", "'nm_layers'. Did you mean"),
         ("depth --metric test_ac_at_best_val", "'test_ac_at_best_val'. Did you mean 'test_acc_at_best_val'?"),
-        ("depth --spread sd", "'sd'. Did you mean 'std'?"),
         ("depth --measure gradients", "'measure'. Accepted: x, line, panel, metric, spread."),
         ("depth --line --where num_layers=3", "model.norm (gat, lip): draw a line for each with --line model.norm,"),
-        ("heatmap --measure gradients --panel norm", "--panel model.norm model.num_layers,"),
         ("scatter", "--measure: balance, gradients, hidden."),
         ("heatmap --measure gradient", "'gradient'. Did you mean 'gradients'?"),
         ("convergence --tag val/ac", "'val/ac'. Did you mean 'val/acc'?"),
         ("history --measure balance --layers 9", "layer 9 was not measured"),
-        ("depth --where nrm=gat", "'nrm'."),
         ("depth --size 4", "--size needs 2 values: WIDTH HEIGHT."),
         ("depth --pannel norm", "'--pannel'. Did you mean '--panel'?"),
     ],
@@ -104,18 +100,16 @@ def test_the_output_is_checked_before_anything_is_read(refused, tmp_path):
     assert (tmp_path / "mine.png").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("words", "missing"), [("", "KIND, FOLDER and --output FILE"), ("depth runs", "--output FILE")]
-)
-def test_what_is_missing_is_named_with_an_example(words, missing):
-    with pytest.raises(UsageError) as error:
-        main(words.split())
-    assert f"missing: {missing}, for example: gnn-depth plot depth" in str(error.value)
+def test_what_is_missing_is_named_with_an_example():
+    for words, missing in (([], "KIND, FOLDER and --output FILE"), (["depth", "runs"], "--output FILE")):
+        with pytest.raises(UsageError, match=f"missing: {missing}, for example: gnn-depth plot depth"):
+            main(words)
 
 
 def test_damaged_curves_are_warned_of_in_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = min(runs.rglob("metrics.csv"))
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    path = min(copy.rglob("metrics.csv"))
     path.write_bytes(b"\xff\xfe\x00\n")
-    assert main(["convergence", str(runs), "--output", str(tmp_path / "figure.html")]) == 0
+    assert main(["convergence", str(copy), "--output", str(tmp_path / "figure.html")]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"warning: skipped '{path}'")

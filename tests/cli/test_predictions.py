@@ -8,14 +8,16 @@ import pandas as pd
 import pytest
 import torch
 
-from .conftest import QUIET
+from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.outputs import check_predictions
+from tests.cli.conftest import QUIET
 
 TABLES = ["--data", "UserGraph", "--data.path", "edges.csv", "--data.nodes", "nodes.csv", "--data.label", "topic"]
 TOPICS = ["graph theory", "learning, deep", None]
 
 
 @pytest.fixture
-def trained(gnn_depth: Callable, tmp_path: Path) -> Path:
+def of_tables(gnn_depth: Callable, tmp_path: Path) -> Path:
     """A checkpoint of a model of two tables in the working directory; every third node has no label."""
     nodes = pd.DataFrame({"paper": [f"p{i:02}" for i in range(30)], "topic": [TOPICS[i % 3] for i in range(30)]})
     nodes.assign(cites=np.arange(30) % 3, year=np.arange(30) / 30).to_csv("nodes.csv", index=False)
@@ -27,44 +29,41 @@ def trained(gnn_depth: Callable, tmp_path: Path) -> Path:
 
 
 def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
-    gnn_depth: Callable, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gnn_depth: Callable, of_tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     nodes = pd.read_csv("nodes.csv")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     for output in ("p.csv", "p.parquet", "p.npz", "p.pt"):
-        answer = gnn_depth("predict", *QUIET, "--ckpt_path", str(trained), "--output", output)
+        answer = gnn_depth("predict", *QUIET, "--ckpt_path", str(of_tables), "--output", output)
         assert answer.code == 0, answer.err
+        assert f"30 nodes: {output}" in answer.out
     table = pd.read_csv("p.csv")
     chances = ["class_graph theory", "class_learning, deep"]
     assert list(table) == ["node", "predicted", "probability", *chances]
     assert table.node.tolist() == nodes.paper.tolist(), "nodes without a label are predicted, too"
     assert table.probability.tolist() == table[chances].max(axis=1).tolist()
     assert ("class_" + table.predicted).tolist() == table[chances].idxmax(axis=1).tolist()
+    np.testing.assert_allclose(table[chances].sum(axis=1), 1, rtol=1e-6)
     pd.testing.assert_frame_equal(pd.read_parquet("p.parquet"), table, check_dtype=False, rtol=1e-7)
     with np.load("p.npz", allow_pickle=False) as arrays:
         assert arrays["nodes"].tolist() == nodes.paper.tolist()
         assert arrays["classes"].tolist() == TOPICS[:2]
         assert torch.equal(torch.from_numpy(arrays["probabilities"]), torch.load("p.pt", weights_only=True))
-    assert gnn_depth("test", *QUIET, "--ckpt_path", str(trained)).code == 0
-
-
-def test_a_model_is_not_used_on_tables_of_other_classes(gnn_depth: Callable, trained: Path):
-    Path("new.csv").write_text(Path("nodes.csv").read_text().replace("graph theory", "art"))
-    words = ["--ckpt_path", str(trained), "--data.nodes", "new.csv"]
-    answer = gnn_depth("predict", *QUIET, *words, "--output", "p.csv")
+        np.testing.assert_array_equal(table[chances].to_numpy(np.float32), arrays["probabilities"])
+    assert gnn_depth("test", *QUIET, "--ckpt_path", str(of_tables)).code == 0
+    Path("new.csv").write_text((tmp_path / "nodes.csv").read_text().replace("graph theory", "art"))
+    words = ["--ckpt_path", str(of_tables), "--data.nodes", "new.csv", "--output", "new.npz"]
+    answer = gnn_depth("predict", *QUIET, *words)
     assert answer.code == 2
     assert "trained on the classes graph theory, learning, deep, and this data has art, learning, deep" in answer.err
-    assert not Path("p.csv").exists()
+    assert not Path("new.npz").exists()
 
 
 def test_parquet_is_refused_before_any_work_where_its_library_is_missing(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    from gnn_depth.cli.errors import UsageError
-    from gnn_depth.cli.outputs import check_predictions
-
     with pytest.raises(UsageError, match=r"pip install 'gnn-depth\[parquet\]'"):
         check_predictions("p.parquet")
 

@@ -83,10 +83,9 @@ def test_freed_pages_are_kept_unless_the_environment_configures_malloc():
     ("environment", "configured"),
     [
         ({}, False),
-        ({"PATH": "/usr/bin", "LD_PRELOAD": "libfakeroot.so"}, False),
+        ({"PATH": "/usr/bin", "LD_PRELOAD": "libfakeroot.so", "GLIBC_TUNABLES": "glibc.cpu.x86_shstk=on"}, False),
         ({"MALLOC_ARENA_MAX": "2"}, True),
         ({"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=1"}, True),
-        ({"GLIBC_TUNABLES": "glibc.cpu.x86_shstk=on"}, False),
         ({"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}, True),
     ],
 )

@@ -75,39 +75,18 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
     assert len(list(Path("runs/reproduced/nobody/depth").iterdir())) == 2
 
 
-def test_an_estimate_and_the_list_measure_and_leave_nothing(item, gnn_depth):
+def test_an_estimate_leaves_nothing_and_the_list_alone_measures_nothing(item, gnn_depth, monkeypatch):
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--estimate")
     assert answer.code == 0, answer.err
     assert re.search(r"nobody/depth: 8 to run, about .* with 1 at a time if none stops before its last", answer.out)
-    answer = gnn_depth("reproduce", "--list", "--estimate", "--workers", "1")
-    assert answer.code == 0, answer.err
-    assert "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs; 8 to run, about" in answer.out
     assert not list(Path().rglob("result.json"))
-
-
-def test_the_list_alone_reads_the_grids_and_measures_nothing(item, gnn_depth, monkeypatch):
     monkeypatch.setattr(reproduce, "open_pool", lambda options: pytest.fail("the list starts workers"))
     answer = gnn_depth("reproduce", "--list")
     assert answer.code == 0, answer.err
     assert answer.out == "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs\n"
 
 
-def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted(item, gnn_depth):
-    gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2")
-    away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
-    axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
-    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes}))
-    answer = gnn_depth("reproduce", "--list", "--estimate", "--workers", "1")
-    assert answer.code == 0, answer.err
-    assert "8 runs; 6 to run, about" in answer.out
-    assert "if they stop after 100% of their epochs, as the finished ones did" in answer.out
-    assert "8 runs more whose data is not here: data=away,depth=1,norm=none: " in answer.out
-    assert "away.npz' does not exist" in answer.out
-    refused = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
-    assert (refused.code, "Or leave such runs out with --subset." in refused.err) == (2, True)
-
-
-def test_runs_whose_data_is_not_here_are_left_out_when_asked_and_said(item, gnn_depth):
+def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted_or_left_out(item, gnn_depth):
     away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
     axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
     Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes}))
@@ -118,6 +97,15 @@ def test_runs_whose_data_is_not_here_are_left_out_when_asked_and_said(item, gnn_
     assert "done: 2 finished" in answer.out
     nothing = gnn_depth(*part, "data=away", "--available")
     assert (nothing.code, "no runs are left in nobody/depth" in nothing.err) == (2, True)
+    answer = gnn_depth("reproduce", "--list", "--estimate", "--workers", "1")
+    assert answer.code == 0, answer.err
+    assert "nobody/depth: Accuracy against depth" in answer.out
+    assert "6 to run, about" in answer.out
+    assert "if they stop after 100% of their epochs, as the finished ones did" in answer.out
+    assert "8 runs more whose data is not here: data=away,depth=1,norm=none: " in answer.out
+    assert "away.npz' does not exist" in answer.out
+    refused = gnn_depth("reproduce", "nobody/depth", "--workers", "1")
+    assert (refused.code, "Or leave such runs out with --subset." in refused.err) == (2, True)
 
 
 def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
@@ -132,18 +120,15 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     ("changes", "words", "said"),
     [
         ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
-        ({}, ["nobody/dept", "--list"], "Did you mean 'nobody/depth'?"),
         ({}, [], "an item is missing. Available: nobody/depth."),
         ({"tabel": {}}, ["nobody/depth"], "unknown key of an item 'tabel'. Did you mean 'table'?"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
         ({"grid": "none.yaml"}, ["nobody/depth"], "none.yaml' does not exist"),
         ({"figure": 3}, ["nobody/depth"], "figure is a dict of options, not 3"),
-        ({"figure": {"kind": "dept"}}, ["nobody/depth"], "Did you mean 'depth'?"),
         ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
         ({"table": {"rows": ["dept"]}}, ["nobody/depth"], "unknown axis 'dept'. Did you mean 'depth'?"),
         ({"published": [{"source": "x"}]}, ["nobody/depth"], "'over'"),
         ({}, ["nobody/depth", "--max-hours", "0"], "a finite number above 0"),
-        ({}, ["nobody/depth", "--estimat"], "Did you mean '--estimate'?"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused(item, refused, changes, words, said):

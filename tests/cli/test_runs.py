@@ -3,22 +3,18 @@
 import json
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 import gnn_depth as package
 from gnn_depth.cli.errors import UsageError
-from tests.cli.conftest import QUIET, SHORT, SMALL, Answer
+from tests.cli.conftest import DEEP, SHORT, SMALL, Answer
 
 TWO = ["--trainer.max_epochs", "2"]
-DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
 
 CALLBACKS = """
 import lightning as L
@@ -56,14 +52,33 @@ def callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "plug_callbacks", raising=False)
 
 
-def test_a_fit_ends_with_its_answer_its_metrics_its_folder_and_the_tensorboard_command(fit: Callable):
-    answer, folder = fit(*DEEP)
+def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(fit: Callable, caplog: pytest.LogCaptureFixture):
+    answer, folder = fit()
     assert answer.code == 0, answer.err
     assert re.match(r"test accuracy \d+\.\d% at the best validation epoch, [12] of 2\n", answer.out)
     assert re.search(r"validation accuracy +0\.\d{4}", answer.out)
     assert f"run folder: {folder}" in answer.out
     assert "tensorboard --logdir runs" in answer.out
     assert json.loads((folder / "result.json").read_text())["status"] == "finished"
+    for noise in ("Seed set", "GPU available", "Warning", "deprecated", "litlogger", "num_workers", "weights_only"):
+        assert noise not in answer.err + answer.out + caplog.text
+    assert [path.name for path in Path().iterdir()] == ["runs"]
+
+
+def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_run_with_its_seed(
+    fit: Callable, gnn_depth: Callable
+):
+    printed = gnn_depth("fit", *SHORT, *TWO, *DEEP, "--print_config").out
+    _, first = fit(*DEEP)
+    assert (first / "config.yaml").read_text() == printed
+    curves = []
+    for name, seed in (("again", []), ("other", ["--seed_everything", "1"])):
+        answer = gnn_depth("fit", "--config", str(first / "config.yaml"), "--run.name", name, *seed)
+        assert answer.code == 0, answer.err
+        (folder,) = Path("runs", name).iterdir()
+        curves.append((folder / "metrics.csv").read_text())
+    assert curves[0] == (first / "metrics.csv").read_text() != curves[1]
+    assert json.loads((folder / "result.json").read_text())["seed"] == 1
 
 
 @pytest.fixture
@@ -94,53 +109,10 @@ def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_
     assert named(*DEEP) == "gat_lipschitz_pair_2-heads_2"
     assert named("--model.num_layers", "4", "--model.skip", "residual") == "gcn_4-skip_residual"
     assert named(*deep, "--model.norm", "none", "--run.name", "mine") == "mine"
-
-
-def test_a_long_name_of_a_run_is_cut_and_still_its_own(named: Callable):
     words = [*SHORT, "--model.dropout", "0.1", "--model.outer_dropout"]
     one, other = named(*words, "0.25"), named(*words, "0.26")
     assert one != other
     assert len(one) == len(other) < 120
-
-
-def test_the_config_in_the_folder_is_the_one_that_was_printed_and_repeats_the_run(fit: Callable, gnn_depth: Callable):
-    printed = gnn_depth("fit", *SHORT, *TWO, *DEEP, "--print_config").out
-    _, first = fit(*DEEP)
-    assert (first / "config.yaml").read_text() == printed
-    answer = gnn_depth("fit", "--config", str(first / "config.yaml"), "--run.name", "again")
-    assert answer.code == 0, answer.err
-    (second,) = Path("runs/again").iterdir()
-    assert (second / "metrics.csv").read_text() == (first / "metrics.csv").read_text()
-
-
-def test_the_seed_changes_the_run(fit: Callable):
-    _, first = fit()
-    _, other = fit("--seed_everything", "1")
-    assert (first / "metrics.csv").read_text() != (other / "metrics.csv").read_text()
-    assert json.loads((other / "result.json").read_text())["seed"] == 1
-
-
-def test_nothing_is_warned_of_and_nothing_advertised(fit: Callable, caplog: pytest.LogCaptureFixture):
-    answer, _ = fit()
-    for noise in (
-        "Seed set",
-        "GPU available",
-        "Warning",
-        "deprecated",
-        "litlogger",
-        "num_workers",
-        "not empty",
-        "weights_only",
-    ):
-        assert noise not in answer.err + answer.out + caplog.text
-
-
-def test_a_fit_writes_only_below_its_folder(fit: Callable, gnn_depth: Callable):
-    _, folder = fit()
-    gnn_depth("validate", *SHORT, "--ckpt_path", str(folder / "checkpoints/best.ckpt"))
-    gnn_depth("fit", *SHORT, "--trainer.fast_dev_run", "true")
-    assert [path.name for path in Path().iterdir()] == ["runs"]
-    assert len(list(Path("runs").glob("*/*"))) == 1
 
 
 def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
@@ -164,68 +136,33 @@ def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
 )
 @pytest.mark.parametrize("command", ["fit", "test"])
 def test_what_contradicts_a_checkpoint_is_refused_with_both_values(
-    fit: Callable, gnn_depth: Callable, command: str, asked: list[str], difference: str
+    refused: Callable, trained: Path, command: str, asked: list[str], difference: str
 ):
-    _, folder = fit(*DEEP)
-    answer = gnn_depth(command, *SMALL, "--ckpt_path", str(folder / "checkpoints/last.ckpt"), *asked)
-    assert answer.code == 2
-    assert difference in answer.err
-    assert len(answer.err.splitlines()) == 3
+    answer = refused(command, *SMALL, "--ckpt_path", str(trained / "checkpoints/last.ckpt"), *asked)
+    assert difference in answer
+    assert len(answer.splitlines()) == 3
 
 
-def test_a_checkpoint_of_other_data_is_refused(fit: Callable, gnn_depth: Callable):
-    _, folder = fit()
-    answer = gnn_depth(
-        "test", *SMALL, "--data.num_features", "17", "--ckpt_path", str(folder / "checkpoints/best.ckpt")
-    )
-    assert answer.code == 2
-    assert "trained on data with in_channels 16, and this data has 17" in answer.err
+def test_what_a_checkpoint_cannot_serve_for_is_refused(refused: Callable, trained: Path):
+    best = ["--ckpt_path", str(trained / "checkpoints/best.ckpt")]
+    answer = refused("test", *SMALL, "--data.num_features", "17", *best)
+    assert "trained on data with in_channels 16, and this data has 17" in answer
+    assert "resume from the run's last.ckpt" in refused("fit", *SHORT, *best)
 
 
-def test_a_run_cannot_go_on_from_weights_alone(fit: Callable, gnn_depth: Callable):
-    _, folder = fit()
-    answer = gnn_depth("fit", *SHORT, "--ckpt_path", str(folder / "checkpoints/best.ckpt"))
-    assert answer.code == 2
-    assert "resume from the run's last.ckpt" in answer.err
-
-
-def test_predictions_are_the_same_probabilities_in_every_format(fit: Callable, gnn_depth: Callable):
-    _, folder = fit()
-    for output in ("p.pt", "p.npz", "p.csv"):
-        words = ["--ckpt_path", str(folder / "checkpoints/best.ckpt"), "--output", output]
-        answer = gnn_depth("predict", *SMALL, *QUIET, *words)
-        assert answer.code == 0, answer.err
-        assert f"60 nodes: {output}" in answer.out
-    probabilities = torch.load("p.pt", weights_only=True)
-    assert probabilities.shape == (60, 3)
-    torch.testing.assert_close(probabilities.sum(1), torch.ones(60))
-    np.testing.assert_array_equal(np.load("p.npz")["probabilities"], probabilities)
-    lines = Path("p.csv").read_text().splitlines()
-    assert lines[0] == "node,predicted,probability,class_0,class_1,class_2"
-    table = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
-    np.testing.assert_array_equal(table[:, 0], np.arange(60))
-    np.testing.assert_array_equal(table[:, 3:].astype(np.float32), probabilities)
-
-
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        (None, "--output FILE"),
+def test_an_output_that_could_not_be_written_is_refused_before_any_work(
+    trained: Path, refused: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    Path("there.csv").write_text("mine")
+    monkeypatch.setattr("gnn_depth.data.base.NodeDataModule.batch", property(lambda self: pytest.fail("data was read")))
+    words = ["predict", *SMALL, "--ckpt_path", str(trained / "checkpoints/best.ckpt")]
+    assert "--output FILE" in refused(*words)
+    for output, message in (
         ("p.txt", "unknown suffix '.txt'. Available: .csv, .parquet, .npz, .pt."),
         ("there.csv", "the file exists"),
         ("no/p.csv", "there is no folder 'no'"),
-    ],
-)
-def test_an_output_that_could_not_be_written_is_refused_before_any_work(
-    fit: Callable, gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch, output: str | None, message: str
-):
-    _, folder = fit()
-    Path("there.csv").write_text("mine")
-    monkeypatch.setattr("gnn_depth.data.base.NodeDataModule.batch", property(lambda self: pytest.fail("data was read")))
-    words = ["--output", output] if output else []
-    answer = gnn_depth("predict", *SMALL, "--ckpt_path", str(folder / "checkpoints/best.ckpt"), *words)
-    assert answer.code == 2
-    assert message in answer.err
+    ):
+        assert message in refused(*words, "--output", output)
     assert Path("there.csv").read_text() == "mine"
 
 
@@ -265,20 +202,6 @@ def test_ctrl_c_before_the_run_is_answered_the_same_way(gnn_depth: Callable, mon
     monkeypatch.setattr("gnn_depth.cli.run.CommandLineInterface", interrupt)
     answer = gnn_depth("fit")
     assert (answer.code, answer.err) == (130, "interrupted before the training began: nothing was saved.\n")
-
-
-def test_version_and_usage_are_told_without_importing_torch():
-    script = "import sys; from gnn_depth.cli import main; print(main([sys.argv[1]]), 'torch' in sys.modules)"
-    for word, said in (("--version", f"gnn-depth {package.__version__}"), ("--help", "usage: gnn-depth COMMAND")):
-        done = subprocess.run([sys.executable, "-c", script, word], capture_output=True, text=True, check=True)
-        assert done.stdout.startswith(said)
-        assert done.stdout.splitlines()[-1] == "0 False"
-
-
-def test_the_module_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "gnn_depth", "fti"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Did you mean 'fit'?" in done.stderr
 
 
 def test_everything_that_the_package_promises_can_be_imported():

@@ -75,11 +75,12 @@ def test_axes_metric_spread_and_runs_are_chosen(runs: str, said: Callable):
     head, _, *lines = fields(said(runs, *words, "--where", "norm=none,lipschitz", "num_layers=10"))
     assert head == ["norm", "10"]
     assert lines[:2] == [["none", "0.79 ± 0.02484"], ["lipschitz", "0.29 ± 0.02484"]]
-
-
-def test_values_of_one_axis_may_be_given_one_by_one(runs: str, said: Callable):
     once = said(runs, "--where", "num_layers=2,10", "norm=none")
     assert said(runs, "--where", "num_layers=2", "--where", "norm=none", "num_layers=10") == once
+    for path in Path(runs).rglob("result.json"):
+        path.write_text(path.read_text().replace('"none"', '"a,b"'))
+    assert "lipschitz" in said(runs, "--where", "norm=lipschitz,a,b", "--rows", "num_layers")
+    assert "lipschitz" not in said(runs, "--where", "norm=a,b", "--rows", "num_layers")
 
 
 def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable):
@@ -92,28 +93,22 @@ def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable)
     assert ["10", "none", "21.0 ± 1.0", "30.0 [1]", "-9.0", "outside"] in fields(text)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "start"),
-    [
-        (".txt", "layers"),
-        (".md", "| layers"),
-        (".tex", r"\begin{table}"),
-        (".html", "<!DOCTYPE"),
-        (".csv", "model.num_layers,norm,"),
-    ],
-)
-def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
-    runs: str, said: Callable, refused: Callable, suffix: str, start: str
-):
-    assert said(runs, "--output", f"table{suffix}") == f"table{suffix}\n"
-    text = Path(f"table{suffix}").read_text()
-    assert text.startswith(start)
-    assert "the file exists" in refused(runs, "--output", f"table{suffix}")
-    assert Path(f"table{suffix}").read_text() == text
-    assert sorted(path.name for path in Path().iterdir()) == ["runs", f"table{suffix}"]
-
-
-def test_a_format_can_be_printed_and_parquet_is_written(runs: str, said: Callable):
+def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs: str, said: Callable, refused: Callable):
+    starts = {
+        "txt": "layers",
+        "md": "| layers",
+        "tex": r"\begin{table}",
+        "html": "<!DOCTYPE",
+        "csv": "model.num_layers,",
+    }
+    for suffix, start in starts.items():
+        file = Path(f"table.{suffix}")
+        assert said(runs, "--output", str(file)) == f"{file}\n"
+        text = file.read_text()
+        assert text.startswith(start)
+        assert "the file exists" in refused(runs, "--output", str(file))
+        assert file.read_text() == text
+    assert {path.name for path in Path().iterdir()} == {"runs", *(f"table.{suffix}" for suffix in starts)}
     said(runs, "--output", "table.parquet")
     assert len(pd.read_parquet("table.parquet")) == 12
     assert said(runs, "--format", "markdown").startswith("| layers | lipschitz | none |")
@@ -136,6 +131,7 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pyt
         ("missing", "there is no folder 'missing'."),
         ("runs --rows num_layer", "'model.num_layers'?"),
         ("runs --rows norm --columns norm", "other axes than rows"),
+        ("runs --rows num_layers --columns status", "--rows model.num_layers norm,"),
         ("runs --where norm", "not 'norm'"),
         ("runs --where norm=noen", "'norm' 'noen'. Did you mean 'none'?"),
         ("runs --metric test_acc_at_best", f"Did you mean '{METRIC}'?"),
@@ -147,24 +143,8 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pyt
         ("runs --output table.md --format latex", ".tex"),
         ("runs --format parquet", "--output FILE.parquet"),
         ("runs --format csv --baseline none", "--baseline"),
-        ("runs --colums norm", "'--colums'. Did you mean '--columns'?"),
         ("", "FOLDER"),
     ],
 )
 def test_what_does_not_exist_or_fit_is_answered(runs: str, refused: Callable, words: str, message: str):
     assert message in refused(*words.split())
-
-
-def test_mixed_runs_are_refused_with_the_words_that_help(runs: str, refused: Callable):
-    answer = refused(runs, "--rows", "num_layers", "--columns", "status")
-    assert "norm (lipschitz, none): give each a row with --rows model.num_layers norm," in answer
-    assert "--where norm=" in answer
-
-
-def test_where_takes_values_with_commas(runs: str, said: Callable[..., str]):
-    for path in Path(runs).rglob("result.json"):
-        path.write_text(path.read_text().replace('"none"', '"a,b"'))
-    out = said(runs, "--where", "norm=lipschitz,a,b", "--rows", "num_layers", "--columns", "norm")
-    assert "lipschitz" in out
-    assert "a,b" in out
-    assert "lipschitz" not in said(runs, "--where", "norm=a,b", "--rows", "num_layers")

@@ -52,22 +52,19 @@ def result_of(outcome):
     return json.loads((outcome.folder / "result.json").read_text())
 
 
-def test_a_run_leaves_its_result_and_what_it_printed_and_is_not_run_again(task, pool):
-    outcome = pool.submit(work, task()).result(120)
-    assert outcome.status == "finished"
+def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_and_is_not_run_again(
+    task, pool, tmp_path
+):
+    assert pool.submit(work, task("--trainer.precision=64-true")).result(120).status == "finished"
+    mine = task("--model.dropout=0.5", "--model.norm=pair")
+    outcome = pool.submit(work, mine).result(120)
     assert outcome.value("test_acc_at_best_val") == result_of(outcome)["metrics"]["test_acc_at_best_val"]
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
-    again = work(task())
-    assert again == outcome
-
-
-def test_a_run_has_the_numbers_of_a_fit_of_its_config_whatever_ran_before(task, pool, tmp_path):
-    assert pool.submit(work, task("--trainer.precision=64-true")).result(120).status == "finished"
-    outcome = pool.submit(work, task("--model.dropout=0.5", "--model.norm=pair")).result(120)
     assert main(["fit", f"--config={outcome.folder / 'config.yaml'}", f"--run.root={tmp_path / 'fit'}"]) == 0
     (fresh,) = (json.loads(path.read_text()) for path in tmp_path.glob("fit/*/*/result.json"))
     assert fresh["metrics"] == result_of(outcome)["metrics"]
     assert fresh["identity"] == result_of(outcome)["identity"]
+    assert work(mine) == outcome
 
 
 def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(task, pool, bad):
@@ -121,14 +118,7 @@ def test_a_run_that_cannot_be_built_fails_with_the_reason(task, monkeypatch):
     assert result_of(outcome)["reason"] == outcome.reason
 
 
-def test_a_run_that_is_asked_to_stop_before_it_begins_leaves_nothing(task, tmp_path):
-    mine = task("--trainer.max_epochs=100000")
-    (tmp_path / "stop").touch()
-    assert work(mine).status == "interrupted"
-    assert not list((tmp_path / "runs").rglob("result.json")), "a run was begun although it was to stop"
-
-
-def test_a_running_training_stops_when_the_file_appears(task, tmp_path, monkeypatch):
+def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(task, tmp_path, monkeypatch):
     class Asked(grid_runs.StopWhenAsked):
         def on_train_batch_end(self, trainer, *rest):
             if trainer.current_epoch == 2:
@@ -141,6 +131,8 @@ def test_a_running_training_stops_when_the_file_appears(task, tmp_path, monkeypa
     assert outcome.status == "interrupted"
     assert result_of(outcome)["epochs"] == 3
     assert (outcome.folder / "checkpoints" / "last.ckpt").exists()
+    assert work(task("--model.dropout=0.5")).status == "interrupted"
+    assert len(list((tmp_path / "runs").rglob("result.json"))) == 1, "a run was begun although it was to stop"
 
 
 BAD = """
@@ -217,24 +209,22 @@ def test_a_full_disk_at_the_end_of_a_run_is_a_failure_that_is_tried_again(task, 
     assert (again.status, result_of(again)["attempt"]) == ("finished", 2)
 
 
-def test_what_says_finished_has_its_checkpoints(task, monkeypatch):
-    seen = []
+def test_a_folder_with_the_result_of_another_run_is_moved_and_what_says_finished_has_its_checkpoints(
+    task, tmp_path, monkeypatch
+):
+    saved_as = []
+    save = RunRecorder._save_checkpoints
 
     def watched(self, trainer):
-        seen.append(json.loads((self.folder / "result.json").read_text())["status"])
-        original(self, trainer)
+        saved_as.append(json.loads((self.folder / "result.json").read_text())["status"])
+        save(self, trainer)
 
-    original = RunRecorder._save_checkpoints
     monkeypatch.setattr(RunRecorder, "_save_checkpoints", watched)
-    assert work(task()).status == "finished"
-    assert seen == ["running"]
-
-
-def test_a_folder_with_the_result_of_another_run_is_moved_out_of_the_way(task, tmp_path):
     mine = task()
     folder = Store(mine.root, mine.sweep).place(mine.place)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps({"identity": "other", "status": "finished"}))
     assert work(mine).status == "finished"
+    assert saved_as == ["running"]
     (kept,) = (tmp_path / "runs/archive").rglob("result.json")
     assert json.loads(kept.read_text())["identity"] == "other"
