@@ -107,7 +107,7 @@ class Folder:
         Args:
             block: The block.
             run: Whether it is run.
-            options: What every fit of it gets beside its own options.
+            options: What every fit and sweep of it gets beside its own options.
 
         Raises:
             AssertionError: It does not do what the page says.
@@ -151,7 +151,7 @@ class Folder:
         if not run:
             check(words)
             return
-        if words[0] == "fit":
+        if words[0] in ("fit", "sweep") and "--dry-run" not in words:
             words = [*words, *self.options]
         out = io.StringIO()
         with redirect_stdout(out), redirect_stderr(out), _logged(out):

@@ -79,11 +79,11 @@ def harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
 
 @pytest.fixture
 def fit(gnn_depth: Callable) -> Callable:  # noqa: F811
-    """``fit(...)``: the answer to a fit of six epochs, and the folder of its run."""
+    """``fit(...)``: the answer to a fit of four epochs, and the folder of its run."""
 
     def run(*words: str, root: str = "runs", data: Sequence[str] = SMALL) -> tuple[Answer, Path]:
         before = set(Path(root).glob("run/*"))
-        answer = gnn_depth(*FIT, *data, "--trainer.max_epochs", "6", "--run.root", root, *words)
+        answer = gnn_depth(*FIT, *data, "--trainer.max_epochs", "4", "--run.root", root, *words)
         new = set(Path(root).glob("run/*")) - before
         return answer, new.pop() if new else Path("no folder")
 

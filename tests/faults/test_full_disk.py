@@ -13,7 +13,7 @@ def fill(disk: Path, left: int) -> None:
     (disk / "filler").write_bytes(b"x" * (shutil.disk_usage(disk).free - left))
 
 
-@pytest.mark.parametrize(("left", "epochs"), [(0, 120), (8192, 6), (32768, 6)])
+@pytest.mark.parametrize(("left", "epochs"), [(0, 120), (8192, 4), (32768, 4)])
 def test_a_full_disk_ends_a_run_with_one_line_that_names_it_and_older_results_are_intact(
     fit: Callable, harm: Callable, mounted: Callable, left: int, epochs: int
 ):
