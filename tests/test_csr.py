@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnn_depth import csr
-from gnn_depth.csr import padded_rows, pointers
+from gnn_depth.csr import padded_rows
 from gnn_depth.graph import Graph
 from tests.test_graph import edge_lists
 
@@ -75,11 +75,6 @@ def test_parts_are_as_even_as_whole_nodes_allow(monkeypatch):
     monkeypatch.setattr(csr, "MOST_PARTS", 4)
     parts = padded_rows(ptr, torch.zeros(32, dtype=torch.long), None, 1).parts()
     assert [len(part.node) for part in parts] == [23, 1, 8]
-
-
-def test_pointers_of_nothing_are_zeros():
-    assert pointers(torch.zeros(0, dtype=torch.long), 3).tolist() == [0, 0, 0, 0]
-    assert pointers(torch.tensor([2, 0, 2]), 3).tolist() == [0, 1, 1, 3]
 
 
 def tensors_of(rows):

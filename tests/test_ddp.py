@@ -49,7 +49,6 @@ DIVIDED = [
 ]
 #: The options of each training of two processes, and whether it goes on from the second epoch of another.
 TRAININGS = {
-    "graph": GRAPH,
     "parts": PARTS,
     "trees": TREES,
     "dropout": [*GRAPH, *RANDOM],
@@ -138,7 +137,6 @@ def read(root):
 @pytest.mark.parametrize(
     ("name", "alone", "steps"),
     [
-        ("graph", [], 3),
         ("dropout", [], 3),
         ("parts", ["--trainer.accumulate_grad_batches=2"], 3 * 2),
         ("trees", [], 2 * 13),  # 76 examples in batches of 6

@@ -17,17 +17,6 @@ def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     assert (again.name, again.unit, again.log10) == ("delta", "delta", True)
 
 
-def test_layers_count_from_one_where_they_are_not_named(tmp_path):
-    save(tmp_path, Measurement("mu", np.array([0]), np.zeros((1, 3))))
-    assert load(tmp_path, "mu").layers.tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize(("steps", "shape"), [(2, (3, 4)), (3, (3,)), (3, (3, 4, 5, 6))])
-def test_arrays_that_disagree_are_refused(steps, shape):
-    with pytest.raises((AssertionError, IndexError)):
-        Measurement("mu", np.arange(steps), np.zeros(shape))
-
-
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04"])
 def test_a_damaged_measurement_is_named(tmp_path, content):
     save(tmp_path, Measurement("mu", np.array([0]), np.zeros((1, 3)))).write_bytes(content)

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth import registry
-from gnn_depth.data import MissingFeatures, Planetoid
 from gnn_depth.nn.inits import Xavier
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.parts import Init
-from gnn_depth.short_names import GIVEN, LIBRARIES, Names, PartError, argument_kind, contract, describe, imported_parts
+from gnn_depth.short_names import GIVEN, LIBRARIES, Names, PartError, contract, describe, imported_parts
 
 
 def expand(kind: str, value: Any, **more: Any) -> Any:
@@ -148,14 +147,6 @@ def test_a_part_with_an_argument_called_name_is_printed_with_its_class_path():
     contracted = contract("init", expanded)
     assert contracted["class_path"] == registry.import_path(Wrapped)
     assert contracted["init_args"]["base"] == "default"
-
-
-def test_arguments_that_take_parts_are_recognised_by_their_annotation():
-    assert argument_kind(Wrapped, "base") == "init"
-    assert argument_kind(Wrapped, "more") == "init"
-    assert argument_kind(Wrapped, "name") is None
-    assert argument_kind(MissingFeatures, "source") == "data"
-    assert argument_kind(Planetoid, "name") is None
 
 
 def test_a_class_that_is_not_registered_keeps_its_path():

@@ -2,8 +2,6 @@
 
 import inspect
 
-import pytest
-
 from gnn_depth import data
 from gnn_depth.registry import registered
 
@@ -15,13 +13,3 @@ def test_every_exported_set_is_registered_under_its_class_name():
     sets = {name for name, cls in exported.items() if issubclass(cls, data.GraphDataModule)}
     sets -= {"GraphDataModule", "NodeDataModule", "GraphSet", "PyGData"}  # bases, and data that no config can name
     assert {name: cls.__name__ for name, cls in SETS.items()} == {name: name for name in sets}
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_every_option_has_a_type_and_a_help_text(name):
-    options = list(inspect.signature(SETS[name]).parameters.values())
-    arguments = inspect.getdoc(SETS[name]).partition("Args:")[2].partition("Raises:")[0]
-    for option in options:
-        assert option.kind is option.POSITIONAL_OR_KEYWORD
-        assert option.annotation is not option.empty
-        assert f"\n    {option.name}: " in arguments

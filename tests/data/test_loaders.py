@@ -72,10 +72,17 @@ SETS = {
 
 
 @pytest.mark.parametrize(
-    ("how", "batches"), [({"epochs": 1}, 5), ({"stop_before": 7}, 7), ({"save_after": 5}, 5)], ids=str
+    ("data", "how", "batches"),
+    [
+        ("mini-batches", {"epochs": 1}, 5),
+        ("mini-batches", {"stop_before": 7}, 7),
+        ("mini-batches", {"save_after": 5}, 5),
+        ("trees", {"stop_before": 7}, 7),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("data", SETS.values(), ids=SETS)
 def test_a_resumed_training_sees_every_batch_that_was_left_and_no_other(tmp_path, data, how, batches):
+    data = SETS[data]
     whole = listen(data, tmp_path / "whole.ckpt")
     assert [len(epoch) for epoch in whole.values()] == [5, 5, 5]
     loader = data().train_dataloader()

@@ -146,13 +146,6 @@ def test_processes_take_turns_and_have_equally_many_batches(method):
     assert [plain(batch) for batch in chain(*zip(*shares))] == alone
 
 
-def test_parts_that_the_processes_do_not_divide_are_refused():
-    data = mini()
-    data.trainer = Mock(spec=L.Trainer, global_rank=0, world_size=3)
-    with pytest.raises(DataError, match=r"parts 4 .*3 processes.* 3 or 6"):
-        data.train_dataloader()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

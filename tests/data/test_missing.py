@@ -4,9 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonargparse import ArgumentParser
 
-from gnn_depth.data import DataError, MissingFeatures, NodeDataModule, Planetoid, SyntheticCitation
+from gnn_depth.data import DataError, MissingFeatures, SyntheticCitation
 
 RATES = st.floats(0, 1)
 SEEDS = st.integers(0, 2**32)
@@ -55,13 +54,3 @@ def test_a_source_with_the_training_nodes_features_only_needs_rate_1():
     with pytest.raises(DataError, match=r"rate .*1\.0, not 0\.9"):
         _ = MissingFeatures(source, 0.9).batch
     assert MissingFeatures(source, 1.0).batch.x.shape == (60, 14)
-
-
-def test_the_command_line_wraps_a_set_in_another():
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_subclass_arguments(NodeDataModule, "data")
-    options = ["--data=MissingFeatures", "--data.source=Planetoid", "--data.source.name=cora", "--data.rate=0.5"]
-    data = parser.instantiate(parser.parse_args(options)).data
-    assert isinstance(data, MissingFeatures)
-    assert isinstance(data.source, Planetoid)
-    assert (data.source.name, data.rate) == ("Cora", 0.5)

@@ -104,7 +104,7 @@ def test_a_tampered_file_is_refused_before_it_is_read(tiny_cora, payload):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
 def test_a_payload_does_not_run_even_where_its_checksum_is_right(payload, protocol):
     make, mark = payload
 

@@ -28,10 +28,9 @@ def saved(tmp_path, **changes) -> str:
     return str(path)
 
 
-def masks(sizes=(NODES, NODES, NODES)) -> dict[str, np.ndarray]:
+def masks() -> dict[str, np.ndarray]:
     at = np.arange(NODES)
-    cuts = {"train_mask": at < 4, "val_mask": (at >= 4) & (at < 6), "test_mask": at >= 6}
-    return {name: mask[:size] for (name, mask), size in zip(cuts.items(), sizes, strict=True)}
+    return {"train_mask": at < 4, "val_mask": (at >= 4) & (at < 6), "test_mask": at >= 6}
 
 
 def test_the_graph_is_that_of_the_file(tmp_path):
@@ -136,19 +135,13 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
         ({"v": np.ones(5)}, "array 'w'.*v"),
         ({"w": np.array(1.0)}, r"w .*\(5\).*\(\)"),
         ({"y": np.array(0.5)}, "y .*single number"),
-        ({"y": np.arange(NODES - 1)}, r"y .*\(10,\).*\(9,\)"),
-        ({"x": np.ones(NODES)}, r"x .*\(10,\)"),
         ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
-        ({"y": np.arange(NODES) - 1}, r"y\[0\] is -1"),
         ({"edge_index": np.array([[0, 1], [1, NODES]])}, r"edge 1 is \(1, 10\)"),
         ({"edge_index": np.zeros((3, 3), int)}, r"edge_index .*\(3, 3\)"),
         ({"edge_index": np.zeros((2, 3))}, "edge_index .*torch.float64"),
         ({"train_mask": np.ones(NODES, bool)}, "train_mask: .*val_mask"),
-        ({**masks(), "val_mask": np.ones(NODES, bool)}, "node 0 is in train_mask and in val_mask"),
         ({**masks(), "val_mask": np.arange(NODES)}, "val_mask"),
         ({**masks(), "val_mask": np.ones((NODES, 10), bool)}, r"val_mask .*\(10, 10\)"),
-        (masks((NODES, NODES, NODES - 1)), r"test_mask .*\(9,\)"),
-        ({"x": np.ones((0, 3)), "y": np.ones(0, int), "edge_index": np.zeros((2, 0))}, "no nodes"),
     ],
 )
 def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, changes, words):

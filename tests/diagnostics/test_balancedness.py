@@ -163,7 +163,7 @@ def test_layers_without_attention_and_parameters_that_rest_have_their_numbers(wa
 def test_changed_parameters_are_counted_by_layer_and_kind(watch, tmp_path):
     module = model(init=BalancedOrthogonal())
     before = copy.deepcopy(module)
-    callback = watch(module, options={"changed": 0.01}, max_epochs=30)
+    callback = watch(module, options={"changed": 0.01}, max_epochs=12)
     relative = values(callback)["balance_gradient_attention"]
     assert np.isposinf(relative[0]).all(), "attention begins at zero, and its gradient does not"
     assert np.isfinite(relative[1:]).all()

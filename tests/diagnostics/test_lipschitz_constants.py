@@ -24,7 +24,7 @@ from tests.training.conftest import scalars
 @pytest.fixture
 def data():
     return SyntheticCitation(
-        num_nodes=60, num_edges=120, num_features=8, num_classes=3, num_train_per_class=5, num_val=10, num_test=10
+        num_nodes=30, num_edges=60, num_features=8, num_classes=3, num_train_per_class=2, num_val=10, num_test=10
     )
 
 

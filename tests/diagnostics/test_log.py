@@ -1,11 +1,8 @@
-import csv
-
 import lightning as L
 import numpy as np
 import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.loggers import CSVLogger
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import GradientNorms, LipschitzConstants, log
@@ -41,13 +38,6 @@ def test_arrays_and_curves_in_the_runs_folder_are_what_was_measured(measure, boa
         curve = found[f"gradient_norm/{kind}_log10/layer_002"]
         assert [step for step, _ in curve] == steps.tolist()
         assert [value for _, value in curve] == pytest.approx(np.log10(expected[:, 1]), rel=1e-6)
-
-
-def test_a_table_of_metrics_gets_no_columns(measure, board, tmp_path):
-    table = CSVLogger(tmp_path / "table", name="", version="")
-    measure(logger=[board, table], max_epochs=2, log_every_n_steps=1)
-    with (tmp_path / "table" / "metrics.csv").open() as file:
-        assert set(next(csv.reader(file))) == {"epoch", "loss", "step"}
 
 
 @pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16)])

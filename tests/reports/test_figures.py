@@ -380,8 +380,8 @@ def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
     assert mean.x[0] == pytest.approx(similarity("hidden", 5).values[-1].mean())
 
 
-@pytest.mark.parametrize(("name", "place"), [("gradient_similarity", 0), ("representation_similarity", -1)])
-def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path, name, place):
+def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):
+    name, place = "gradient_similarity", 0  # of gradients the first layer, of states the last
     for seed in range(3):
         make_run(
             tmp_path, {"norm": "gat"}, seed, None if seed == 2 else 0.5 + seed / 10, measures=[similarity(name, seed)]

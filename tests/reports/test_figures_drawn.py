@@ -307,10 +307,10 @@ def test_files_are_what_their_suffix_says_and_need_no_other(lines, tmp_path):
     assert "cdn.plot.ly" not in page.split("<script")[1][:200]
 
 
-def test_a_picture_shows_legend_and_caption_whole(any_chart, tmp_path):
-    any_chart = replace(any_chart, caption="A sentence of several words. " * 12)
-    save(any_chart, tmp_path / "figure.png", "A title")
-    figure = draw(any_chart, "A title")
+def test_a_picture_shows_legend_and_caption_whole(lines, tmp_path):
+    chart = replace(lines, caption="A sentence of several words. " * 12)
+    save(chart, tmp_path / "figure.png", "A title")
+    figure = draw(chart, "A title")
     box = figure.get_tightbbox(figure.canvas.get_renderer())
     height, _, _ = imread(tmp_path / "figure.png").shape
     assert height / DPI >= box.height

@@ -51,13 +51,6 @@ def test_a_fused_optimizer_is_the_same_to_rounding(model, cls, options):
     assert losses(model, optimizer) == pytest.approx(losses(twin, cls(twin.parameters(), **options)), rel=1e-5)
 
 
-def test_every_group_keeps_its_own_options(model):
-    groups = [{"params": model[0].parameters(), "lr": 0.5}, {"params": model[2].parameters(), "weight_decay": 0.3}]
-    optimizer = fused(AdamW(groups, lr=0.01, betas=(0.5, 0.6)), None)
-    assert [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups] == [(0.5, 0.01), (0.01, 0.3)]
-    assert optimizer.param_groups[0]["betas"] == (0.5, 0.6)
-
-
 @pytest.mark.parametrize(
     "options", [{"fused": False}, {"foreach": False}, {"differentiable": True}, {"capturable": True}]
 )
