@@ -37,38 +37,42 @@ PARTS |= {
     for variant, (name, options) in LAYERS.items()
 }
 COMPILABLE = [label for label, (kind, *_) in PARTS.items() if kind in ("layer", "norm", "skip")]
-#: Compiled in every run: every layer once, and the norms that read edges or graphs.
+#: Compiled in every run: every layer once, and norms of scores, of neighbourhoods and of graphs.
 COMPILED = [f"layer, {variant}" for variant, (name, _) in LAYERS.items() if variant == name]
-COMPILED += ["norm, graph", "norm, group", "norm, lipschitz", "norm, neighbor", "norm, pair", "norm, spectral"]
+COMPILED += ["norm, lipschitz", "norm, neighbor", "norm, pair"]
 
 
-def conforms(label: str, monkeypatch: pytest.MonkeyPatch, *, leave_out: set[str]) -> None:
+def leave_out(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for suite in ("COMMON", "OF_GRAPHS"):
-        monkeypatch.setattr(checks, suite, [each for each in getattr(checks, suite) if each.name not in leave_out])
-    kind, name, options = PARTS[label]
-    CHECKS[kind](name, **options)
+        monkeypatch.setattr(checks, suite, [each for each in getattr(checks, suite) if each.name not in names])
 
 
 @pytest.mark.parametrize("label", PARTS)
 def test_a_built_in_part_conforms(label: str, monkeypatch: pytest.MonkeyPatch):
-    conforms(label, monkeypatch, leave_out={"compile"})  # which takes three times as long as all else
+    leave_out({"compile"}, monkeypatch)  # which takes three times as long as all else
+    kind, name, options = PARTS[label]
+    CHECKS[kind](name, **options)
 
 
 @pytest.mark.parametrize(
     "label", [pytest.param(label, marks=[pytest.mark.slow] * (label not in COMPILED)) for label in COMPILABLE]
 )
 def test_a_built_in_part_compiles_as_a_whole(label: str, monkeypatch: pytest.MonkeyPatch):
-    conforms(label, monkeypatch, leave_out={each.name for each in checks.OF_GRAPHS} - {"shape", "compile", "batch"})
+    leave_out({each.name for each in checks.OF_GRAPHS} - {"shape", "compile", "batch"}, monkeypatch)
+    kind, name, options = PARTS[label]
+    CHECKS[kind](name, **options)
 
 
+@pytest.mark.parametrize("extent", ["all but compiling", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "words",
     [["norm"], ["norm", "--kind-of", "score"], ["norm", "--kind-of", "weight"], ["layer"], ["init"], ["skip"]],
     ids=lambda words: words[-1],
 )
 def test_the_tests_of_a_part_that_was_just_written_pass(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], extent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    leave_out({"compile"} if extent != "all" else set(), monkeypatch)
     name = f"Mine{words[-1].capitalize()}"
     assert main(["new", words[0], name, *words[1:], "--output", str(tmp_path)]) == 0
     monkeypatch.syspath_prepend(tmp_path)

@@ -77,22 +77,18 @@ def test_sums_over_nodes_of_half_precision_do_not_overflow():
     assert not MeanSubtractionNorm()(x, halves.node_to_graph).isfinite().all()
 
 
-def test_the_larger_p_of_node_norm_the_less_it_does(graph):
-    x = 100 * torch.randn(9, 4, dtype=torch.float64)
-    changes = [(NodeNorm(4, p=p)(x, graph) - x).norm() for p in (1.0, 2.0, 4.0, 1e6)]
-    assert changes == sorted(changes, reverse=True)
-    assert changes[-1] < 1e-4 * x.norm()
+def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_and_variance_one(graph):
+    x = 3 * torch.randn(9, 4) + 2
+    for name, dim in (("layer", 1), ("batch", 0)):
+        out = NORMS[name](4)(x, graph)
+        torch.testing.assert_close(out.mean(dim), torch.zeros(out.mean(dim).shape), atol=1e-6, rtol=0)
+        torch.testing.assert_close(out.var(dim, unbiased=False), torch.ones(out.mean(dim).shape), atol=1e-3, rtol=0)
 
 
 def test_scaled_individually_every_node_has_the_same_norm_but_one_at_the_mean():
     x = torch.tensor([[3.0, 4.0], [-3.0, -4.0], [1e3, 0.0], [-1e3, 0.0], [0.0, 0.0], [0.0, 0.0]])
     norms = PairNormSI(2, scale=2.0)(x, one_graph).norm(dim=-1)
     torch.testing.assert_close(norms, torch.tensor([2.0, 2.0, 2.0, 2.0, 0.0, 0.0]))
-
-
-def test_pair_norm_is_unmoved_by_shifting_and_scaling_its_input():
-    x, norm = 100 * torch.randn(6, 4, dtype=torch.float64), PairNorm(4)
-    torch.testing.assert_close(norm(3 * x + 7, one_graph), norm(x, one_graph))
 
 
 @pytest.mark.parametrize("norm", [PairNorm, PairNormSI])
