@@ -37,14 +37,12 @@ def measured(most, monkeypatch):
     return timer.epoch(BATCHES), module.steps
 
 
-def test_a_few_epochs_are_timed(monkeypatch):
-    seconds, steps = measured(1000.0, monkeypatch)
-    assert seconds >= BATCHES * PAUSE
-    assert steps == BATCHES * (cost.WARM_UP + cost.MEASURED)
-
-
-@pytest.mark.parametrize(("most", "steps"), [(5 * PAUSE, range(2, BATCHES)), (0.0, [1])])
-def test_of_a_long_epoch_some_steps_are_timed(monkeypatch, most, steps):
+@pytest.mark.parametrize(
+    ("most", "steps"),
+    [(1000.0, [BATCHES * (cost.WARM_UP + cost.MEASURED)]), (5 * PAUSE, range(2, BATCHES)), (0.0, [1])],
+    ids=["a few epochs", "some steps of a long epoch", "one step"],
+)
+def test_as_little_is_timed_as_tells_the_length_of_an_epoch(monkeypatch, most, steps):
     seconds, needed = measured(most, monkeypatch)
     assert seconds >= BATCHES * PAUSE
     assert needed in steps
