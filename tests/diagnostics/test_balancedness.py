@@ -212,6 +212,7 @@ def test_a_resumed_training_goes_on_with_what_was_measured(make_trainer, tmp_pat
     assert (c.name, delta.name, c.layers.tolist()) == ("balance_c", "balance_delta", [1, 2, 3])
     assert c.values.mean(2) == pytest.approx(values(whole)["balance_c_mean"][:, :3], rel=1e-5)
     assert np.quantile(c.values, 0.25, axis=2) == pytest.approx(values(whole)["balance_c_q1"][:, :3], rel=1e-5)
+    assert delta.values.mean(2) == pytest.approx(values(whole)["balance_delta_mean"][:, :3], abs=1e-8)
     for ours, theirs in zip(resumed.neuron_log.measurements(), whole.neuron_log.measurements()):
         assert ours.steps.tolist() == theirs.steps.tolist() == list(range(6))
         assert ours.values == pytest.approx(theirs.values, nan_ok=True)
