@@ -34,12 +34,15 @@ def data(seed):
 class Automatic(L.LightningModule):
     """Convolutions in a loop, and a loss that ``training_step`` returns."""
 
-    layers, accumulated = "convs.*", 1
+    layers, batch_size, accumulated = "convs.*", 1, 1
 
     def __init__(self):
         super().__init__()
-        self.convs = nn.ModuleList(pyg.GCNConv(WIDTH, WIDTH) for _ in range(3))
+        self.convs = nn.ModuleList(self.conv() for _ in range(3))
         self.head = nn.Linear(WIDTH, 2)
+
+    def conv(self):
+        return pyg.GCNConv(WIDTH, WIDTH)
 
     def forward(self, batch):
         x = self.head.weight[0] + batch.x  # so that the first layer's input has a gradient
@@ -84,6 +87,50 @@ class SeveralOptimizers(Manual):
         return [torch.optim.SGD(part.parameters(), lr=0.1) for part in (self.convs, self.head)]
 
 
+class TupleOutputs(Automatic):
+    """Layers that take and return a pair."""
+
+    layers = "pairs.*"
+
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = pyg.GATConv(WIDTH, WIDTH)
+
+        def forward(self, pair, edge_index):
+            x, (_, attention) = self.conv(pair[0], edge_index, return_attention_weights=True)
+            return x.tanh(), attention
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = nn.ModuleList(self.Pair() for _ in range(3))
+
+    def forward(self, batch):
+        pair = (batch.x * self.head.weight[0], None)
+        for layer in self.pairs:
+            pair = layer(pair, batch.edge_index)
+        return self.head(pair[0])
+
+
+class StockModel(Automatic):
+    """A model of PyTorch Geometric inside."""
+
+    layers = "net.convs.*"
+
+    def __init__(self):
+        super().__init__()
+        self.net = pyg.GraphSAGE(WIDTH, WIDTH, 3, 2, norm="batch_norm")
+
+    def forward(self, batch):
+        return self.net(batch.x + self.head.weight[0], batch.edge_index)
+
+
+class MiniBatches(StockModel):
+    """Two graphs in a batch."""
+
+    batch_size = 2
+
+
 class Accumulated(Automatic):
     """Two batches in a step."""
 
@@ -117,6 +164,22 @@ class Adversarial(Manual):
 
     def configure_optimizers(self):
         return [torch.optim.Adam(part.parameters()) for part in (self.discriminator, self.generator)]
+
+
+class Recurrent(Automatic):
+    """One cell that is called three times."""
+
+    layers = "cell"
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.conv_ = nn.GRUCell(WIDTH, WIDTH), pyg.GCNConv(WIDTH, WIDTH)
+
+    def forward(self, batch):
+        state = batch.x
+        for _ in range(3):
+            state = self.cell(self.conv_(state, batch.edge_index), state)
+        return self.head(state)
 
 
 class Frozen(Automatic):
@@ -155,7 +218,20 @@ class Compiled(Automatic):
         return self.fast(batch.x + self.head.weight[0])
 
 
-MODULES = [Automatic, Manual, SeveralOptimizers, Accumulated, Adversarial, Frozen, Shared, Compiled]
+MODULES = [
+    Automatic,
+    Manual,
+    SeveralOptimizers,
+    TupleOutputs,
+    StockModel,
+    MiniBatches,
+    Accumulated,
+    Adversarial,
+    Recurrent,
+    Frozen,
+    Shared,
+    Compiled,
+]
 
 
 def by_autograd(module, layers, batches):
@@ -165,7 +241,7 @@ def by_autograd(module, layers, batches):
 
     def keep(layer, args):
         places = [place for place, one in enumerate(layers) if one is layer]
-        x = args[0]
+        x = args[0][0] if isinstance(args[0], tuple) else args[0]
         if x.requires_grad:
             x.retain_grad()
         inputs[places[calls[layer] % len(places)]].append(x)
@@ -196,10 +272,10 @@ def by_autograd(module, layers, batches):
 def test_a_module_written_without_this_package_is_measured_as_autograd_does(kind, make_trainer):
     torch.manual_seed(0)
     module = kind().double()
-    loader = DataLoader([data(seed) for seed in range(2)])
+    loader = DataLoader([data(seed) for seed in range(2)], batch_size=kind.batch_size)
     batches = list(loader)[: kind.accumulated]
     reference = copy.deepcopy(module).train()
-    layers = list(select(reference, kind.layers).values())
+    layers = [dict(reference.named_modules(remove_duplicate=False))[name] for name in names(reference, kind.layers)]
     expected = by_autograd(reference, layers, batches)
     unwatched = copy.deepcopy(module)
     watch = LayerMeasures(list(MEASURES), kind.layers)
@@ -214,3 +290,7 @@ def test_a_module_written_without_this_package_is_measured_as_autograd_does(kind
         assert torch.equal(watched, plain)
     assert not any(part._forward_pre_hooks for part in module.modules())
     assert uncompiled._count == 0
+
+
+def names(module, pattern):
+    return list(select(module, pattern))

@@ -25,7 +25,9 @@ from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, 
 ALL = tuple(MEASURES)
 DEGREES = torch.tensor([0, 2, 4, 3, 2, 1])
 MODELS = {
+    "GCN": (models.GCN, {}),
     "GAT": (models.GAT, {"heads": 2}),
+    "GATv2": (models.GAT, {"v2": True, "dropout": 0.0}),
     "GraphSAGE": (models.GraphSAGE, {"aggr": "max"}),
     "GIN": (models.GIN, {"norm": "batch_norm"}),
     "PNA": (models.PNA, {"aggregators": ["mean", "max"], "scalers": ["identity", "amplification"], "deg": DEGREES}),

@@ -9,7 +9,9 @@ from gnn_depth.nn.layers import PyGConv
 NODES, CHANNELS = 12, 6
 OPTIONS = {
     **dict.fromkeys(["GCNConv", "ResGatedGraphConv", "TAGConv", "ARMAConv", "CGConv", "LEConv", "SuperGATConv"]),
+    **dict.fromkeys(["GraphConv", "TransformerConv", "SGConv", "MFConv", "FeaStConv", "GENConv", "GeneralConv"]),
     "SAGEConv": {"aggr": "max"},
+    "GATConv": {"heads": 2},
     "GATv2Conv": {"heads": 3, "concat": False},
     "ChebConv": {"K": 3},
     "GatedGraphConv": {"num_layers": 2},
