@@ -238,7 +238,7 @@ def load_class(path: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError, SystemExit):  # a module may end the process that imports it
         return None
 
 

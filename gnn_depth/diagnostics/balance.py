@@ -221,7 +221,7 @@ class ParameterChange:
         A parameter that was zero counts if it changed at all, and so does one that became NaN.
         """
         sizes = self.sizes(relative=True)
-        return [int((~(one <= epsilon)).sum()) / len(one) if len(one) else None for one in sizes]
+        return [_share(~(one <= epsilon)) if len(one) else None for one in sizes]
 
     def state_dict(self) -> dict[str, Any]:
         """The initial parameters."""
@@ -377,29 +377,29 @@ class Balancedness(StepCallback):
     def _close(self, trainer: L.Trainer) -> None:
         super()._close(trainer)
         measured = self.neuron_log.measurements()
-        if self.change.fractions(0.0):
-            measured += self._changes(np.array([trainer.global_step]))
+        measured += self._changes(np.array([trainer.global_step]))
         save_measurements(trainer, measured)
 
     def _changes(self, steps: np.ndarray) -> Iterator[Measurement]:
-        """How much the parameters of each layer changed in training."""
-        layers = len(self._sets) // 2
+        """How much the parameters of each layer changed in training; nothing if no training has begun."""
         relative, absolute = (self.change.sizes(relative=relative) for relative in (True, False))
-        for place, (kind, form, sizes) in enumerate(
-            zip(KINDS, ("relative change", "change"), (relative[:layers], absolute[layers:]), strict=True)
-        ):
-            of_kind = slice(place * layers, (place + 1) * layers)
-            by_more, at_all = (
-                np.array(self.change.fractions(epsilon)[of_kind], dtype=float)[None] for epsilon in (self.changed, 0.0)
-            )
-            yield Measurement(
-                f"balance_changed_{kind}", steps, by_more, f"fraction of {kind} changed by more than {self.changed:g}"
-            )
-            yield Measurement(f"balance_unchanged_{kind}", steps, 1 - at_all, f"fraction of {kind} that is unchanged")
+        layers = len(relative) // 2
+        rows = zip(KINDS, (relative[:layers], relative[layers:]), (relative[:layers], absolute[layers:]), strict=True)
+        for kind, ratios, sizes in rows if layers else ():
+            by_more = np.array([[_share(~(one <= self.changed)) for one in ratios]])
+            unchanged = np.array([[_share(one == 0) for one in ratios]])
+            text = f"fraction of {kind} changed by more than {self.changed:g}"
+            yield Measurement(f"balance_changed_{kind}", steps, by_more, text)
+            yield Measurement(f"balance_unchanged_{kind}", steps, unchanged, f"fraction of {kind} that is unchanged")
+            form = "relative change" if sizes is ratios else "change"
             for statistic, values in zip(STATISTICS, np.array([_statistics(size) for size in sizes]).T, strict=True):
-                yield Measurement(
-                    f"balance_change_{kind}_{statistic}", steps, values[None], f"{statistic} {form} of {kind}"
-                )
+                text = f"{statistic} {form} of {kind}"
+                yield Measurement(f"balance_change_{kind}_{statistic}", steps, values[None], text)
+
+
+def _share(chosen: Bool[Tensor, "_"]) -> float:
+    """The fraction that is true; NaN of nothing."""
+    return float(chosen.double().mean())
 
 
 def _statistics(values: Tensor) -> list[float]:
