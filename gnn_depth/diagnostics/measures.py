@@ -93,25 +93,6 @@ def total_squared_difference(
     return _unless_broken(_squared_differences(x, edge_index), x)
 
 
-def normalised_dirichlet_energy(
-    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
-) -> Float[Tensor, ""]:
-    r"""The Dirichlet energy of nodes divided by the roots of their degrees, as a GCN propagates them.
-
-    .. math:: E(X) = \mathrm{tr}(X^T \tilde\Delta X) = \frac12 \sum_{(i,j)}
-        \Big\| \frac{x_i}{\sqrt{1 + d_i}} - \frac{x_j}{\sqrt{1 + d_j}} \Big\|^2, \quad
-        \tilde\Delta = I - (D + I)^{-1/2} (A + I) (D + I)^{-1/2}
-
-    Cai & Wang, *A Note on Over-Smoothing for Graph Neural Networks*, 2020. It is zero without edges, and if every
-    row i is the same vector times :math:`\sqrt{1 + d_i}`; for equal rows it is zero only in regular graphs. Self-loops
-    are left out, because the formula adds one to every node; :math:`d_i` counts the edges into i.
-    """
-    others = (edge_index[0] != edge_index[1]).double()
-    degree = others.new_zeros(len(x)).index_add_(0, edge_index[1], others)
-    x = _wide(x)
-    return _unless_broken(_squared_differences(x / (1 + degree).sqrt()[:, None], edge_index) / 2, x)
-
-
 def mean_average_distance(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]) -> Float[Tensor, ""]:
     r"""MAD: the mean cosine distance of a node to its neighbours, averaged over all nodes with neighbours.
 
@@ -149,22 +130,6 @@ def total_average_distance(
     count, total = pairs
     averages = total / count.clamp_min(1)
     return _unless_broken(averages.sum(), x), (count > 0).sum().double()
-
-
-def mean_average_distance_of_all_pairs(x: Float[Tensor, "nodes channels"]) -> Float[Tensor, ""]:
-    r"""MAD over all pairs of different nodes, in time linear in their number; NaN for fewer than two.
-
-    .. math:: \frac{1}{N(N-1)} \sum_{i \neq j} \Big( 1 - \cos(x_i, x_j) \Big) = \frac{n c + 2 n z}{N (N - 1)}
-
-    for n rows that are not zero, with c the centred sum of squares of their directions, and z rows of zeros. It equals
-    :func:`mean_average_distance` on a complete graph.
-    """
-    directions, directed = _directions(x)
-    count = directed.sum()
-    mean = directions.sum(0) / count.clamp_min(1)
-    centred = torch.where(directed[:, None], directions - mean, 0.0).square().sum()
-    total = count * centred + 2 * count * (len(x) - count)
-    return _unless_broken(total / (len(x) * (len(x) - 1)), x)
 
 
 def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
