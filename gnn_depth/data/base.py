@@ -248,7 +248,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     @property
     def num_edge_features(self) -> int:
-        return self.batch.graph.edge_channels
+        return self.loaded.graph.edge_channels
 
     @property
     def about(self) -> str:

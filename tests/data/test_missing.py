@@ -53,4 +53,6 @@ def test_a_source_with_the_training_nodes_features_only_needs_rate_1():
     source.train_features_only = True
     with pytest.raises(DataError, match=r"rate .*1\.0, not 0\.9"):
         _ = MissingFeatures(source, 0.9).batch
-    assert MissingFeatures(source, 1.0).batch.x.shape == (60, 14)
+    data = MissingFeatures(source, 1.0)
+    assert data.batch.x.shape == (60, 14)
+    assert (data.num_classes, data.num_features, data.num_edge_features) == (7, 14, 0)  # what a model is built with
