@@ -144,7 +144,7 @@ class CommandLineInterface(LightningCLI):
             self.config.ckpt_path = str(self.checkpoint.path) if self.checkpoint else None
         self.resolved = resolved(self.config, parser)
         if self.checkpoint:
-            before = resolved(self._parse(Arguments([], [], []), base, parser), parser)
+            before = resolved(self._parse(Arguments(), base, parser), parser)
             self.checkpoint.check_config(before, self.resolved, goes_on=trains)
             run = self.checkpoint.path.parent.parent
             if trains and (changed := checkpoints.changes(run, self.resolved)):

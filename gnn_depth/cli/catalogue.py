@@ -69,7 +69,7 @@ def _options_of_runs() -> dict[str, dict[str, Option]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning calls jsonargparse in ways that are deprecated
-        parsers = {command: Unparsed(command, Arguments([], [], []), build=False).parser for command in RUNS}
+        parsers = {command: Unparsed(command, Arguments(), build=False).parser for command in RUNS}
     return {command: options_of(parser) for command, parser in parsers.items()}
 
 

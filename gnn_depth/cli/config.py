@@ -12,7 +12,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from itertools import pairwise
@@ -27,6 +27,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import Source, read_config, value_in
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import Known, meant_by, misfit, unknown_key
+from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.short_names import GROUPS, SECTIONS, Names, Option, Part, PartError, Where, contract, imported_parts
 from gnn_depth.yaml_limits import safe_load
@@ -57,9 +58,9 @@ TRAINER_DEFAULTS = {
 class Arguments:
     """The command-line arguments after the command."""
 
-    sources: list[Source]  # the configs, in the order in which they are applied
-    plugins: list[str]  # all of them, those of the configs first; files by their full path
-    argv: list[str]  # all other arguments
+    sources: list[Source] = field(default_factory=list)  # the configs, in the order in which they are applied
+    plugins: list[str] = field(default_factory=list)  # those of the configs first; files by their full path
+    argv: list[str] = field(default_factory=list)  # all other arguments
     trusted: bool | None = None  # the value of --trusted-only; None if it is not given
     prints_config: bool = False  # whether to print the resolved config and stop
 
@@ -76,39 +77,29 @@ class Arguments:
 
 def read_arguments(argv: list[str]) -> Arguments:
     """Separate configs and plugins from the other command-line arguments, and read the configs."""
-    trusted, rest = trust.take(argv)
-    configs, rest = _take(("-c", "--config"), rest)
-    named, rest = _take(("--plugins",), rest)
-    sources = [read_config(text) for text in configs]
+    parser = Options("COMMAND", "", "[--config FILE]... [--OPTION VALUE]...", add_help=False)
+    parser.add_argument("-c", "--config", action="append", default=[])
+    parser.add_argument("--plugins", action="append", default=[])
+    choice = {"nargs": "?", "const": "true", "type": str.lower, "choices": ("true", "false")}
+    parser.add_argument(trust.FLAG, "--trusted_only", **choice)  # type: ignore[arg-type]
+    parser.add_argument("--print_config", action="store_true")
+    own, rest = parser.parse_known_args(argv)
+    sources = [read_config(text) for text in own.config]
+    trusted = None if own.trusted_only is None else own.trusted_only == "true"
     if trusted:
         trust.refuse_unknown(sources)
     plugins = [plugin for source in sources for plugin in plugins_of(source)]
-    plugins += [name for text in named for name in _full_paths(_structure(text), Path.cwd(), "--plugins")]
-    argv = [argument for argument in rest if argument != "--print_config"]
-    return Arguments(sources, list(dict.fromkeys(plugins)), argv, trusted, prints_config=argv != rest)
-
-
-def _take(flags: tuple[str, ...], argv: list[str]) -> tuple[list[str], list[str]]:
-    """The values of a repeatable option, and the other arguments."""
-    values, rest, remaining = [], [], iter(argv)
-    for argument in remaining:
-        flag, equals, value = argument.partition("=")
-        if flag not in flags:
-            rest.append(argument)
-        elif text := value if equals else next(remaining, None):
-            values.append(text)
-        else:
-            raise UsageError(f"{flag} needs a value.")
-    return values, rest
+    plugins += [name for text in own.plugins for name in full_plugin_paths(_structure(text), Path.cwd(), "--plugins")]
+    return Arguments(sources, list(dict.fromkeys(plugins)), rest, trusted, own.print_config)
 
 
 def plugins_of(source: Source) -> list[str]:
     """A config's plugins; files are looked up from the config's folder, and given by their full path."""
     folder = Path(source.name).parent if source.is_file else Path.cwd()
-    return _full_paths(source.data.get("plugins"), folder, source.at(("plugins",)))
+    return full_plugin_paths(source.data.get("plugins"), folder, source.at(("plugins",)))
 
 
-def _full_paths(plugins: Any, folder: Path, where: str) -> list[str]:
+def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
     """Plugins with full paths, so that the resolved config runs from any folder."""
     names = [] if plugins is None else plugins if isinstance(plugins, list) else [plugins]
     if not all(isinstance(name, str) for name in names):
@@ -232,7 +223,6 @@ class _Merged:
         if str(where[-1]).endswith("+"):
             items = value if isinstance(value, list) else [value]
             items = [self.known.expand_one(kind, item, where, in_list=True) if kind else item for item in items]
-            current = _structure(current) if isinstance(current, str) else current
             self._put(name, [*(current if isinstance(current, list) else [current] if current else []), *items])
         else:
             self._put(name, self.known.expand(kind, value, where, current) if kind else _changed(value, current))
@@ -269,31 +259,22 @@ def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
     """The flags of a command line: as written, the option's key, and the value."""
     remaining = list(argv)
     while remaining:
-        argument = remaining.pop(0)
-        flag, equals, text = argument.partition("=")
+        flag, equals, text = remaining.pop(0).partition("=")
         if not flag.startswith("--"):
-            raise UsageError(f"unexpected argument {argument!r}: options begin with --.")
+            raise UsageError(f"unexpected argument {flag!r}: options begin with --.")
         key = flag[2:].removesuffix("+")
         top, *inner = _steps(key)
         if key in [f"model.{name}" for name in GIVEN_BY_DATA]:
             raise UsageError(f"{key!r} is taken from the data and cannot be set.")
         if top not in known.options or (inner and known.options[top].kind is None):
-            near = meant_by(key, known)
-            raise UsageError(f"unknown option {flag!r}." + (near or " See --help for all."))
-        nargs = None if inner else known.options[top].nargs
-        if nargs == 0:
-            yield flag, key, True
-        elif nargs in ("+", "*") and not equals:
-            values = []
-            while remaining and not remaining[0].startswith("--"):
-                values.append(remaining.pop(0))
-            if not values and nargs == "+":
-                raise UsageError(f"{flag} needs a value.")
-            yield flag, key, values
-        else:
-            if not equals and (not remaining or remaining[0].startswith("--")):
-                raise UsageError(f"{flag} needs a value.")
-            yield flag, key, text if equals else remaining.pop(0)
+            raise UsageError(f"unknown option {flag!r}.{meant_by(key, known) or ' See --help for all.'}")
+        nargs = None if inner or equals else known.options[top].nargs
+        values = [text] if equals else []
+        while nargs != 0 and remaining and not remaining[0].startswith("--") and (nargs == "+" or not values):
+            values.append(remaining.pop(0))
+        if nargs != 0 and not values:
+            raise UsageError(f"{flag} needs a value.")
+        yield flag, key, True if nargs == 0 else values if nargs == "+" else values[0]
 
 
 def _steps(key: str) -> list[str]:

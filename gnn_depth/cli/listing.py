@@ -4,13 +4,14 @@ import argparse
 import functools
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import docstring_parser
 
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import read_arguments, to_yaml
+from gnn_depth.cli.config import full_plugin_paths, to_yaml
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import Known
 from gnn_depth.cli.options import Options
@@ -42,9 +43,9 @@ FIRST = ("layer", "num_layers", "hidden_channels", "norm", "skip", "init", "acti
 
 def main(argv: list[str]) -> int:
     """Print the parts of some kinds, or of all."""
-    arguments = read_arguments(argv)
-    kinds = [_kind(word) for word in parser().parse_args(arguments.argv).kinds]
-    print(listing(kinds or registry.KINDS, catalogue(arguments.plugins)))
+    options = parser().parse_args(argv)
+    known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
+    print(listing([_kind(word) for word in options.kinds] or registry.KINDS, known))
     return 0
 
 
@@ -57,8 +58,8 @@ def parser() -> Options:
         "[KIND]... [--plugins FILE]...",
     )
     options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join((*registry.KINDS, *LIBRARIES)))
-    # `read_arguments` takes it out of the arguments; it stands here for the help and for completion.
-    options.add_argument("--plugins", metavar="FILE", help="Python file or module that registers parts")
+    plugins = "Python file or module that registers parts; may be repeated"
+    options.add_argument("--plugins", action="append", default=[], metavar="FILE", help=plugins)
     return options
 
 

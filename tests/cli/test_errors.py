@@ -64,7 +64,7 @@ from tests.cli.conftest import BOMB, SMALL
         ("--epochs 3", ["Did you mean '--trainer.max_epochs'?"]),
         ("--config missing.yaml", ["config file 'missing.yaml' does not exist"]),
         ("--config .", ["config file '.' is a folder."]),
-        ("--config", ["--config needs a value"]),
+        ("--config", ["--config: expected one argument"]),
         ("extra", ["'extra'"]),
         ("--ckpt_path missing.ckpt", ["checkpoint 'missing.ckpt' does not exist"]),
         ("--run.root /dev/null", ["/dev/null", "choose another with --run.root"]),

@@ -84,7 +84,7 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
         ("heatmap --measure gradient", "'gradient'. Did you mean 'gradients'?"),
         ("convergence --tag val/ac", "'val/ac'. Did you mean 'val/acc'?"),
         ("history --measure balance --layers 9", "layer 9 was not measured"),
-        ("depth --size 4", "--size needs 2 values: WIDTH HEIGHT."),
+        ("depth --size 4", "--size: expected 2"),
         ("depth --pannel norm", "'--pannel'. Did you mean '--panel'?"),
     ],
 )
@@ -98,12 +98,6 @@ def test_the_output_is_checked_before_anything_is_read(refused, tmp_path):
     (tmp_path / "mine.png").write_text("mine")
     assert "the file exists" in refused("depth", output="mine.png")
     assert (tmp_path / "mine.png").read_text() == "mine"
-
-
-def test_what_is_missing_is_named_with_an_example():
-    for words, missing in (([], "KIND, FOLDER and --output FILE"), (["depth", "runs"], "--output FILE")):
-        with pytest.raises(UsageError, match=f"missing: {missing}, for example: gnn-depth plot depth"):
-            main(words)
 
 
 def test_damaged_curves_are_warned_of_in_one_line(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

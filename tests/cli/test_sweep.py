@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import plan_of
 from gnn_depth.cli.sweep import load_grid, parser, part, split_overrides
 
@@ -67,20 +68,10 @@ def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
 
 
 def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
-    words = [
-        "--data.root",
-        "x",
-        "grid.yaml",
-        "--trainer.max_epochs=3",
-        "--workers",
-        "2",
-        "--model",
-        "{}",
-        "--plugins",
-        "p",
-    ]
-    overrides, rest = split_overrides(words)
-    assert overrides == ["--data.root", "x", "--trainer.max_epochs=3", "--model", "{}", "--plugins", "p"]
+    words = "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 --trusted-only false --plugins p"
+    overrides, rest = split_overrides(words.split())
+    expected = "--data.root x --trusted-only --trainer.max_epochs=3 --trusted-only false --plugins p"
+    assert overrides == expected.split()
     assert rest == ["grid.yaml", "--workers", "2"]
 
 
@@ -172,7 +163,7 @@ def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_re
 def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_options(grid, gnn_depth):
     def planned(*words):
         name = grid(axes={"model.num_layers": [2, 3]}, seeds=2)
-        return plan_of(load_grid(name), Path(), list(words), "runs").runs
+        return plan_of(load_grid(name), Path(), read_arguments(list(words)), "runs").runs
 
     runs = planned()
     assert len({run.place.identity for run in runs}) == 4

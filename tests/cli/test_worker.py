@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from gnn_depth.cli import grid_runs, main
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.cost import measure
 from gnn_depth.cli.grid_runs import plan_of, train
 from gnn_depth.cli.sweep import PRELOAD, load_grid
@@ -25,7 +26,8 @@ def task(tmp_path):
     root = tmp_path / "runs"
 
     def make(*overrides, retries=2):
-        (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, list(overrides), str(root)).runs
+        arguments = read_arguments(list(overrides))
+        (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)).runs
         return Task(
             str(root),
             "grid",
