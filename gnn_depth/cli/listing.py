@@ -11,7 +11,7 @@ import docstring_parser
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import full_plugin_paths, to_yaml
+from gnn_depth.cli.config import add_own_options, full_plugin_paths, to_yaml
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import Known
 from gnn_depth.cli.options import Options
@@ -33,8 +33,6 @@ ABOUT = {
     "trainer.enable_progress_bar": "Show the progress.",
 }
 LIBRARY = ("lightning.", "torch.", "pytorch_lightning.")
-#: What a value is called in the help, where its type does not tell.
-VALUES = {"ckpt_path": "FILE", "output": "FILE", "html": "FILE.html", "plugins": "FILE", "layers": "some|all"}
 #: The usage of commands that cannot do without some options.
 NEEDS = {"test": "--ckpt_path FILE ", "predict": "--ckpt_path FILE --output FILE "}
 # The order of the help; the other options follow.
@@ -50,7 +48,6 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> Options:
-    """The options of the command."""
     options = Options(
         "list",
         "Show the registered parts of these kinds, or of all: name, options with types and defaults, and a summary. "
@@ -111,7 +108,7 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
     )
     titles = ("data", "model", "run", "trainer") if command == "fit" else ("run", "data", "model", "trainer")
     groups = {title: parser.add_argument_group(title) for title in titles}
-    groups["run"].add_argument("--config", metavar="FILE", help="Config file, or the name of a shipped one.")
+    add_own_options(groups["run"].add_argument)
     order = [name for name in ("ckpt_path", "output", "html") if command != "fit" and name in known.options]
     order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]
     options = known.options
@@ -120,17 +117,12 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
         if everything or section != "trainer" or name in ABOUT:
             about = _about(options[name], known, everything).replace("%", "%%")
             groups.get(section, groups["run"]).add_argument(f"--{name}", metavar=_metavar(options[name]), help=about)
-    add = groups["run"].add_argument
-    add("--print_config", action="store_true", help="Print the resolved config, and stop.")
-    add("--trusted-only", action="store_true", help="Refuse configs that import anything but known classes.")
     return parser.format_help().rstrip()
 
 
 def _metavar(option: Option) -> str:
     if option.kind in GIVEN:
         return "NAME"
-    if option.name in VALUES:
-        return VALUES[option.name]
     types = {"int": "N", "float": "X", "bool": "BOOL"}
     return "" if option.nargs == 0 else types.get(option.type.removesuffix(" | None"), "VALUE")
 

@@ -147,33 +147,30 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     """Print an item's table beside the published one, and write both it and the figure to ``root/ITEM/DATE_TIME``."""
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import latex, markdown, terminal
-    from gnn_depth.reports.load import ReportError, ReportWarning
+    from gnn_depth.reports.load import ReportWarning
     from gnn_depth.reports.published import compare_published, parse
     from gnn_depth.reports.sheets import agreement_sheet, table_sheet
     from gnn_depth.reports.table import tabulate, to_csv
 
-    try:
-        frame = load_runs([str(plan.store.folder)], [])
-        place = {run.place.identity: number for number, run in enumerate(plan.runs)}
-        order = frame["identity"].map(place).dropna().sort_values()  # that of the table's rows and columns
-        frame = frame.loc[order.index].reset_index(drop=True)
-        table = tabulate(frame, **({"spread": "std"} | item.table))
-        published = parse(item.published, item.name)
-        sheets = [table_sheet(table)]
-        if published:
-            sheets.append(agreement_sheet(table, compare_published(table, published), published))
-        print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
-        folder = new_run_folder(root, item.name)
-        for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
-            (folder / name).write_text(text, encoding="utf-8")
-        if item.figure:
-            kind, options = _figure(item)
-            with plain_warnings(ReportWarning):
-                chart = figures.chart(kind, frame, published, **options)
-            for suffix in figures.FORMATS:
-                figures.save(chart, folder / f"figure{suffix}", item.title)
-    except ReportError as error:
-        raise UsageError(f"{item.name}: {error}") from error
+    frame = load_runs([str(plan.store.folder)], [])
+    place = {run.place.identity: number for number, run in enumerate(plan.runs)}
+    order = frame["identity"].map(place).dropna().sort_values()  # that of the table's rows and columns
+    frame = frame.loc[order.index].reset_index(drop=True)
+    table = tabulate(frame, **({"spread": "std"} | item.table))
+    published = parse(item.published, item.name)
+    sheets = [table_sheet(table)]
+    if published:
+        sheets.append(agreement_sheet(table, compare_published(table, published), published))
+    print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
+    folder = new_run_folder(root, item.name)
+    for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
+        (folder / name).write_text(text, encoding="utf-8")
+    if item.figure:
+        kind, options = _figure(item)
+        with plain_warnings(ReportWarning):
+            chart = figures.chart(kind, frame, published, **options)
+        for suffix in figures.FORMATS:
+            figures.save(chart, folder / f"figure{suffix}", item.title)
     print(f"table and figure: {folder}")
 
 

@@ -118,10 +118,7 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     [
         ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
         ({}, [], "an item is missing. Available: nobody/depth."),
-        ({"tabel": {}}, ["nobody/depth"], "unknown key of an item 'tabel'. Did you mean 'table'?"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
-        ({"grid": "none.yaml"}, ["nobody/depth"], "none.yaml' does not exist"),
-        ({"figure": 3}, ["nobody/depth"], "figure is a dict, not 3"),
         ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
         ({"table": {"rows": ["dept"]}}, ["nobody/depth"], "unknown axis 'dept'. Did you mean 'depth'?"),
         ({"published": [{"source": "x"}]}, ["nobody/depth"], "'over'"),
