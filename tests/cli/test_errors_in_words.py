@@ -53,9 +53,9 @@ def part(kind: str, base: str, body: str) -> str:
             ["__init__(self, c"],
         ),
         (
-            NORM.replace("super().__init__(channels)", "raise ValueError('no room')"),
+            NORM.replace("super().__init__(channels)", "raise ValueError('no room\\n' * 100)"),
             "norm 'own'",
-            ["no room", "plug_own.py:8"],
+            ["no room", "92 lines more", "plug_own.py:8"],
         ),
         (part("init", "Init", "    def draw(self, stack):\n        stack.no"), "init 'other'", ["check_init"]),
         (
