@@ -11,6 +11,7 @@
 
 import copy
 import warnings
+from argparse import SUPPRESS
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -94,7 +95,8 @@ def add_own_options(add: Callable[..., Any]) -> None:
     add("-c", "--config", action="append", default=[], metavar="FILE", help="Config file, or name of a shipped one.")
     add("--print_config", action="store_true", help="Print the resolved config, and stop.")
     choice = {"nargs": "?", "const": "true", "type": str.lower, "choices": ("true", "false"), "metavar": "BOOL"}
-    add(trust.FLAG, "--trusted_only", **choice, help="Refuse configs that import anything but known classes.")
+    add(trust.FLAG, **choice, help="Refuse configs that import anything but known classes.")
+    add("--trusted_only", **choice, help=SUPPRESS)
 
 
 def plugins_of(source: Source) -> list[str]:

@@ -179,9 +179,10 @@ def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:
     end = f"the remedy did not help this time ({percent(remedied.accuracy)})"
     if remedied.accuracy > (chance if math.isnan(deep.accuracy) else deep.accuracy) + GAIN:
         end = f"the same number of layers reach {percent(remedied.accuracy)}"
+    network = deep.heading.replace(", ", " of ")
     return (
-        f"The {deep.heading}, {start}, and its gradient is {digits(deep.ratio)} times as large in the first layer as "
-        f"in the last; with its weights bounded that factor is {digits(remedied.ratio)}, and {end}."
+        f"The {network} {start}, and its gradient is {digits(deep.ratio)} times as large in the first layer as in the "
+        f"last; with its weights bounded that factor is {digits(remedied.ratio)}, and {end}."
     )
 
 
