@@ -8,6 +8,7 @@ import inspect
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -123,7 +124,7 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
 
 def _option(cls: type, parameter: inspect.Parameter, range: Range | None) -> Option:
     annotation, default = parameter.annotation, parameter.default
-    default = list(default) if isinstance(default, tuple) else default
+    default = list(default) if isinstance(default, tuple) else default.value if isinstance(default, Enum) else default
     is_required = default is parameter.empty
     is_plain = default is None or isinstance(default, PLAIN)
     return Option(

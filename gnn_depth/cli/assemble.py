@@ -46,15 +46,10 @@ MAX_NAME = 100  # characters of a run's name, which is a folder's
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
-NAMED = "a file, a run folder (its best checkpoint), or `last` (the newest run of this name)"
-CKPT_HELP = {
-    "fit": "Checkpoint to resume from, in a new folder: a file, a run folder, `last` or `auto`. `last` is the newest "
-    "run of this name, `auto` the newest one with the same model, data, seed and code, if there is one.",
-    "validate": f"Checkpoint to validate: {NAMED}. Without one the untrained model is validated.",
-    "test": f"Checkpoint to test: {NAMED}.",
-    "predict": f"Checkpoint to predict with: {NAMED}.",
-    "probe": f"Checkpoint to probe: {NAMED}. Without one the untrained model is probed.",
-}
+CKPT_HELP = (
+    "Checkpoint: a file, a run folder, or `last`, the newest run of this name; validate and probe do without. fit "
+    "resumes from it in a new folder, and takes `auto` too: the newest run with the same model, data, seed and code."
+)
 
 
 class Parser(LightningArgumentParser):
@@ -104,8 +99,8 @@ class CommandLineInterface(LightningCLI):
         for option, attribute in GIVEN_BY_DATA.items():
             parser.link_arguments(f"data.{attribute}", f"model.{option}", apply_on="instantiate")
         parser.add_lightning_class_args(RunRecorder, "run")
-        if self.command in CKPT_HELP:
-            parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP[self.command])
+        if self.command != "partition":
+            parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP)
         if self.command in ("validate", "test", "predict"):
             parser.add_argument("--force", action="store_true", help="Use a checkpoint of a model that has diverged.")
         if self.command == "predict":
@@ -140,11 +135,11 @@ class CommandLineInterface(LightningCLI):
             trust.check_checkpoint(self.checkpoint, self.arguments)
             base = self.checkpoint.config(with_seed=trains)
         self.config = self._parse(self.arguments, base, parser)
-        if self.command in CKPT_HELP:
+        if self.command != "partition":
             self.config.ckpt_path = str(self.checkpoint.path) if self.checkpoint else None
         self.resolved = resolved(self.config, parser)
         if self.checkpoint:
-            before = resolved(self._parse(Arguments([], [], []), base, parser), parser)
+            before = resolved(self._parse(Arguments(), base, parser), parser)
             self.checkpoint.check_config(before, self.resolved, goes_on=trains)
             run = self.checkpoint.path.parent.parent
             if trains and (changed := checkpoints.changes(run, self.resolved)):
@@ -185,10 +180,7 @@ class CommandLineInterface(LightningCLI):
             kwargs["enable_checkpointing"] = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
         if config["logger"] is None:
             kwargs["logger"] = False  # the run's own loggers come with its folder
-        try:
-            trainer = super().instantiate_trainer(**kwargs)
-        except ModuleNotFoundError as error:  # a precision that needs another package
-            raise UsageError(str(error)) from error
+        trainer = super().instantiate_trainer(**kwargs)
         check_precision(trainer)
         if str(config["precision"]) in HALF and trainer.precision not in HALF:
             raise UsageError(

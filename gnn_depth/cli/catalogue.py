@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import json
 import os
 import platform
@@ -20,7 +19,7 @@ import gnn_depth
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.config import Arguments
-from gnn_depth.cli.known import Known, load_plugins, options_of
+from gnn_depth.cli.known import Known, load_plugins, options_of, origin
 from gnn_depth.ranges import Range
 from gnn_depth.runs import write_atomically
 from gnn_depth.short_names import Option, Part, imported_parts
@@ -69,7 +68,7 @@ def _options_of_runs() -> dict[str, dict[str, Option]]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning calls jsonargparse in ways that are deprecated
-        parsers = {command: Unparsed(command, Arguments([], [], []), build=False).parser for command in RUNS}
+        parsers = {command: Unparsed(command, Arguments(), build=False).parser for command in RUNS}
     return {command: options_of(parser) for command, parser in parsers.items()}
 
 
@@ -85,8 +84,8 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
             *(gnn_depth.__version__, version("torch"), version("lightning")),
             *(platform.python_version(), sys.prefix),
         ],
-        "installed": sorted([entry.name, entry.value, _origin(entry.module)] for entry in installed),
-        "plugins": [[plugin, None if plugin.endswith(".py") else _origin(plugin)] for plugin in plugins],
+        "installed": sorted([entry.name, entry.value, origin(_top(entry.module))] for entry in installed),
+        "plugins": [[plugin, None if plugin.endswith(".py") else origin(_top(plugin))] for plugin in plugins],
     }
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -97,7 +96,7 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
             return read(entry["content"])
     content = build()
     if not registry.not_loaded():  # a broken plugin may be mended without a change of its own files
-        tops = {name.partition(".")[0] for name in ("gnn_depth", *(entry.module for entry in installed), *plugins)}
+        tops = {_top(name) for name in ("gnn_depth", *(entry.module for entry in installed), *plugins)}
         sources = {file: _stamp(file) for file in _sources(tops)}
         text = json.dumps({"key": key, "sources": sources, "content": content}, default=_plain)
         with contextlib.suppress(OSError):
@@ -110,13 +109,8 @@ def _plain(content: Any) -> Any:
     return asdict(content) if is_dataclass(content) and not isinstance(content, type) else str(content)
 
 
-def _origin(module: str) -> str | None:
-    """The file from which the top package of a module would be imported; None if there is none."""
-    try:
-        spec = importlib.util.find_spec(module.partition(".")[0])
-    except (ImportError, ValueError):
-        return None
-    return spec.origin if spec else None
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _sources(packages: Collection[str]) -> set[str]:
@@ -125,7 +119,7 @@ def _sources(packages: Collection[str]) -> set[str]:
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file and name.partition(".")[0] in packages:
+        if file and _top(name) in packages:
             found |= {file, *getattr(module, "__path__", ())}
         elif file and not file.startswith(libraries):
             found.add(file)

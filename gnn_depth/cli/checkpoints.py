@@ -20,7 +20,6 @@ from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
 LAST, AUTO = "last", "auto"
-NAMED = 8  # runs in a message
 # Of a run's folder: what a training goes on from, and what is looked at, in this order; then the newest.
 FIRST = {True: ("last.ckpt", "last-1.ckpt"), False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt")}
 SAME = ("model", "data", "seed_everything")
@@ -203,7 +202,7 @@ def _of_name(word: str, trains: bool, folder: Path, config: dict[str, Any]) -> C
     elif word == LAST:
         restart = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
         others = sorted({run.parents[2].name for run in folder.parent.glob("*/*/checkpoints/..")})
-        named = f" Runs beside it: {', '.join(others[:NAMED])}{', ...' * (len(others) > NAMED)}." if others else ""
+        named = f" Runs beside it: {', '.join(others)}." if others else ""
         raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}.{named}{restart}")
     else:
         warn(f"--ckpt_path {word}: no run with this model, data and seed under {folder}; starting one", "")

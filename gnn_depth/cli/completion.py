@@ -13,12 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 import argcomplete
-from argcomplete.completers import ChoicesCompleter, FilesCompleter
+from argcomplete.completers import ChoicesCompleter
 from argcomplete.shell_integration import shellcode
 
 from gnn_depth import registry
 from gnn_depth.cli import COMMANDS, RUNS
 from gnn_depth.cli.catalogue import catalogue
+from gnn_depth.cli.config import add_own_options
 from gnn_depth.cli.config_file import shipped
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
@@ -33,7 +34,6 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> Options:
-    """The options of the command."""
     options = Options(
         "completion",
         "Print a script for TAB completion in the shell. In ~/.bashrc or ~/.zshrc: "
@@ -60,15 +60,15 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
         if name != command:
             commands.add_parser(name)
         elif name in RUNS:
-            run = commands.add_parser(name, add_help=False)
+            run = commands.add_parser(name)
+            add_own_options(run.add_argument)
             for option in _options_of_run(name, words):
                 if option.nargs == 0:
                     run.add_argument(f"--{option.name}", action="store_true")
                     continue
                 action: Any = run.add_argument(f"--{option.name}", nargs=option.nargs)
-                is_file = "str" in option.type and not option.choices
-                words_of = dict.fromkeys(option.choices, "")
-                action.completer = FilesCompleter() if is_file else ChoicesCompleter(words_of)
+                if option.choices or "str" not in option.type:  # of others, files are offered
+                    action.completer = ChoicesCompleter(dict.fromkeys(option.choices, ""))
         else:
             options = import_module(f"gnn_depth.cli.{'listing' if name == 'list' else name}").parser()
             items = {"list": registry.KINDS, "reproduce": shipped("reproduce")}.get(name)
@@ -87,9 +87,6 @@ def _options_of_run(command: str, words: list[str]) -> Iterator[Option]:
         known = catalogue([value for flag, value in pairwise(separate[:-1]) if flag == "--plugins"], command)
     except UsageError:  # one does not load
         known = catalogue([], command)
-    yield Option("config", "str")
-    yield Option("trusted-only", choices=["true", "false"], nargs="?")
-    yield from (Option(name, nargs=0) for name in ("print_config", "help"))
     for name, option in known.options.items():
         yield replace(option, choices=known.listed(SECTIONS[name])) if name in SECTIONS else option
     for key, kind in SECTIONS.items():

@@ -11,9 +11,9 @@
 
 import copy
 import warnings
+from argparse import SUPPRESS
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +27,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.config_file import Source, read_config, value_in
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import Known, meant_by, misfit, unknown_key
+from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
 from gnn_depth.short_names import GROUPS, SECTIONS, Names, Option, Part, PartError, Where, contract, imported_parts
 from gnn_depth.yaml_limits import safe_load
@@ -57,9 +58,9 @@ TRAINER_DEFAULTS = {
 class Arguments:
     """The command-line arguments after the command."""
 
-    sources: list[Source]  # the configs, in the order in which they are applied
-    plugins: list[str]  # all of them, those of the configs first; files by their full path
-    argv: list[str]  # all other arguments
+    sources: list[Source] = field(default_factory=list)  # the configs, in the order in which they are applied
+    plugins: list[str] = field(default_factory=list)  # those of the configs first; files by their full path
+    argv: list[str] = field(default_factory=list)  # all other arguments
     trusted: bool | None = None  # the value of --trusted-only; None if it is not given
     prints_config: bool = False  # whether to print the resolved config and stop
 
@@ -76,39 +77,35 @@ class Arguments:
 
 def read_arguments(argv: list[str]) -> Arguments:
     """Separate configs and plugins from the other command-line arguments, and read the configs."""
-    trusted, rest = trust.take(argv)
-    configs, rest = _take(("-c", "--config"), rest)
-    named, rest = _take(("--plugins",), rest)
-    sources = [read_config(text) for text in configs]
+    parser = Options("COMMAND", "", "[--config FILE]... [--OPTION VALUE]...", add_help=False)
+    add_own_options(parser.add_argument)
+    parser.add_argument("--plugins", action="append", default=[])
+    own, rest = parser.parse_known_args(argv)
+    sources = [read_config(text) for text in own.config]
+    trusted = None if own.trusted_only is None else own.trusted_only == "true"
     if trusted:
         trust.refuse_unknown(sources)
     plugins = [plugin for source in sources for plugin in plugins_of(source)]
-    plugins += [name for text in named for name in _full_paths(_structure(text), Path.cwd(), "--plugins")]
-    argv = [argument for argument in rest if argument != "--print_config"]
-    return Arguments(sources, list(dict.fromkeys(plugins)), argv, trusted, prints_config=argv != rest)
+    plugins += [name for text in own.plugins for name in full_plugin_paths(_structure(text), Path.cwd(), "--plugins")]
+    return Arguments(sources, list(dict.fromkeys(plugins)), rest, trusted, own.print_config)
 
 
-def _take(flags: tuple[str, ...], argv: list[str]) -> tuple[list[str], list[str]]:
-    """The values of a repeatable option, and the other arguments."""
-    values, rest, remaining = [], [], iter(argv)
-    for argument in remaining:
-        flag, equals, value = argument.partition("=")
-        if flag not in flags:
-            rest.append(argument)
-        elif text := value if equals else next(remaining, None):
-            values.append(text)
-        else:
-            raise UsageError(f"{flag} needs a value.")
-    return values, rest
+def add_own_options(add: Callable[..., Any]) -> None:
+    """Add the options of every run that no config has."""
+    add("-c", "--config", action="append", default=[], metavar="FILE", help="Config file, or name of a shipped one.")
+    add("--print_config", action="store_true", help="Print the resolved config, and stop.")
+    choice = {"nargs": "?", "const": "true", "type": str.lower, "choices": ("true", "false"), "metavar": "BOOL"}
+    add(trust.FLAG, **choice, help="Refuse configs that import anything but known classes.")
+    add("--trusted_only", **choice, help=SUPPRESS)
 
 
 def plugins_of(source: Source) -> list[str]:
     """A config's plugins; files are looked up from the config's folder, and given by their full path."""
     folder = Path(source.name).parent if source.is_file else Path.cwd()
-    return _full_paths(source.data.get("plugins"), folder, source.at(("plugins",)))
+    return full_plugin_paths(source.data.get("plugins"), folder, source.at(("plugins",)))
 
 
-def _full_paths(plugins: Any, folder: Path, where: str) -> list[str]:
+def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
     """Plugins with full paths, so that the resolved config runs from any folder."""
     names = [] if plugins is None else plugins if isinstance(plugins, list) else [plugins]
     if not all(isinstance(name, str) for name in names):
@@ -120,22 +117,21 @@ def _full_paths(plugins: Any, folder: Path, where: str) -> list[str]:
 
 
 def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None) -> dict[str, Any]:
-    """One config from all sources: the base (of a checkpoint), the config files in order, then the flags."""
-    config = _Merged(known)
+    """The options from all sources, by dotted key: the base (of a checkpoint), config files in order, then flags."""
+    merged = _Merged(known)
     for source in [Source("", base or {}), *arguments.sources]:
         try:
-            config.add(source.data)
+            merged.add(source.data)
         except PartError as error:  # of a checkpoint: a class of a plugin that is not here
             raise UsageError(f"{source.at(error.where)}: {error}" if source.name else str(error)) from None
     if arguments.plugins:
-        config.content["plugins"] = arguments.plugins
-    for flag, key, value in flags(arguments.argv, known):
-        try:
-            config.set_flag(flag, key, value)
-        except PartError as error:
-            raise UsageError(str(error)) from None
-    merged = {key: value for key, value in config.content.items() if value or key not in GROUPS}
-    for key, part, given in _parts_of(merged, known):
+        merged.options["plugins"] = arguments.plugins
+    try:
+        for flag, key, value in flags(arguments.argv, known):
+            merged.set_flag(flag, key, value)
+    except PartError as error:
+        raise UsageError(str(error)) from None
+    for key, part, given in _parts_of(merged.options, known):
         if part.graphs and isinstance(name := given.get("name"), str):
             graph = {graph.lower(): graph for graph in part.graphs}.get(name.lower())
             if graph is None:
@@ -149,15 +145,13 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
                 section = next(section for section, kind in SECTIONS.items() if kind == part.kind)
                 text += f" --{section}.help {part.shown} explains its options."
                 raise _with_place(text, key, None, arguments, known)
-    return merged
+    return merged.options
 
 
 def check_early(command: str, arguments: Arguments, known: Known) -> None:
     """Refuse what can be seen to be wrong before torch is imported."""
     if value_of("ckpt_path", arguments, known) is None:  # otherwise a checkpoint's options are the defaults
-        config = merge(arguments, known)
-        trust.check_sizes(config)
-        _check_values(config, arguments, known)
+        _check_values(merge(arguments, known), arguments, known)
         if command in ("test", "predict"):
             raise UsageError(
                 f"{command} needs a trained model: name one with --ckpt_path FILE. "
@@ -177,14 +171,14 @@ def value_of(key: str, arguments: Arguments, known: Known) -> Any:
 
 
 class _Merged:
-    """A config that grows by one source after another, with parts by class path and arguments.
+    """Options by dotted key that grow by one source after another, with parts by class path and arguments.
 
-    Its methods raise a PartError where a key or a part does not exist.
+    Its methods raise a PartError where an option or a part does not exist.
     """
 
     def __init__(self, known: Known) -> None:
         self.known = known
-        self.content: dict[str, Any] = {group: {} for group in GROUPS}
+        self.options: dict[str, Any] = {}
 
     def add(self, data: dict[str, Any]) -> None:
         """Merge a config."""
@@ -204,11 +198,10 @@ class _Merged:
     def set_flag(self, flag: str, key: str, value: Any) -> None:
         """Merge a flag: an option, or an option of the class that stands at an option."""
         top, *inner = _steps(key)
-        where = tuple(top.split("."))
         if not inner:
             if value == "" and top in SECTIONS:
                 raise PartError(f"{flag} needs a value.")
-            self._set((*where[:-1], f"{where[-1]}+") if flag.endswith("+") else where, _structure(value))
+            self._set(tuple((f"{top}+" if flag.endswith("+") else top).split(".")), _structure(value))
             return
         current = self._current(top)
         last = current[-1] if isinstance(current, list) and current else current
@@ -220,9 +213,10 @@ class _Merged:
             changed = self.known.expand_one(SECTIONS[top], given, current=last)
         else:
             changed = _changed(given, last)
-        self._put(top, [*current[:-1], changed] if isinstance(current, list) else changed)
+        self.options[top] = [*current[:-1], changed] if isinstance(current, list) else changed
 
     def _set(self, where: Where, value: Any) -> None:
+        """Merge the value at a place of a config; one whose key ends with ``+`` is added to a list."""
         name = ".".join(map(str, where)).removesuffix("+")
         if name in [f"model.{given}" for given in GIVEN_BY_DATA]:
             raise PartError(f"{name!r} is taken from the data and cannot be set.", where)
@@ -232,19 +226,14 @@ class _Merged:
         if str(where[-1]).endswith("+"):
             items = value if isinstance(value, list) else [value]
             items = [self.known.expand_one(kind, item, where, in_list=True) if kind else item for item in items]
-            current = _structure(current) if isinstance(current, str) else current
-            self._put(name, [*(current if isinstance(current, list) else [current] if current else []), *items])
+            value = [*(current if isinstance(current, list) else [current] if current else []), *items]
         else:
-            self._put(name, self.known.expand(kind, value, where, current) if kind else _changed(value, current))
+            value = self.known.expand(kind, value, where, current) if kind else _changed(value, current)
+        self.options[name] = value
 
     def _current(self, name: str) -> Any:
-        content, option = _home(self.content, name)
-        # Options without a name change the default part.
-        return content[option] if option in content else copy.deepcopy(self.known.options[name].default)
-
-    def _put(self, name: str, value: Any) -> None:
-        content, option = _home(self.content, name)
-        content[option] = value
+        """The value of an option; options without a name change the default part."""
+        return self.options[name] if name in self.options else copy.deepcopy(self.known.options[name].default)
 
 
 def _nested(steps: list[str], value: Any, current: Any) -> Any:
@@ -269,31 +258,28 @@ def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
     """The flags of a command line: as written, the option's key, and the value."""
     remaining = list(argv)
     while remaining:
-        argument = remaining.pop(0)
-        flag, equals, text = argument.partition("=")
+        flag, equals, text = remaining.pop(0).partition("=")
         if not flag.startswith("--"):
-            raise UsageError(f"unexpected argument {argument!r}: options begin with --.")
+            raise UsageError(f"unexpected argument {flag!r}: options begin with --.")
         key = flag[2:].removesuffix("+")
         top, *inner = _steps(key)
         if key in [f"model.{name}" for name in GIVEN_BY_DATA]:
             raise UsageError(f"{key!r} is taken from the data and cannot be set.")
         if top not in known.options or (inner and known.options[top].kind is None):
-            near = meant_by(key, known)
-            raise UsageError(f"unknown option {flag!r}." + (near or " See --help for all."))
+            raise UsageError(f"unknown option {flag!r}.{meant_by(key, known) or ' See --help for all.'}")
         nargs = None if inner else known.options[top].nargs
         if nargs == 0:
+            if equals:
+                raise UsageError(f"{flag} takes no value, and got {text!r}.")
             yield flag, key, True
-        elif nargs in ("+", "*") and not equals:
-            values = []
-            while remaining and not remaining[0].startswith("--"):
-                values.append(remaining.pop(0))
-            if not values and nargs == "+":
-                raise UsageError(f"{flag} needs a value.")
-            yield flag, key, values
-        else:
-            if not equals and (not remaining or remaining[0].startswith("--")):
-                raise UsageError(f"{flag} needs a value.")
-            yield flag, key, text if equals else remaining.pop(0)
+            continue
+        values = [text] if equals else []
+        takes_many = nargs == "+" and not equals
+        while remaining and not remaining[0].startswith("--") and (takes_many or not values):
+            values.append(remaining.pop(0))
+        if not values:
+            raise UsageError(f"{flag} needs a value.")
+        yield flag, key, values if takes_many else values[0]
 
 
 def _steps(key: str) -> list[str]:
@@ -312,32 +298,26 @@ def _structure(text: Any) -> Any:
 # Parsing, and what ran
 
 
-def parse(config: dict[str, Any], arguments: Arguments, known: Known, parser: ArgumentParser) -> Namespace:
-    """Check the types of a merged config and fill in defaults; an error names the place of the value."""
-    trust.check_sizes(config)
-    _check_values(config, arguments, known)
+def parse(options: dict[str, Any], arguments: Arguments, known: Known, parser: ArgumentParser) -> Namespace:
+    """Check the types of merged options and fill in defaults; an error names the place of the value."""
+    _check_values(options, arguments, known)
+    config: dict[str, Any] = {}
+    for key, value in copy.deepcopy(options).items():
+        section, _, name = key.rpartition(".")
+        (config.setdefault(section, {}) if section else config)[name] = value
     try:
-        return _without_enums(parser.parse_object(copy.deepcopy(config)))
+        return parser.parse_object(config)
     except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
-        for key, option, value in _values(config, known):
+        for key, option, value in _values(options, known):
             if text := misfit(key, option, value):
                 raise _with_place(text, key, value, arguments, known) from error
         raise UsageError(str(error)) from error
 
 
-def _without_enums(value: Any) -> Any:
-    """The same with the text of every member of an enum that is one: such a default cannot be written as YAML."""
-    if isinstance(value, Namespace):
-        plain = {name: _without_enums(item) for name, item in vars(value).items()}
-        return Namespace(plain)  # type: ignore[no-untyped-call]
-    if isinstance(value, list):
-        return [_without_enums(item) for item in value]
-    return value.value if isinstance(value, Enum) and isinstance(value, str) else value
-
-
-def _check_values(config: dict[str, Any], arguments: Arguments, known: Known) -> None:
-    """Refuse numbers out of their range, and null, which the parser takes for any option of a part."""
-    for key, option, value in _values(config, known):
+def _check_values(options: dict[str, Any], arguments: Arguments, known: Known) -> None:
+    """Refuse endless YAML, numbers out of their range, and null, which the parser takes for any option of a part."""
+    trust.check_sizes(options)
+    for key, option, value in _values(options, known):
         text = option.range.refusal(key, value) if option.range else None
         if value is None and option.default is not None and key not in known.options:
             text = misfit(key, option, None)
@@ -345,8 +325,8 @@ def _check_values(config: dict[str, Any], arguments: Arguments, known: Known) ->
             raise _with_place(text, key, value, arguments, known)
 
 
-def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:
-    """Every part of a merged config, those inside others too: its key, its description, and its arguments."""
+def _parts_of(options: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:
+    """Every part of merged options, those inside others too: its key, its description, and its arguments."""
 
     def inside(key: str, kind: str, value: Any) -> Iterator[tuple[str, Part, dict[str, Any]]]:
         for item in value if isinstance(value, list) else [value]:
@@ -358,27 +338,17 @@ def _parts_of(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Part,
                         yield from inside(f"{key}.{name}", option.kind, given[name])
 
     for key, kind in SECTIONS.items():
-        content, name = _home(config, key)
-        yield from inside(key, kind, content.get(name))
+        yield from inside(key, kind, options.get(key))
 
 
-def _values(config: dict[str, Any], known: Known) -> Iterator[tuple[str, Option, Any]]:
-    """Every value of a merged config, with its dotted key and its option."""
-    for key, option in known.options.items():
-        content, name = _home(config, key)
-        if name in content:
-            yield key, option, content[name]
-    for key, part, given in _parts_of(config, known):
+def _values(options: dict[str, Any], known: Known) -> Iterator[tuple[str, Option, Any]]:
+    """Every merged value, those of parts too, with its dotted key and its option."""
+    for key, value in options.items():
+        yield key, known.options[key], value
+    for key, part, given in _parts_of(options, known):
         for name, value in given.items():
             if name in part.options:
                 yield f"{key}.{name}", part.options[name], value
-
-
-def _home(config: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
-    """The section of a config that holds an option, and the option's name there."""
-    section, _, name = key.rpartition(".")
-    content = config.get(section) if section else config
-    return ({} if content is None else content), name
 
 
 def _with_place(text: str, key: str, value: Any, arguments: Arguments, known: Known) -> UsageError:
@@ -402,22 +372,17 @@ def to_yaml(config: dict[str, Any]) -> str:
 
 def contract_config(config: dict[str, Any]) -> dict[str, Any]:
     """Write the parts of a config by their short names; paths of data become full, for use from any folder."""
-    return _at_parts(config, lambda kind, value: contract(kind, full_paths(value) if kind == "data" else value))
+    short = dict(config)
+    if "model" in config:
+        short["model"] = _with_parts(config["model"], contract)
+    if "data" in config:
+        short["data"] = contract("data", full_paths(config["data"]))
+    return short
 
 
-def expand_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Write the parts of a resolved config by class path and arguments; an unknown one raises a PartError."""
-    return _at_parts(config, Names(imported_parts()).expand)
-
-
-def _at_parts(config: dict[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
-    copied = {group: dict(config[group]) for group in GROUPS if isinstance(config.get(group), dict)}
-    changed = {**config, **copied}
-    for key, kind in SECTIONS.items():
-        content, name = _home(changed, key)
-        if name in content and kind not in ("callback", "logger"):
-            content[name] = change(kind, content[name])
-    return changed
+def _with_parts(model: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """The section ``model`` with its parts written in another way."""
+    return {name: change(name, value) if f"model.{name}" in SECTIONS else value for name, value in model.items()}
 
 
 def full_paths(value: Any) -> Any:
@@ -437,7 +402,7 @@ def known_to_model(data: Any) -> dict[str, Any]:
     return {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
 
 
-def build_model(options: Mapping[str, Any], given: Mapping[str, Any], is_complete: bool = True) -> "NodeClassifier":
+def build_model(options: Mapping[str, Any], given: dict[str, Any], is_complete: bool = True) -> "NodeClassifier":
     """Build the model of a config.
 
     Args:
@@ -450,7 +415,7 @@ def build_model(options: Mapping[str, Any], given: Mapping[str, Any], is_complet
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # jsonargparse warns of its own types
-        content = {"model": {**expand_config({"model": dict(options)})["model"], **given}}
+        content = {"model": _with_parts(options, Names(imported_parts()).expand) | given}
         try:
             parser = _model_parser()
             return parser.instantiate_classes(parser.parse_object(content, defaults=not is_complete)).model

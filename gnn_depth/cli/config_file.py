@@ -114,7 +114,7 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         check_size(text)
         node = yaml.compose(text, Loader=LOADER)
         entries = dict(_entries(node, (), name, labels)) if node else {}
-        data = load_yaml(text)
+        data = get_loader("yaml")(text)
     except TooLargeError as error:
         raise UsageError(f"{name}:1: {error}") from None
     except RecursionError:
@@ -132,16 +132,14 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
     return Source(name, data if isinstance(data, dict) else safe_load(text), entries)
 
 
-def load_yaml(text: str) -> Any:
-    """YAML as the parser reads it, in which 1e-3 is a number; raises a YAMLError for other text, or too large one."""
-    check_size(text)
-    return get_loader("yaml")(text)
-
-
 def value_in(text: str) -> Any:
-    """Read a text as YAML; other text is returned as it is, and one that is too large is a TooLargeError."""
+    """Read a text as YAML, in which 1e-3 is a number; other text is returned as it is.
+
+    Text that is too large is a TooLargeError.
+    """
     try:
-        return load_yaml(text)
+        check_size(text)
+        return get_loader("yaml")(text)
     except TooLargeError:
         raise
     except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`

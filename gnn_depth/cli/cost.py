@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import io
-import itertools
 import statistics
 import tempfile
 import time
@@ -33,44 +32,39 @@ class Cost:
     epoch: float
     epochs: float  # a part of one if max_steps ends it
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of the whole run."""
+        return self.setup + self.epoch * self.epochs
 
-class FewEpochs(L.Callback):
-    """Time the first epochs of a training, or the first steps of a long epoch, and end it."""
+
+class FewSteps(L.Callback):
+    """Time the steps of the first epochs of a training, validation included, and end it."""
 
     def __init__(self) -> None:
-        self.ends: list[float] = []  # when the training began, and when each whole epoch ended
-        self.batches: list[float] = []  # when each batch of the first epoch ended
+        self.times: list[float] = []  # when the training began, and when each step ended
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.ends.append(time.perf_counter())
+        self.times.append(time.perf_counter())
 
     def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
-        now = time.perf_counter()
-        if len(self.ends) == 1:
-            self.batches.append(now)
-        trainer.should_stop = now - self.ends[0] > MAX_SECONDS
-
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if trainer.is_last_batch:
-            self.ends.append(time.perf_counter())
-        trainer.should_stop |= len(self.ends) > WARM_UP + MEASURED
+        self.times.append(time.perf_counter())
+        is_enough = len(self.times) > (WARM_UP + MEASURED) * trainer.num_training_batches
+        trainer.should_stop = is_enough or self.times[-1] - self.times[0] > MAX_SECONDS
 
     def epoch(self, batches: int) -> float:
         """Seconds per epoch, given its number of batches."""
-        seconds = [after - before for before, after in itertools.pairwise(self.ends)]
-        if seconds:
-            return statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
-        if not self.batches:
+        steps = len(self.times) - 1
+        if steps < 1:
             return 0.0
-        # The first batch, which warms up, counts only where it is the only one.
-        times = self.batches if len(self.batches) > 1 else [self.ends[0], *self.batches]
-        return batches * (times[-1] - times[0]) / (len(times) - 1)
+        warm_up = min(WARM_UP * batches, steps // 2)  # of a single step nothing is left out
+        return batches * (self.times[-1] - self.times[warm_up]) / (steps - warm_up)
 
 
 def measure(config: dict[str, Any]) -> Cost:
     """Train a resolved config for a few epochs, uncompiled and leaving no files; called in a process of its own."""
     started = time.perf_counter()
-    config, timer = copy.deepcopy(config), FewEpochs()
+    config, timer = copy.deepcopy(config), FewSteps()
     config["model"]["compile"] = "off"
     config["trainer"] |= {"logger": False, "enable_progress_bar": False, "min_epochs": None, "min_steps": None}
     with quiet(), tempfile.TemporaryDirectory() as folder:
@@ -82,15 +76,12 @@ def measure(config: dict[str, Any]) -> Cost:
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         batches: Any = cli.trainer.num_training_batches
         steps = steps_of(cli.trainer)
-    began = timer.ends[0] if timer.ends else time.perf_counter()  # a run may diverge before its first epoch
+    began = timer.times[0] if timer.times else time.perf_counter()  # a run may diverge before its first epoch
     return Cost(began - started, timer.epoch(batches), steps / batches if steps > 0 else 0.0)
 
 
-def estimate(plan: Plan, pool: Pool, max_groups: int | None = None) -> str:
-    """The estimated time of the remaining runs as a sentence, from finished runs of the same group if there are any.
-
-    At most ``max_groups`` groups are measured, spread over the grid; the mean of them stands for the rest.
-    """
+def estimate(plan: Plan, pool: Pool) -> str:
+    """The time of the remaining runs as a sentence, from finished runs of the same group if there are any."""
     records = plan.store.records()
     left: dict[str, list[PlannedRun]] = defaultdict(list)
     done: dict[str, list[float]] = defaultdict(list)
@@ -103,22 +94,9 @@ def estimate(plan: Plan, pool: Pool, max_groups: int | None = None) -> str:
     count = sum(map(len, left.values()))
     if not count:
         return "nothing is left to run"
-
-    finished = [r.result for run in plan.runs if (r := records.get(run.place.identity)) and r.status == "finished"]
-    planned = [(result["epochs"], result.get("hparams", {}).get("trainer.max_epochs", 0)) for result in finished]
-    shares = [epochs / max_epochs for epochs, max_epochs in planned if max_epochs > 0]
-    share = statistics.mean(shares) if shares else 1.0  # of max_epochs, after which finished runs stopped
-
-    costs = {group: statistics.mean(done[group]) for group in left if group in done}
-    unknown = [group for group in left if group not in costs]
-    chosen = unknown[:: -(-len(unknown) // max_groups)] if max_groups and unknown else unknown
-    measured = {group: pool.submit(measure, left[group][0].config) for group in chosen}
-    for group, future in measured.items():
-        cost: Cost = future.result()
-        costs[group] = cost.setup + cost.epoch * cost.epochs * share
-    typical = statistics.mean(costs.values())
-    seconds = sum(len(rest) * costs.get(group, typical) for group, rest in left.items())
+    measured = {group: pool.submit(measure, runs[0].config) for group, runs in left.items() if group not in done}
+    costs = {group: statistics.mean(seconds) for group, seconds in done.items()}
+    costs |= {group: future.result().seconds for group, future in measured.items()}
+    seconds = sum(len(runs) * costs[group] for group, runs in left.items())
     said = f"{count} to run, about {duration(seconds / min(pool.workers, count))} with {pool.workers} at a time"
-    if not shares:
-        return f"{said} if none stops before its last epoch"
-    return f"{said} if they stop after {100 * share:.0f}% of their epochs, as the finished ones did"
+    return f"{said} if none stops before its last epoch" if measured else said

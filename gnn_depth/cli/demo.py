@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gnn_depth.cli.config_file import shipped
 from gnn_depth.cli.errors import RunError, UsageError
@@ -39,16 +39,11 @@ NETWORKS = {
 class Trained:
     """A network after its training."""
 
-    label: str
-    layers: int
+    heading: str  # what it is, and its depth
     folder: Path  # of its run
     accuracy: float  # on the test set, at the best validation epoch; NaN if there was none
     ratio: float  # norm of the gradient at the first layer divided by that at the last layer, in the first step
     failures: str  # where gradients first failed
-
-    @property
-    def heading(self) -> str:
-        return f"{self.label}, {self.layers} layers"
 
 
 def main(argv: list[str]) -> int:
@@ -88,20 +83,19 @@ def show(output: str, options: Sequence[str] = ()) -> None:
         chance = _probe(options)
         print("\nTraining, with the gradients of every layer recorded:", flush=True)
         trained = [_train(name, folder, options) for name in NETWORKS]
-        _, deep, bounded, flagship = trained
         head = ("network", "test accuracy", "gradient ratio", "gradients")
         lines = tuple((one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained)
         notes = ("Gradient ratio: norm at the first layer divided by that at the last, in the first step.",)
         sheet = Sheet("", head, 1, lines, notes)
         print(f"\n{terminal([sheet], _width(), styled=sys.stdout.isatty())}")
-        picture = folder / "gradients.png"
-        # Norms of gradients side by side, on one scale.
-        compared = [deep, bounded, flagship]
-        charts = [figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden") for one in compared]
-        panels = tuple(replace(chart.panels[0], title=one.heading) for chart, one in zip(charts, compared, strict=True))
+        # Norms of gradients of the deep networks side by side, on one scale.
+        charts = [figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden") for one in trained[1:]]
+        panels = (replace(chart.panels[0], title=one.heading) for chart, one in zip(charts, trained[1:], strict=True))
         caption = "Norm of the gradient of the loss with respect to the input of every layer, in every training step."
-        figures.save(replace(charts[0], panels=panels, caption=caption), picture)
+        picture = folder / "gradients.png"
+        figures.save(replace(charts[0], panels=tuple(panels), caption=caption), picture)
     print(f"Picture of the gradients: {picture}\n")
+    _, deep, bounded, _ = trained
     _say(conclusion(deep, bounded, chance))
     print(
         "\nWhere to look next:\n"
@@ -118,18 +112,17 @@ def _probe(options: Sequence[str]) -> float:
 
     cli = _assemble("probe", "deep", options)
     report = measure(cli)
-    heading = f"{NETWORKS['deep'][0]}, {len(cli.model.stack.layers)} layers"
-    _say(f"Probe of a {heading}, on a generated citation graph, before any training:")
+    _say(f"Probe of a {_heading('deep', cli)}, on a generated citation graph, before any training:")
     for finding in report.findings:
         _say(f"- {FAILURE_MODES[finding.mode]}: {finding.text}", "  ")
     legend = (
         "X: input of a layer. G: gradient of the loss with respect to X. mu: distance of the nodes from their mean."
     )
     _say(legend if report.findings else "no problem found.", "  ")
-    remedy, declared = " ".join(REMEDY).replace("=", " "), [one.arguments for one in report.remedies or ()]
-    if remedy in declared:
+    if report.remedies:
         _say(
-            f"{len(declared)} registered parts are remedies for some of this. One of them bounds the weights: {remedy}"
+            f"{len(report.remedies)} registered parts are remedies for some of this. One of them bounds the weights: "
+            f"{' '.join(REMEDY).replace('=', ' ')}"
         )
     return 1 / cli.datamodule.num_classes
 
@@ -140,8 +133,7 @@ def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     from gnn_depth.reports.load import read_measure
 
     cli = _assemble("fit", name, [f"--run.root={folder}", "--trainer.enable_progress_bar=false", *options])
-    trained = Trained(NETWORKS[name][0], len(cli.model.stack.layers), Path(), math.nan, math.nan, "no failure")
-    print(f"  {trained.heading:<28}", end="", flush=True)
+    print(f"  {_heading(name, cli):<28}", end="", flush=True)
     began = time.monotonic()
     try:
         with redirect_stderr(io.StringIO()):  # the table says it all
@@ -154,13 +146,17 @@ def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     assert where is not None
     gradients = read_measure(where, "gradient_norm_hidden").values[0]  # log10
     found = result.get("findings", {}).get("FirstFailure", {})
-    return replace(
-        trained,
-        folder=where,
+    return Trained(
+        _heading(name, cli),
+        where,
         accuracy=result["metrics"].get("test_acc_at_best_val", math.nan),
         ratio=float(10.0 ** (gradients[0] - gradients[-1])),
-        failures=", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items()) or trained.failures,
+        failures=", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items()) or "no failure",
     )
+
+
+def _heading(name: str, cli: "CommandLineInterface") -> str:
+    return f"{NETWORKS[name][0]}, {len(cli.model.stack.layers)} layers"
 
 
 def _assemble(command: str, name: str, options: Sequence[str]) -> "CommandLineInterface":
@@ -182,10 +178,11 @@ def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:
         start = f"learns nothing ({percent(deep.accuracy)}; guessing gives {percent(chance)})"
     end = f"the remedy did not help this time ({percent(remedied.accuracy)})"
     if remedied.accuracy > (chance if math.isnan(deep.accuracy) else deep.accuracy) + GAIN:
-        end = f"the same {remedied.layers} layers reach {percent(remedied.accuracy)}"
+        end = f"the same number of layers reach {percent(remedied.accuracy)}"
+    network = deep.heading.replace(", ", " of ")
     return (
-        f"At {deep.layers} layers the {deep.label} {start}, and its gradient is {digits(deep.ratio)} times as large in "
-        f"the first layer as in the last; with its weights bounded that factor is {digits(remedied.ratio)}, and {end}."
+        f"The {network} {start}, and its gradient is {digits(deep.ratio)} times as large in the first layer as in the "
+        f"last; with its weights bounded that factor is {digits(remedied.ratio)}, and {end}."
     )
 
 
@@ -194,9 +191,9 @@ def percent(accuracy: float) -> str:
 
 
 def _say(text: str, indent: str = "") -> None:
-    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     after = indent + "  " * text.startswith("- ")
-    print(textwrap.fill(text, _width(), initial_indent=indent, subsequent_indent=after, **options), flush=True)
+    lines = textwrap.wrap(text, _width(), initial_indent=indent, subsequent_indent=after, break_on_hyphens=False)
+    print("\n".join(lines), flush=True)
 
 
 def _width() -> int:

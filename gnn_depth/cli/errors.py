@@ -33,8 +33,6 @@ USAGE = ("DataError", "MisconfigurationException", "ReportError", "TooLargeError
 REWORDED = {
     r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best "
     "available device; if the machine has a GPU, PyTorch may be a build for CPUs only.",
-    r"Found more than one stateful callback of type `(\w+)`": "trainer.callbacks has {1} more than once: keep one of "
-    "them.",
     r"can't allocate memory: you tried to allocate (\d+) bytes|Unable to allocate ([\w. ]+)": "this needs more memory "
     "than there is: {0}.",
     r"conditioned on metric `(.*?)` which is not available[^:]*: (.*)": "there is no metric {1!r}. Available: {2}.",
@@ -170,23 +168,22 @@ def _is_users(cls: type) -> bool:
 
 def _of_a_library(error: BaseException, frames: Frames) -> str | None:
     """The message for a call by a command or the training that a library refuses; None for other exceptions."""
-    files = [Path(frame.f_code.co_filename) for frame, _ in frames]
-    rooms = [file.relative_to(OURS).parts[0].removesuffix(".py") for file in files if file.is_relative_to(OURS)]
-    deepest = frames[-1][0] if frames else None
-    if deepest is None or _owner(deepest) != "library" or rooms[-1:] not in (["cli"], ["training"]):
+    ours = [Path(frame.f_code.co_filename).parent.name for frame, _ in frames if _owner(frame) == "ours"]
+    if not frames or _owner(frames[-1][0]) != "library" or ours[-1:] not in (["cli"], ["training"]):
         return None
+    deepest, number = frames[-1]
     module = str(deepest.f_globals.get("__name__", "a library"))
-    line = _line(*frames[-1])
-    place = "" if line.startswith("raise ") else f"  {module}, line {frames[-1][1]}: {line}\n"
+    line = _line(deepest, number)
+    place = "" if line.startswith("raise ") else f"  {module}, line {number}: {line}\n"
     refused = f"{module.partition('.')[0]} refuses this: {_named(error)}"
     return f"{refused}\n{place}{TRACEBACK}=1 shows all calls that led to it."
 
 
 def _named(error: BaseException) -> str:
     """The exception's class and the first lines of its message."""
-    lines = [line.rstrip() for line in str(error).strip().splitlines()]
+    lines = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ").splitlines()
     more = [f"  ... and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
-    return "\n".join([f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__, *lines[1:LINES], *more])
+    return "\n".join([*map(str.rstrip, lines[:LINES]), *more])
 
 
 def _owner(frame: FrameType) -> str:

@@ -19,7 +19,7 @@ import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.config import Arguments, build_model, expand_config, known_to_model, plugins_of, read_arguments
+from gnn_depth.cli.config import Arguments, build_model, known_to_model, plugins_of
 from gnn_depth.cli.config_file import INLINE, Source, read_config
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.identity import identity
@@ -29,10 +29,10 @@ from gnn_depth.cli.run import check_training, start
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
+from gnn_depth.short_names import Names, imported_parts
 from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import Combination, Grid
-from gnn_depth.sweeps.plan import AbsentDataError, Plan, PlanError, make_plan
-from gnn_depth.sweeps.store import StoreError
+from gnn_depth.sweeps.plan import AbsentDataError, Plan, make_plan
 from gnn_depth.sweeps.worker import RunFailed, Task
 from gnn_depth.training.recorder import RunRecorder
 
@@ -45,7 +45,7 @@ class Resolver:
     def __init__(self, plugins: list[str]) -> None:
         load_plugins(plugins)
         with quiet():
-            self._cli = CommandLineInterface("fit", Arguments([], plugins, []), build=False)
+            self._cli = CommandLineInterface("fit", Arguments(plugins=plugins), build=False)
         self._data: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Resolver:
 
         Raises an AbsentDataError if the data is missing, damaged or refuses its options.
         """
-        data = expand_config({"data": config["data"]})["data"]
+        data = Names(imported_parts()).expand("data", config["data"])
         key = json.dumps(data, sort_keys=True)
         if key not in self._data:
             parser = jsonargparse.ArgumentParser(exit_on_error=False)
@@ -88,14 +88,18 @@ class Resolver:
 
 
 def plan_of(
-    grid: Grid, folder: Path, overrides: list[str], root: str, force: bool = False, absent: dict[str, str] | None = None
+    grid: Grid,
+    folder: Path,
+    arguments: Arguments,
+    root: str,
+    force: bool = False,
+    absent: dict[str, str] | None = None,
 ) -> Plan:
     """Resolve all runs of a grid whose config files are relative to the folder; see :func:`make_plan`.
 
-    The overrides are options of ``fit`` for all runs. Groups whose data is not here are an error, or are left out and
+    The arguments are options of ``fit`` for all runs. Groups whose data is not here are an error, or are left out and
     noted in ``absent`` with the reason.
     """
-    arguments = read_arguments(overrides)
     lines = {tuple(each.labels.values()): line_of(each, grid.base, folder, arguments) for each in grid.combinations()}
     # Inline configs are part of the grid, which has been checked as a whole.
     files = {source.name: source for line in lines.values() for source in line.sources if source.is_file}
@@ -116,11 +120,8 @@ def plan_of(
         except (UsageError, AbsentDataError) as error:
             raise type(error)(f"{combination.group}: {error}") from error
 
-    try:
-        with quiet():
-            return make_plan(grid, resolve, identity, root, force, absent)
-    except (PlanError, StoreError, OSError) as error:
-        raise UsageError(str(error)) from error
+    with quiet():
+        return make_plan(grid, resolve, identity, root, force, absent)
 
 
 def line_of(combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments) -> Arguments:

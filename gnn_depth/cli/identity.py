@@ -1,13 +1,13 @@
 """The identity of a run, equal for runs that must give equal numbers, and its hyperparameters as one row."""
 
 import hashlib
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
 from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
+from gnn_depth.cli.known import origin
 from gnn_depth.short_names import describe
 from gnn_depth.sweeps.grid import label_text
 
@@ -40,13 +40,7 @@ def _without_paths(value: Any) -> Any:
 
 def version(plugin: str) -> str:
     """A plugin's name and the checksum of its file, so that an edited plugin makes new runs."""
-    path = Path(plugin)
-    if not plugin.endswith(".py"):
-        try:
-            spec = importlib.util.find_spec(plugin)
-        except (ImportError, ValueError):  # loading it says what is wrong
-            spec = None
-        path = Path(spec.origin or "") if spec else Path()
+    path = Path(plugin if plugin.endswith(".py") else origin(plugin) or "")
     content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
     return f"{path.name if plugin.endswith('.py') else plugin} {content}"
 

@@ -1,6 +1,7 @@
 """Every part and option that a command line can name, and messages for unknown names and unfit values."""
 
 import copy
+import importlib.util
 import os
 import re
 import sys
@@ -82,6 +83,15 @@ def load_plugins(plugins: Iterable[str]) -> None:
             os.chdir(folder)  # a plugin that leaves it would move the run
     except registry.RegistryError as error:
         raise UsageError(str(error)) from error.__cause__
+
+
+def origin(module: str) -> str | None:
+    """The file from which a module would be imported; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
 
 
 def meant_by(key: str, known: Known) -> str:

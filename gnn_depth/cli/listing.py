@@ -4,13 +4,14 @@ import argparse
 import functools
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import docstring_parser
 
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import read_arguments, to_yaml
+from gnn_depth.cli.config import add_own_options, full_plugin_paths, to_yaml
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import Known
 from gnn_depth.cli.options import Options
@@ -32,8 +33,6 @@ ABOUT = {
     "trainer.enable_progress_bar": "Show the progress.",
 }
 LIBRARY = ("lightning.", "torch.", "pytorch_lightning.")
-#: What a value is called in the help, where its type does not tell.
-VALUES = {"ckpt_path": "FILE", "output": "FILE", "html": "FILE.html", "plugins": "FILE", "layers": "some|all"}
 #: The usage of commands that cannot do without some options.
 NEEDS = {"test": "--ckpt_path FILE ", "predict": "--ckpt_path FILE --output FILE "}
 # The order of the help; the other options follow.
@@ -42,14 +41,13 @@ FIRST = ("layer", "num_layers", "hidden_channels", "norm", "skip", "init", "acti
 
 def main(argv: list[str]) -> int:
     """Print the parts of some kinds, or of all."""
-    arguments = read_arguments(argv)
-    kinds = [_kind(word) for word in parser().parse_args(arguments.argv).kinds]
-    print(listing(kinds or registry.KINDS, catalogue(arguments.plugins)))
+    options = parser().parse_args(argv)
+    known = catalogue(full_plugin_paths(options.plugins, Path.cwd(), "--plugins"))
+    print(listing([_kind(word) for word in options.kinds] or registry.KINDS, known))
     return 0
 
 
 def parser() -> Options:
-    """The options of the command."""
     options = Options(
         "list",
         "Show the registered parts of these kinds, or of all: name, options with types and defaults, and a summary. "
@@ -57,8 +55,8 @@ def parser() -> Options:
         "[KIND]... [--plugins FILE]...",
     )
     options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join((*registry.KINDS, *LIBRARIES)))
-    # `read_arguments` takes it out of the arguments; it stands here for the help and for completion.
-    options.add_argument("--plugins", metavar="FILE", help="Python file or module that registers parts")
+    plugins = "Python file or module that registers parts; may be repeated"
+    options.add_argument("--plugins", action="append", default=[], metavar="FILE", help=plugins)
     return options
 
 
@@ -110,7 +108,7 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
     )
     titles = ("data", "model", "run", "trainer") if command == "fit" else ("run", "data", "model", "trainer")
     groups = {title: parser.add_argument_group(title) for title in titles}
-    groups["run"].add_argument("--config", metavar="FILE", help="Config file, or the name of a shipped one.")
+    add_own_options(groups["run"].add_argument)
     order = [name for name in ("ckpt_path", "output", "html") if command != "fit" and name in known.options]
     order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]
     options = known.options
@@ -119,17 +117,12 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
         if everything or section != "trainer" or name in ABOUT:
             about = _about(options[name], known, everything).replace("%", "%%")
             groups.get(section, groups["run"]).add_argument(f"--{name}", metavar=_metavar(options[name]), help=about)
-    add = groups["run"].add_argument
-    add("--print_config", action="store_true", help="Print the resolved config, and stop.")
-    add("--trusted-only", action="store_true", help="Refuse configs that import anything but known classes.")
     return parser.format_help().rstrip()
 
 
 def _metavar(option: Option) -> str:
     if option.kind in GIVEN:
         return "NAME"
-    if option.name in VALUES:
-        return VALUES[option.name]
     types = {"int": "N", "float": "X", "bool": "BOOL"}
     return "" if option.nargs == 0 else types.get(option.type.removesuffix(" | None"), "VALUE")
 

@@ -45,7 +45,6 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> Options:
-    """The options of the command."""
     options = Options(
         "new",
         "Create a file with a new part that works from the start, and a file with its tests.",

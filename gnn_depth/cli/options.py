@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.ranges import Range
-from gnn_depth.registry import hint
+from gnn_depth.registry import hint, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,14 +23,14 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class Options(argparse.ArgumentParser):
-    """argparse whose errors suggest the nearest option or an example; options cannot be abbreviated."""
+    """argparse whose errors suggest the nearest option or choice; options cannot be abbreviated."""
 
-    def __init__(self, command: str, description: str, usage: str, example: str = "") -> None:
-        self.example = example
+    def __init__(self, command: str, description: str, usage: str, add_help: bool = True) -> None:
         super().__init__(
             prog=f"gnn-depth {command}",
             usage=f"gnn-depth {command} {usage}",
             description=description,
+            add_help=add_help,
             allow_abbrev=False,
             formatter_class=_Help,
         )
@@ -40,7 +40,7 @@ class Options(argparse.ArgumentParser):
         self.add_argument(flag, nargs="+", action="extend", default=[], metavar="AXIS=VALUE,...", help=text)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self._explain(message)}\n{self.prog} --help explains the options.")
+        raise UsageError(f"{self._explain(message)}\nusage: {self.usage}; --help explains the options.")
 
     def _explain(self, message: str) -> str:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
@@ -48,19 +48,8 @@ class Options(argparse.ArgumentParser):
             if word.startswith("-"):
                 return f"unknown option {word!r}.{hint(word, self._option_string_actions)}"
             return f"unexpected argument {word!r}."
-        if match := re.match(r"the following arguments are required: (.*)", message):
-            options = self._option_string_actions
-            metavars = {name: option.metavar for name, option in options.items() if isinstance(option.metavar, str)}
-            missing = match[1].split(", ")
-            *most, last = [f"{name} {metavars[name]}" if name in metavars else name.upper() for name in missing]
-            example = f", for example: {self.example}" if self.example else "."
-            return f"missing: {' and '.join(filter(None, [', '.join(most), last]))}{example}"
         if match := re.match(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message):
-            choices = [choice.strip("' ") for choice in match[3].split(",")]
-            return f"unknown {match[1]} {match[2]!r}.{hint(match[2], choices)} Available: {', '.join(choices)}."
-        if match := re.match(r"argument (--\S+): expected (\d+) arguments", message):
-            names = self._option_string_actions[match[1]].metavar or ()
-            return f"{match[1]} needs {match[2]} values{': ' * bool(names)}{' '.join(names)}."
+            return unknown(match[1], match[2], [choice.strip("' ") for choice in match[3].split(",")])
         return f"{message}."
 
 

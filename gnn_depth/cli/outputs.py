@@ -12,11 +12,8 @@ from typing import Any
 from gnn_depth.cli.errors import UsageError
 
 # Here and not in predictions.py, which imports torch.
-PREDICTIONS = (".csv", ".parquet", ".npz", ".pt")
-PREDICTIONS_TEXT = (
-    ".csv, .parquet, .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`) "
-    "or .pt (the last one alone)"
-)
+PREDICTIONS = (".csv", ".parquet", ".npz")
+PREDICTIONS_TEXT = ".csv, .parquet or .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`)"
 
 
 def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:

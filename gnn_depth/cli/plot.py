@@ -67,7 +67,6 @@ def parser() -> Options:
         "plot",
         "Figures of runs: " + "; ".join(f"{kind}: {what}" for kind, what in FIGURES.items()) + ".",
         "KIND FOLDER... --output FILE.png|.pdf|.html [--OPTION VALUE]...",
-        example="gnn-depth plot depth runs --output depth.png",
     )
     add = options.add_argument
     add("kind", choices=tuple(FIGURES), metavar="KIND", help=", ".join(FIGURES))

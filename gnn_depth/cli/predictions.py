@@ -1,6 +1,5 @@
 """Write the predictions for all nodes or graphs to a file."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +19,7 @@ def write(batches: list[Tensor], data: GraphDataModule, task: Task, output: str)
     ids = np.arange(len(values)) if data.node_ids is None else data.node_ids
 
     def write_to(part: Path) -> None:
-        if path.suffix == ".pt":
-            buffer = io.BytesIO()  # torch.save hides why a write failed, so the bytes are written here
-            torch.save(values, buffer)
-            part.write_bytes(buffer.getvalue())
-        elif path.suffix == ".npz":
+        if path.suffix == ".npz":
             arrays = {
                 f"{row}s": ids.astype(str) if ids.dtype == object else ids,  # plain text is read without unpickling
                 "classes": np.array(data.class_names, str),

@@ -6,13 +6,11 @@ An item is a file below ``configs/reproduce``: a grid, the published numbers, an
 import argparse
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.cli import trust
+from gnn_depth.cli.config import Arguments, read_arguments
 from gnn_depth.cli.config_file import read_config, shipped
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options, load_runs, positive_float
@@ -24,9 +22,7 @@ from gnn_depth.sweeps.grid import Grid, GridError
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.store import ResultWarning
 
-KEYS = ("title", "source", "grid", "table", "figure", "published")
-REQUIRED = ("title", "source", "grid", "table")
-SAMPLED = 3  # groups of each item that --list --estimate measures
+KEYS = {"title": str, "source": str, "grid": str, "table": dict, "figure": dict, "published": list}
 
 
 @dataclass(frozen=True)
@@ -45,25 +41,28 @@ class Item:
 def main(argv: list[str]) -> int:
     """Run the missing runs of an item, and show the results beside the published numbers."""
     overrides, argv = split_overrides(argv)
-    trusted, _ = trust.take(overrides)
-    if trusted is None:  # a paper's configs need no class from outside
-        trusted, overrides = True, [*overrides, f"{trust.FLAG}=true"]
-    options = parser().parse_args(argv)
+    options, arguments = parser().parse_args(argv), read_arguments(overrides)
+    if arguments.trusted is None:  # a paper's configs need no class from outside
+        arguments = replace(arguments, trusted=True)
     if options.list:
-        return _list(overrides, options, trusted)
+        for item in map(load, sorted(names())):
+            grid = load_grid(str(item.grid), arguments.trusted)
+            count = len(grid.seeds) * sum(1 for _ in grid.combinations())
+            print(f"{item.name}: {item.title}\n  {item.source}\n  {count} runs")
+        return 0
     if not options.item:
         raise UsageError(f"an item is missing. Available: {', '.join(sorted(names()))}.")
-    return _reproduce(overrides, options, trusted)
+    return _reproduce(arguments, options)
 
 
 def parser() -> Options:
     parser = Options(
         "reproduce",
         "Run the missing runs of a paper's table or figure, and show our numbers beside the published ones.",
-        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list [--estimate]",
+        "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
     )
     parser.add_argument("item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all")
-    parser.add_argument("--list", action="store_true", help="show all items, or ITEM, and the number of their runs")
+    parser.add_argument("--list", action="store_true", help="show all items and the number of their runs")
     parser.add_argument("--estimate", action="store_true", help="measure a few epochs and print how long it would take")
     parser.add_argument("--available", action="store_true", help="skip runs whose data is not on this machine")
     parser.add_argument("--max-hours", type=positive_float, help="start no run after this time")
@@ -71,9 +70,9 @@ def parser() -> Options:
     return parser
 
 
-def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
+def _reproduce(arguments: Arguments, options: argparse.Namespace) -> int:
     item = load(options.item)
-    grid = part(load_grid(str(item.grid), trusted), options)
+    grid = part(load_grid(str(item.grid), arguments.trusted), options)
     _check(item, grid)
     deadline = time.monotonic() + 3600 * options.max_hours if options.max_hours else float("inf")
     with plain_warnings(ResultWarning), open_pool(options) as pool:
@@ -81,9 +80,10 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
 
         absent: dict[str, str] = {}
         known = absent if options.available else None
-        plan = plan_of(grid, item.grid.parent, overrides, options.root, options.force, known)
+        plan = plan_of(grid, item.grid.parent, arguments, options.root, options.force, known)
         if absent:
-            print(_left_out(absent, grid))
+            reason = next(iter(absent.values())).splitlines()[0]
+            print(f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}")
         if not plan.runs:
             raise UsageError(f"no runs are left in {item.name}.")
         if options.estimate:
@@ -99,70 +99,29 @@ def _reproduce(overrides: list[str], options: argparse.Namespace, trusted: bool)
     return code
 
 
-def _list(overrides: list[str], options: argparse.Namespace, trusted: bool) -> int:
-    """Print every item, or one; if requested with an estimate of the time left, measured on a few groups."""
-    items = [load(options.item)] if options.item else every()
-    with plain_warnings(ResultWarning), open_pool(options) if options.estimate else nullcontext() as pool:
-        for item in items:
-            print(f"{item.name}: {item.title}\n  {item.source}", flush=True)
-            grid = load_grid(str(item.grid), trusted)
-            if pool is None:
-                print(f"  {len(grid.seeds) * sum(1 for _ in grid.combinations())} runs")
-                continue
-            from gnn_depth.cli.cost import estimate
-            from gnn_depth.cli.grid_runs import plan_of
-
-            absent: dict[str, str] = {}
-            plan = plan_of(grid, item.grid.parent, overrides, options.root, absent=absent)
-            print(f"  {len(plan.runs)} runs; {estimate(plan, pool, SAMPLED)}")
-            if absent:
-                print(f"  {_left_out(absent, grid)}")
-    return 0
-
-
-def _left_out(absent: dict[str, str], grid: Grid) -> str:
-    reason = next(iter(absent.values())).splitlines()[0]
-    return f"{len(absent) * len(grid.seeds)} runs more whose data is not here: {reason}"
-
-
 def names() -> dict[str, Path]:
     """Every item and its file."""
     return shipped("reproduce")
-
-
-def every() -> Iterator[Item]:
-    """All items, by name."""
-    return (load(name) for name in sorted(names()))
 
 
 def load(name: str) -> Item:
     """Load an item by its name, or from a file."""
     if name.endswith((".yaml", ".yml")):
         name, config = Path(name).stem, read_config(name, labels=True)
+    elif name in names():
+        config = read_config(str(names()[name]), labels=True)
     else:
-        known = names()
-        if name not in known:
-            raise UsageError(unknown("item", name, known))
-        config = read_config(str(known[name]), labels=True)
-    content = {key: config.data.get(key) for key in KEYS}
-    for key in config.data:
+        raise UsageError(unknown("item", name, names()))
+    content = {"figure": {}, "published": []} | config.data
+    for key in content:
         if key not in KEYS:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, KEYS)}")
-    for key in REQUIRED:
-        if not content[key]:
+    for key, kind in KEYS.items():
+        if key not in content:
             raise UsageError(f"{config.name}: an item needs the key {key!r}.")
-    for key, kind, what in (("table", dict, "axes"), ("figure", dict, "options"), ("published", list, "numbers")):
-        if not isinstance(content[key], kind | None):
-            raise UsageError(f"{config.at((key,))}: {key} is a {kind.__name__} of {what}, not {content[key]!r}.")
-    return Item(
-        name,
-        str(content["title"]),
-        str(content["source"]),
-        Path(config.name).parent / str(content["grid"]),
-        content["table"],
-        content["figure"] or {},
-        content["published"] or [],
-    )
+        if not isinstance(content[key], kind):
+            raise UsageError(f"{config.at((key,))}: {key} is a {kind.__name__}, not {content[key]!r}.")
+    return Item(name, **content | {"grid": Path(config.name).parent / content["grid"]})
 
 
 # The reports bring pandas, which the completion of item names and the start of the workers need not wait for.
@@ -188,33 +147,30 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
     """Print an item's table beside the published one, and write both it and the figure to ``root/ITEM/DATE_TIME``."""
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import latex, markdown, terminal
-    from gnn_depth.reports.load import ReportError, ReportWarning
+    from gnn_depth.reports.load import ReportWarning
     from gnn_depth.reports.published import compare_published, parse
     from gnn_depth.reports.sheets import agreement_sheet, table_sheet
     from gnn_depth.reports.table import tabulate, to_csv
 
-    try:
-        frame = load_runs([str(plan.store.folder)], [])
-        place = {run.place.identity: number for number, run in enumerate(plan.runs)}
-        order = frame["identity"].map(place).dropna().sort_values()  # that of the table's rows and columns
-        frame = frame.loc[order.index].reset_index(drop=True)
-        table = tabulate(frame, **({"spread": "std"} | item.table))
-        published = parse(item.published, item.name)
-        sheets = [table_sheet(table)]
-        if published:
-            sheets.append(agreement_sheet(table, compare_published(table, published), published))
-        print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
-        folder = new_run_folder(root, item.name)
-        for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
-            (folder / name).write_text(text, encoding="utf-8")
-        if item.figure:
-            kind, options = _figure(item)
-            with plain_warnings(ReportWarning):
-                chart = figures.chart(kind, frame, published, **options)
-            for suffix in figures.FORMATS:
-                figures.save(chart, folder / f"figure{suffix}", item.title)
-    except ReportError as error:
-        raise UsageError(f"{item.name}: {error}") from error
+    frame = load_runs([str(plan.store.folder)], [])
+    place = {run.place.identity: number for number, run in enumerate(plan.runs)}
+    order = frame["identity"].map(place).dropna().sort_values()  # that of the table's rows and columns
+    frame = frame.loc[order.index].reset_index(drop=True)
+    table = tabulate(frame, **({"spread": "std"} | item.table))
+    published = parse(item.published, item.name)
+    sheets = [table_sheet(table)]
+    if published:
+        sheets.append(agreement_sheet(table, compare_published(table, published), published))
+    print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
+    folder = new_run_folder(root, item.name)
+    for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
+        (folder / name).write_text(text, encoding="utf-8")
+    if item.figure:
+        kind, options = _figure(item)
+        with plain_warnings(ReportWarning):
+            chart = figures.chart(kind, frame, published, **options)
+        for suffix in figures.FORMATS:
+            figures.save(chart, folder / f"figure{suffix}", item.title)
     print(f"table and figure: {folder}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.callbacks import BackboneFinetuning, BatchSizeFinder, LearningRateFinder, ModelPruning
+from lightning.pytorch.callbacks import ModelPruning
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
@@ -32,14 +32,6 @@ from gnn_depth.training.report import report, rows
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30
-UNUSABLE = {
-    ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. Prune a trained model in "
-    "a program of your own, with torch.nn.utils.prune.",
-    LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. Compare learning rates in "
-    "a sweep, with the axis model.optimizer.lr.",
-    BackboneFinetuning: "needs a model with a part called `backbone`, which this one does not have.",
-    BatchSizeFinder: "needs data with a batch_size, which graphs do not have. See --data MiniBatches.",
-}
 
 
 def run(command: str, arguments: Arguments) -> int:
@@ -87,20 +79,17 @@ def _partition(cli: CommandLineInterface) -> str:
     data, config = cli.datamodule, cli.config
     if not config.output:
         raise UsageError("partition needs a new folder for its files: --output DIR.")
-    try:
-        cli.model.stack.check_shards()
-        data.prepare_data()
-        data.setup("fit")
-        loader = data.train_dataloader()
-        if not isinstance(loader, FullBatch):
-            raise DataError(f"{type(data).__name__} gives mini-batches: only one graph can be divided among processes.")
-        batch, folder = loader.batch, Path(config.output)
-        check_one_graph(batch)
-        part = division(config.nodes, batch.graph, config.parts)
-        check_division(part, batch.graph.num_nodes, config.parts)
-        write_partition(data, batch, part, folder)
-    except (DataError, ValueError) as error:
-        raise UsageError(str(error)) from error
+    cli.model.stack.check_shards()
+    data.prepare_data()
+    data.setup("fit")
+    loader = data.train_dataloader()
+    if not isinstance(loader, FullBatch):
+        raise DataError(f"{type(data).__name__} gives mini-batches: only one graph can be divided among processes.")
+    batch, folder = loader.batch, Path(config.output)
+    check_one_graph(batch)
+    part = division(config.nodes, batch.graph, config.parts)
+    check_division(part, batch.graph.num_nodes, config.parts)
+    write_partition(data, batch, part, folder)
     sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
     return (
         f"{config.parts} parts of {part.bincount().min():,} to {part.bincount().max():,} nodes; {sent:,} of "
@@ -147,9 +136,11 @@ def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
 def _check(cli: CommandLineInterface) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        if why := next((why for kind, why in UNUSABLE.items() if isinstance(callback, kind)), None):
-            raise UsageError(f"trainer.callbacks {type(callback).__name__} {why}")
+    if any(isinstance(callback, ModelPruning) for callback in trainer.callbacks):  # type: ignore[attr-defined]
+        raise UsageError(
+            "trainer.callbacks ModelPruning renames parameters, and the weights of the best epoch could not be saved. "
+            "Prune a trained model in a program of your own, with torch.nn.utils.prune."
+        )
     check_training(cli.config["trainer"], model)
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from gnn_depth.cli import trust
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.config_file import read_config
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options, chosen_values, non_negative_int, positive_int
@@ -27,15 +28,15 @@ PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, argv = split_overrides(argv)
-    options = parser().parse_args(argv)
-    grid, folder = part(load_grid(options.file, trust.take(overrides)[0]), options), Path(options.file).parent
+    options, arguments = parser().parse_args(argv), read_arguments(overrides)
+    grid, folder = part(load_grid(options.file, arguments.trusted), options), Path(options.file).parent
     with plain_warnings(ResultWarning), nullcontext() if options.dry_run else open_pool(options) as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
         if pool is None:
-            print(plan_of(grid, folder, overrides, options.root).listing())
+            print(plan_of(grid, folder, arguments, options.root).listing())
             return 0
-        return run_plan(plan_of(grid, folder, overrides, options.root, options.force), pool, options.retries)
+        return run_plan(plan_of(grid, folder, arguments, options.root, options.force), pool, options.retries)
 
 
 def parser() -> Options:
@@ -72,7 +73,8 @@ def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
             rest.append(word)
             continue
         overrides.append(word)
-        if "=" not in word and remaining and not remaining[0].startswith("--"):
+        is_switch = word == trust.FLAG and remaining[:1] not in (["true"], ["false"])
+        if "=" not in word and remaining and not remaining[0].startswith("--") and not is_switch:
             overrides.append(remaining.pop(0))
     return overrides, rest
 

@@ -32,23 +32,6 @@ KNOWN = (
 PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 
 
-def take(argv: list[str]) -> tuple[bool | None, list[str]]:
-    """The last value of ``--trusted-only``, and the other arguments."""
-    said, rest, remaining = None, [], list(argv)
-    while remaining:
-        argument = remaining.pop(0)
-        flag, equals, value = argument.partition("=")
-        if flag.replace("_", "-") != FLAG:
-            rest.append(argument)
-            continue
-        if not equals:
-            value = remaining.pop(0) if remaining and remaining[0].lower() in ("true", "false") else "true"
-        if value.lower() not in ("true", "false"):
-            raise UsageError(f"{FLAG} must be true or false, not {value!r}.")
-        said = value.lower() == "true"
-    return said, rest
-
-
 def refuse_unknown(sources: Sequence[Source]) -> None:
     """Refuse configs that would import or run something unknown, before any of them takes effect."""
     for source in sources:

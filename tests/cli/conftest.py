@@ -1,6 +1,7 @@
 """What the tests of the command line share: a way to call it, small data, and a plugin."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,8 +121,12 @@ def refused(gnn_depth: Callable) -> Callable:
 
 
 @pytest.fixture
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry whose changes are forgotten afterwards."""
+def own_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A registry whose changes are forgotten afterwards, with the modules that were imported from the test's folder."""
     monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
     for name in ("_CONFLICTS", "_BROKEN", "_OWNERS"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -12,8 +12,8 @@ from gnn_depth.cli.demo import Trained, conclusion
 from tests.cli.conftest import SMALL
 
 TINY = [*SMALL, "--model.num_layers", "3", "--model.hidden_channels", "8", "--trainer.max_epochs", "2"]
-DEEP = Trained("residual GCN", 32, Path(), 0.15, 1e4, "expanded at layer 5")
-BOUNDED = replace(DEEP, label="bounded GCN", accuracy=0.9, ratio=1.0, failures="no failure")
+DEEP = Trained("residual GCN, 32 layers", Path(), 0.15, 1e4, "expanded at layer 5")
+BOUNDED = replace(DEEP, heading="bounded GCN, 32 layers", accuracy=0.9, ratio=1.0, failures="no failure")
 
 
 def test_a_demo_trains_four_networks_and_shows_them_in_one_table_and_one_picture(

@@ -27,7 +27,6 @@ def known():
     [
         ["--model.dropout=0.50"],
         ["--model.dropout=5e-1", "--trainer.enable_progress_bar=false"],
-        ["--model.layer=gcn", "--model.dropout=0.5"],
         ['--config={"trainer": {"accelerator": "cpu", "max_epochs": 3}, "model": {"dropout": 0.5}}'],
         ["--run.root=elsewhere", "--run.name=other", "--model.dropout=0.5"],
         ["--trainer.default_root_dir=elsewhere", "--trainer.profiler=simple", "--model.dropout=0.5"],
@@ -47,11 +46,9 @@ def test_a_whole_number_is_that_number_except_where_it_counts_batches(known):
     [
         ["--data.seed=1"],
         ["--model.optimizer.lr=0.0050001"],
-        ["--trainer.max_epochs=4"],
         ["--trainer.precision=64-true"],
         ["--trainer.deterministic=true"],
         ["--model.norm=pair"],
-        ["--model.init=xavier"],
     ],
 )
 def test_what_may_change_numbers_changes_the_identity(known, words):

@@ -5,10 +5,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -16,6 +14,8 @@ import pytest
 from gnn_depth import __version__, registry
 from gnn_depth.cli import catalogue
 from gnn_depth.short_names import choices, describe, type_name
+
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 PLUGIN = '''
 from typing import Literal
@@ -44,15 +44,6 @@ class Shrinking(FeatureNorm):
 class Shrink(Shrinking):
     pass
 '''
-
-
-@pytest.fixture(autouse=True)
-def _forget(own_registry: None) -> Iterator[None]:
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.startswith("listed_"):
-            del sys.modules[name]
 
 
 @pytest.fixture
@@ -99,41 +90,11 @@ def test_types_are_shown_without_modules_and_literals_by_their_values(annotation
     ("words", "nearest"),
     [
         (["list", "nrm"], "'nrm'. Did you mean 'norm'?"),
-        (["list", "--plugin", "x"], "Did you mean '--plugins'?"),
         (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
     ],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(refused: Callable, words: list[str], nearest: str):
     assert nearest in refused(*words)
-
-
-def test_help_of_a_part_is_plain_text_with_its_options(gnn_depth: Callable, plugin: str):
-    told = gnn_depth("fit", "--model.norm.help", "pair").out
-    assert "\n    x̃_i = s x^c_i / sqrt(" in told
-    assert ".. math::" not in told
-    told = gnn_depth("fit", "--plugins", plugin, "--model.norm.help", "listed_parts.Shrinking").out
-    assert "norm Shrinking (listed_parts.Shrinking)" in told, "a class that is not registered"
-    assert "--model.norm.by: float = 0.5\n      Divisor." in told
-
-
-def test_an_installed_plugin_that_does_not_load_is_named_and_the_others_are_listed(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
-):
-    gone = EntryPoint("gone", "no_such_module_here", registry.ENTRY_POINT_GROUP)._for(
-        SimpleNamespace(name="lost-parts")
-    )
-    monkeypatch.setattr(registry, "entry_points", lambda group: [gone])
-    answer = gnn_depth("list", "norm")
-    assert (answer.code, "\n  pair(" in answer.out) == (0, True)
-    assert "plugin 'gone' of lost-parts (no_such_module_here) does not load" in answer.err
-
-
-def test_two_parts_of_one_name_are_an_error_that_names_both(refused: Callable, plugin: str):
-    Path(plugin).write_text(PLUGIN.replace('"shrink"', '"pair"'))
-    answer = refused("list", "--plugins", plugin)
-    assert "norm 'pair'" in answer
-    assert "gnn_depth.nn.norms.pair.PairNorm" in answer
-    assert "listed_parts.Shrink" in answer
 
 
 class TestCache:

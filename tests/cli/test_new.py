@@ -1,13 +1,14 @@
 """``gnn-depth new``: files that work from the start. That their tests pass is in tests/testing/built_in.py."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gnn_depth.cli.new import names_of
 from tests.cli.conftest import SHORT
+
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 #: What is asked for, and how the part is then used.
 KINDS = {
@@ -18,12 +19,6 @@ KINDS = {
     "init": ([], ["--model.init", "my_own"]),
     "skip": ([], ["--model.skip", "my_own"]),
 }
-
-
-@pytest.fixture(autouse=True)
-def _forget(own_registry: None) -> Iterator[None]:
-    yield
-    sys.modules.pop("my_own", None)
 
 
 @pytest.mark.parametrize("what", KINDS)
@@ -58,7 +53,6 @@ def test_an_existing_file_stays_as_it_is(refused: Callable):
         ("nrom MyOwn", "Did you mean 'norm'?"),
         ("norm My-Own", "'My-Own' cannot be the name of a class"),
         ("norm Pair", "norm 'pair' already exists: gnn_depth.nn.norms.pair.PairNorm"),
-        ("norm Json", "json.py would hide the installed module 'json'"),
         ("layer MyOwn --kind-of score", "--kind-of score"),
         ("norm MyOwn --output file", "--output file is a file"),
         ("norm MyOwn --output file/below", "file/below/my_own.py cannot be written: Not a directory"),

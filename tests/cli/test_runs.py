@@ -130,7 +130,6 @@ def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
     [
         (["--model.dropout", "0.9"], "model.dropout: 0.0 in the checkpoint, 0.9 requested"),
         (["--model.layer", "gcn"], "model.layer: gat in the checkpoint, gcn requested"),
-        (["--model.layer.heads", "4"], "model.layer.heads: 2 in the checkpoint, 4 requested"),
         (["--config", "{model: {norm: pair}}"], "model.norm"),
     ],
 )
@@ -158,7 +157,7 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     words = ["predict", *SMALL, "--ckpt_path", str(trained / "checkpoints/best.ckpt")]
     assert "--output FILE" in refused(*words)
     for output, message in (
-        ("p.txt", "unknown suffix '.txt'. Available: .csv, .parquet, .npz, .pt."),
+        ("p.txt", "unknown suffix '.txt'. Available: .csv, .parquet, .npz."),
         ("there.csv", "the file exists"),
         ("no/p.csv", "there is no folder 'no'"),
     ):

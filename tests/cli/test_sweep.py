@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli.grid_runs import plan_of
 from gnn_depth.cli.sweep import load_grid, parser, part, split_overrides
 
 DATA = {
@@ -67,20 +66,10 @@ def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
 
 
 def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
-    words = [
-        "--data.root",
-        "x",
-        "grid.yaml",
-        "--trainer.max_epochs=3",
-        "--workers",
-        "2",
-        "--model",
-        "{}",
-        "--plugins",
-        "p",
-    ]
-    overrides, rest = split_overrides(words)
-    assert overrides == ["--data.root", "x", "--trainer.max_epochs=3", "--model", "{}", "--plugins", "p"]
+    words = "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 --trusted-only false --plugins p"
+    overrides, rest = split_overrides(words.split())
+    expected = "--data.root x --trusted-only --trainer.max_epochs=3 --trusted-only false --plugins p"
+    assert overrides == expected.split()
     assert rest == ["grid.yaml", "--workers", "2"]
 
 
@@ -167,20 +156,3 @@ def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_re
     assert answer.code == 2
     assert "0.0.1" in answer.err
     assert "--force" in answer.err
-
-
-def test_the_identity_is_that_of_a_fit_of_the_same_and_knows_data_seed_and_options(grid, gnn_depth):
-    def planned(*words):
-        name = grid(axes={"model.num_layers": [2, 3]}, seeds=2)
-        return plan_of(load_grid(name), Path(), list(words), "runs").runs
-
-    runs = planned()
-    assert len({run.place.identity for run in runs}) == 4
-    again = planned("--trainer.enable_progress_bar", "false")
-    assert [run.place.identity for run in again] == [run.place.identity for run in runs]
-    other = planned("--data.seed", "1")
-    assert not {run.place.identity for run in other} & {run.place.identity for run in runs}
-    answer = gnn_depth("fit", "--config", "base.yaml", "--model.num_layers", "3", "--seed_everything", "1")
-    assert answer.code == 0, answer.err
-    (result,) = Path("runs").rglob("result.json")
-    assert json.loads(result.read_text())["identity"] == runs[3].place.identity

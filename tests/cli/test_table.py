@@ -7,22 +7,20 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.table import main
-from gnn_depth.reports.load import ReportError
 
 METRIC = "test_acc_at_best_val"
 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A sweep of two depths and two norms, three seeds each: ``runs`` in the working directory."""
+    """A sweep of two depths and two norms, three seeds each: ``made`` in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     for depth in (2, 10):
         for norm in ("lipschitz", "none"):
             for seed in range(3):
-                folder = Path("runs", "grid", f"depth={depth},norm={norm}", f"seed_{seed}-00000000")
+                folder = Path("made", "grid", f"depth={depth},norm={norm}", f"seed_{seed}-00000000")
                 folder.mkdir(parents=True)
                 value = (0.8 if depth == 2 else 0.7) - (0.5 if (depth, norm) == (10, "none") else 0) + seed / 100
                 result = {
@@ -33,28 +31,17 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
                     "metrics": {METRIC: value, "val/loss": 1 - value},
                 }
                 (folder / "result.json").write_text(json.dumps(result))
-    return "runs"
+    return "made"
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """``said("runs", ...)``: what the command prints."""
+def said(gnn_depth: Callable) -> Callable[..., str]:
+    """``said("made", ...)``: what the command prints."""
 
     def call(*words: str) -> str:
-        assert main(list(words)) == 0
-        return capsys.readouterr().out
-
-    return call
-
-
-@pytest.fixture
-def refused() -> Callable[..., str]:
-    """``refused("runs", ...)``: the message that answers a wrong command line."""
-
-    def call(*words: str) -> str:
-        with pytest.raises((UsageError, ReportError)) as caught:
-            main(list(words))
-        return str(caught.value)
+        answer = gnn_depth("table", *words)
+        assert answer.code == 0, answer.err
+        return answer.out
 
     return call
 
@@ -106,9 +93,9 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs: str,
         assert said(runs, "--output", str(file)) == f"{file}\n"
         text = file.read_text()
         assert text.startswith(start)
-        assert "the file exists" in refused(runs, "--output", str(file))
+        assert "the file exists" in refused("table", runs, "--output", str(file))
         assert file.read_text() == text
-    assert {path.name for path in Path().iterdir()} == {"runs", *(f"table.{suffix}" for suffix in starts)}
+    assert {path.name for path in Path().iterdir()} == {"made", *(f"table.{suffix}" for suffix in starts)}
     said(runs, "--output", "table.parquet")
     assert len(pd.read_parquet("table.parquet")) == 12
     assert said(runs, "--format", "markdown").startswith("| layers | lipschitz | none |")
@@ -129,22 +116,18 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pyt
     ("words", "message"),
     [
         ("missing", "there is no folder 'missing'."),
-        ("runs --rows num_layer", "'model.num_layers'?"),
-        ("runs --rows norm --columns norm", "other axes than rows"),
-        ("runs --rows num_layers --columns status", "--rows model.num_layers norm,"),
-        ("runs --where norm", "not 'norm'"),
-        ("runs --where norm=noen", "'norm' 'noen'. Did you mean 'none'?"),
-        ("runs --metric test_acc_at_best", f"Did you mean '{METRIC}'?"),
-        ("runs --baseline nnoe", "'nnoe'. Did you mean 'none'?"),
-        ("runs --spread sdt", "'sdt'. Did you mean 'std'?"),
-        ("runs --published missing.yaml", "'missing.yaml' cannot be read"),
-        ("runs --output table.doc", "'.doc'. Available: .txt, .md, .tex, .html, .csv, .parquet."),
-        ("runs --output no/table.md", "there is no folder 'no'"),
-        ("runs --output table.md --format latex", ".tex"),
-        ("runs --format parquet", "--output FILE.parquet"),
-        ("runs --format csv --baseline none", "--baseline"),
+        ("made --rows num_layer", "'model.num_layers'?"),
+        ("made --rows num_layers --columns status", "--rows model.num_layers norm,"),
+        ("made --where norm", "not 'norm'"),
+        ("made --where norm=noen", "'norm' 'noen'. Did you mean 'none'?"),
+        ("made --baseline nnoe", "'nnoe'. Did you mean 'none'?"),
+        ("made --published missing.yaml", "'missing.yaml' cannot be read"),
+        ("made --output table.doc", "'.doc'. Available: .txt, .md, .tex, .html, .csv, .parquet."),
+        ("made --output table.md --format latex", ".tex"),
+        ("made --format parquet", "--output FILE.parquet"),
+        ("made --format csv --baseline none", "--baseline"),
         ("", "FOLDER"),
     ],
 )
 def test_what_does_not_exist_or_fit_is_answered(runs: str, refused: Callable, words: str, message: str):
-    assert message in refused(*words.split())
+    assert message in refused("table", *words.split())

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from gnn_depth.cli import grid_runs, main
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.cost import measure
 from gnn_depth.cli.grid_runs import plan_of, train
 from gnn_depth.cli.sweep import PRELOAD, load_grid
@@ -25,7 +26,8 @@ def task(tmp_path):
     root = tmp_path / "runs"
 
     def make(*overrides, retries=2):
-        (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, list(overrides), str(root)).runs
+        arguments = read_arguments(list(overrides))
+        (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)).runs
         return Task(
             str(root),
             "grid",
@@ -110,14 +112,6 @@ def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number
     assert "its process died 1 times" in outcome.reason
 
 
-def test_a_run_that_cannot_be_built_fails_with_the_reason(task, monkeypatch):
-    monkeypatch.setattr(grid_runs.Resolver, "check", lambda *_: None)
-    outcome = work(task("--model.layer=gcn", "--model.norm=lipschitz"))
-    assert outcome.status == "failed"
-    assert "acts on attention scores" in outcome.reason
-    assert result_of(outcome)["reason"] == outcome.reason
-
-
 def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(task, tmp_path, monkeypatch):
     class Asked(grid_runs.StopWhenAsked):
         def on_train_batch_end(self, trainer, *rest):
@@ -190,23 +184,6 @@ def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
     outcome = work(planned)
     assert outcome.status == "failed"
     assert "edited" in outcome.reason
-
-
-def test_a_full_disk_at_the_end_of_a_run_is_a_failure_that_is_tried_again(task, monkeypatch):
-    from gnn_depth.training import recorder
-
-    def full(folder, result):
-        if result["status"] != "running":
-            raise OSError(28, "No space left on device")
-
-    mine = task()
-    with monkeypatch.context() as patch:
-        patch.setattr(recorder, "write_result", full)
-        outcome = work(mine)
-    assert outcome.status == "failed"
-    assert "No space left" in outcome.reason
-    again = work(mine)
-    assert (again.status, result_of(again)["attempt"]) == ("finished", 2)
 
 
 def test_a_folder_with_the_result_of_another_run_is_moved_and_what_says_finished_has_its_checkpoints(
