@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.callbacks import ModelPruning
+from lightning.pytorch.callbacks import BackboneFinetuning, BatchSizeFinder, LearningRateFinder, ModelPruning
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
@@ -32,6 +32,15 @@ from gnn_depth.training.report import report, rows
 from gnn_depth.training.resume import SafeStop
 
 REQUEUE_SECONDS = 30
+# They fail after the run has a folder, the last one only when the training is over.
+UNUSABLE = {
+    LearningRateFinder: "needs a model with an attribute `lr`, which this one does not have. Compare learning rates in "
+    "a sweep, with the axis model.optimizer.lr.",
+    BackboneFinetuning: "needs a model with a part called `backbone`, which this one does not have.",
+    BatchSizeFinder: "needs data with a batch_size, which graphs do not have. See --data MiniBatches.",
+    ModelPruning: "renames parameters, and the weights of the best epoch could not be saved. Prune a trained model in "
+    "a program of your own, with torch.nn.utils.prune.",
+}
 
 
 def run(command: str, arguments: Arguments) -> int:
@@ -136,11 +145,9 @@ def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
 def _check(cli: CommandLineInterface) -> None:
     """Find inconsistent options before the run gets a folder."""
     model, data, trainer = cli.model, cli.datamodule, cli.trainer
-    if any(isinstance(callback, ModelPruning) for callback in trainer.callbacks):  # type: ignore[attr-defined]
-        raise UsageError(
-            "trainer.callbacks ModelPruning renames parameters, and the weights of the best epoch could not be saved. "
-            "Prune a trained model in a program of your own, with torch.nn.utils.prune."
-        )
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if why := next((why for kind, why in UNUSABLE.items() if isinstance(callback, kind)), None):
+            raise UsageError(f"trainer.callbacks {type(callback).__name__} {why}")
     check_training(cli.config["trainer"], model)
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes

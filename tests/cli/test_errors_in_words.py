@@ -93,6 +93,17 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_r
         assert each in answer
 
 
+def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_line(gnn_depth: Callable):
+    body = "self.calls = getattr(self, 'calls', 0) + 1\n        assert self.calls < 9, 'had enough'\n        return x"
+    Path("plug_own.py").write_text(norm(body).lstrip("\n"))
+    answer = gnn_depth("fit", *SHORT, "--plugins", "plug_own.py", "--model.norm", "own")
+    assert answer.code == 1
+    last = answer.err.splitlines()[-3:]
+    assert last[0].startswith("stopped: norm 'own' (Own, ")
+    assert "AssertionError: had enough" in last[0]
+    assert last[1].strip().startswith("plug_own.py:12: assert self.calls")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -101,6 +112,7 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_r
         ("--trainer.logger MLFlowLogger", ["lightning refuses this", "ModuleNotFoundError", "mlflow", "pip install"]),
         ("--model.optimizer SparseAdam", ["model.optimizer SparseAdam", "does not support dense gradients"]),
         ("--model.scheduler StepLR --model.scheduler.step_size 0", ["model.scheduler StepLR", "modulo by zero"]),
+        ("--trainer.callbacks BackboneFinetuning", ["trainer.callbacks BackboneFinetuning", "`backbone`"]),
         (
             "--trainer.callbacks ModelPruning --trainer.callbacks.pruning_fn l1_unstructured",
             ["trainer.callbacks ModelPruning", "torch.nn.utils.prune"],
