@@ -171,7 +171,7 @@ class _Reversible(Function):
         parts = list(x.chunk(steps.groups, 1))
         snapshots: list[Snapshot] = []
         for step in range(len(steps)):
-            snapshots.append(Snapshot(steps.modules(step), x.device, snapshots[-1] if snapshots else None))
+            snapshots.append(Snapshot(steps.modules(step), x.device))
             turn = step % steps.groups
             parts[turn] = parts[turn] + steps.change(step, steps.read(turn, parts))
         out = torch.cat(parts, 1)
