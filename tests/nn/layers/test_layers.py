@@ -6,7 +6,7 @@ import torch
 import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
 from gnn_depth.nn.norms import LipschitzNorm
-from gnn_depth.nn.parts import AttentionLayer, HasWeightChain
+from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import ATTENTION, IN, VARIANTS, features, make
 
@@ -91,6 +91,7 @@ def test_batch_norm_inside_a_gin_follows_running_averages_in_evaluation(graph):
 
 # tests/nn/test_conservation.py has the law of all others.
 def test_a_gated_unit_and_outputs_of_one_length_have_no_weight_chain():
-    assert not isinstance(make("ggnn"), HasWeightChain)
+    with pytest.raises(ValueError, match="layer 'ggnn' has no weight chain"):
+        make("ggnn").weight_chain()
     with pytest.raises(ValueError, match="layer 'sage' with normalize true has no weight chain"):
         make("sage_of_one_length").weight_chain()
