@@ -33,7 +33,6 @@ COMMON: list[Property[Subject]] = [
     properties.shape,
     properties.finite,
     properties.gradient,
-    properties.dtype,
     properties.state,
     properties.ddp,
     properties.compiles,
@@ -49,7 +48,7 @@ ROWS = replace(
 def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a norm has the properties of every norm.
 
-    Properties: ``shape``, ``finite``, ``gradient``, ``dtype``, ``state``, ``ddp``, ``compile``, ``inputs``, ``repeat``;
+    Properties: ``shape``, ``finite``, ``gradient``, ``state``, ``ddp``, ``compile``, ``inputs``, ``repeat``;
     norms of features and scores also have ``permutation``, ``batch`` and ``blocks``. A norm of scores is checked with
     every kind of score that it serves, one of weights with wide and tall matrices.
 
