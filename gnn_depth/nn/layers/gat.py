@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.bounds import of_linear_scores
+from gnn_depth.nn.bounds import of_attention
 from gnn_depth.nn.functional import (
     SparseFeatures,
     aggregate,
@@ -30,17 +30,7 @@ from gnn_depth.registry import register
 
 
 class _LinearAttention(AttentionLayer):
-    """Attention with linear scores of the features after one linear map.
-
-    Args:
-        in_channels: Width of the incoming features.
-        out_channels: Width of one head.
-        heads: Number of attention heads.
-        negative_slope: Slope of the LeakyReLU below zero.
-        dropout: Probability of dropping an attention weight in training.
-        bias: Add b.
-        split_heads: Interpret out_channels as the width of all heads together.
-    """
+    """Attention with linear scores of the features after one linear map."""
 
     takes_sparse = True
     takes_blocks = True
@@ -134,7 +124,7 @@ class GAT(_LinearAttention):
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight = self.lin.normed_weight
-        return of_linear_scores(self, weight, weight, graph.with_self_loops(), self.negative_slope, at_most)
+        return of_attention(self, weight, (weight, weight), graph.with_self_loops(), self.negative_slope, at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -252,10 +242,9 @@ class GATv2(AttentionLayer):
         return WeightChain(incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias)
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
-        weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).normed_weight
-        return of_linear_scores(
-            self, weight_dst, self.lin_src.normed_weight, graph.with_self_loops(), self.negative_slope, at_most
-        )
+        src = self.lin_src.normed_weight
+        dst = src if self.lin_dst is None else self.lin_dst.normed_weight
+        return of_attention(self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
