@@ -80,20 +80,19 @@ def run_reversible(
     themselves are not called, only their parts. ``run`` is the compiled form of :meth:`Block.message`, if there is one.
     """
     steps = Steps(stack, graphs, run)
+    if not torch.is_grad_enabled():
+        return steps.run(range(len(steps)), x)
     watched = [(*steps.modules(step), steps.joins[step], steps.blocks[step].state) for step in range(len(steps))]
     modules = [module for of_step in watched for module in of_step]
-    if torch.is_grad_enabled() and not any(map(has_hooks, modules)):
+    if not any(map(has_hooks, modules)):
         parameters = list(dict.fromkeys(p for step in range(len(steps)) for p in steps.trained(step)))
         found: Tensor = _Reversible.apply(steps, parameters, x, *parameters)  # type: ignore[no-untyped-call]
         return found
     length = segment_length("sqrt", len(steps))
     for start in range(0, len(steps), length):
         segment = range(start, min(start + length, len(steps)))
-        if torch.is_grad_enabled():
-            inside = [module for step in segment for module in steps.modules(step)]
-            x = recomputed(steps.run, inside, graphs[0], segment, x)
-        else:
-            x = steps.run(segment, x)
+        inside = [module for step in segment for module in steps.modules(step)]
+        x = recomputed(steps.run, inside, graphs[0], segment, x)
     return x
 
 
