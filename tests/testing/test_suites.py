@@ -155,10 +155,6 @@ def test_a_promise_that_a_layer_does_not_keep_is_named(layer, lacking):
     assert fails(check_layer, layer) == [lacking]
 
 
-def test_a_layer_that_promises_nothing_conforms():
-    check_layer(Lonely)
-
-
 class Doubling(Skip):
     """Its input has a factor, so that it is not inverted by a difference."""
 
