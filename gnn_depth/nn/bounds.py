@@ -52,6 +52,8 @@ second term has no m, because the theorem uses one size for all queries; in form
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,41 +62,43 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import AttentionLayer
 
 
-def of_linear_scores(
+def of_attention(
     layer: AttentionLayer,
-    weight_dst: Tensor,
-    weight_src: Tensor,
+    value: Tensor,
+    scored: Sequence[Tensor],
     graph: Graph,
     slope: float = 1.0,
     at_most: float | None = None,
 ) -> float | None:
-    """The bound of attention with linear or additive scores of two linear maps; the second also gives the values.
+    """The bound of attention, all of whose values and scores come from linear maps.
 
-    The slope is that of the LeakyReLU after the scores, or inside them; the graph has the self-loops that the layer
-    adds. None if no norm bounds the scores.
+    None without a score norm that bounds the scores, or with several, because a norm may undo an earlier one.
+
+    Args:
+        layer: The layer.
+        value: Weight of the values.
+        scored: Weights behind the scores: two for linear and additive scores, three for quadratic ones.
+        graph: The graph or block, with the self-loops that the layer adds.
+        slope: Slope of the LeakyReLU after the scores, or inside them.
+        at_most: Assume this spectral norm of every weight.
     """
-    alpha = bound_of_scores(layer)
+    norms: Any = layer.score_norms
+    alpha = norms[0].bound(layer.score, layer.out_channels) if len(norms) == 1 else None
     if alpha is None:
         return None
     alpha *= max(1.0, abs(slope))
-    scores = 2 * alpha * spectral_norm(weight_dst, weight_src, at_most=at_most)
-    return _of_all_nodes(alpha, spectral_norm(weight_src, at_most=at_most), scores, graph)
-
-
-def of_quadratic_scores(
-    layer: AttentionLayer,
-    weight_query: Tensor,
-    weight_key: Tensor,
-    weight_value: Tensor,
-    graph: Graph,
-    at_most: float | None = None,
-) -> float | None:
-    """The bound of attention whose scores are products of linear maps; see :func:`of_linear_scores`."""
-    alpha = bound_of_scores(layer)
-    if alpha is None:
-        return None
-    scores = math.sqrt(8) * alpha * spectral_norm(weight_query, weight_key, weight_value, at_most=at_most)
-    return _of_all_nodes(alpha, spectral_norm(weight_value, at_most=at_most), scores, graph)
+    of_values = spectral_norm(value, at_most=at_most)
+    of_scores = (2 if len(scored) == 2 else math.sqrt(8)) * alpha * spectral_norm(*scored, at_most=at_most)
+    count = graph.in_degree.double()
+    has_choice = count > 1
+    spread = (1 + (count.clamp_min(1) - 1) * math.exp(-2 * alpha)).rsqrt()
+    square = (spread * of_values + of_scores * has_choice.double()).square()
+    square_of_source = square.new_zeros(graph.num_sources).index_add(0, graph.source, square[graph.target])
+    reads_itself = torch.zeros_like(has_choice)
+    reads_itself[graph.target[graph.source == graph.target]] = True
+    # A node without a self-loop still reads itself, as the query.
+    square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
+    return math.sqrt(graph.max(graph.collect(square_of_source))) if graph.total_nodes else 0.0
 
 
 def of_propagation(graph: Graph) -> float:
@@ -105,11 +109,6 @@ def of_propagation(graph: Graph) -> float:
         share = torch.where(weight > 0, share / graph.edge_weight.double(), 0)
     total = share.new_zeros(graph.num_sources).index_add(0, graph.source, share)
     return math.sqrt(graph.max(graph.collect(total))) if graph.total_nodes else 0.0
-
-
-def bound_of_scores(layer: AttentionLayer) -> float | None:
-    """The alpha of a layer's score norm; None without one, or with several, because a norm may undo an earlier one."""
-    return layer.score_norms[0].bound(layer.score, layer.out_channels) if len(layer.score_norms) == 1 else None  # type: ignore[operator]
 
 
 def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
@@ -127,16 +126,3 @@ def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
     # About ten times as fast as computing singular values, and as exact for the largest one.
     gram = scaled @ scaled.t() if len(scaled) < scaled.shape[1] else scaled.t() @ scaled
     return largest * math.sqrt(torch.linalg.eigvalsh(gram)[-1].item())
-
-
-def _of_all_nodes(alpha: float, values: float, scores: float, graph: Graph) -> float:
-    count = graph.in_degree.double()
-    has_choice = count > 1
-    spread = (1 + (count.clamp_min(1) - 1) * math.exp(-2 * alpha)).rsqrt()
-    square = (spread * values + scores * has_choice.double()).square()
-    square_of_source = square.new_zeros(graph.num_sources).index_add(0, graph.source, square[graph.target])
-    reads_itself = torch.zeros_like(has_choice)
-    reads_itself[graph.target[graph.source == graph.target]] = True
-    # A node without a self-loop still reads itself, as the query.
-    square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
-    return math.sqrt(graph.max(graph.collect(square_of_source))) if graph.total_nodes else 0.0

@@ -38,8 +38,8 @@ from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gnn_depth.nn.encoder import Embedding
-from gnn_depth.nn.parts import HasWeightChain, Link, Share, Skip, WeightChain
-from gnn_depth.registry import name_of, registered
+from gnn_depth.nn.parts import Link, Share, Skip, WeightChain
+from gnn_depth.registry import described, registered
 
 
 def links(stack: Any) -> list[Link]:
@@ -60,7 +60,7 @@ def links(stack: Any) -> list[Link]:
             "reversible 0."
         )
     layers, skips = list(stack.layers), list(stack.skips)
-    chains = [chain_of(layer, position, "the law") for position, layer in enumerate(layers)]
+    chains = [layer.weight_chain() for layer in layers]
     of_skips = [_chain_of_skip(skip) for skip in skips]
 
     def into(state: int) -> Iterator[Share]:
@@ -97,16 +97,6 @@ def hidden_states(stack: Any) -> list[int]:
     return list(range(first, len(stack.joins) + 1))
 
 
-def chain_of(layer: nn.Module, position: int, wanted_by: str) -> WeightChain:
-    """The weight chain of a layer, which the caller needs."""
-    if not isinstance(layer, HasWeightChain):
-        raise ValueError(
-            f"{wanted_by} needs the weight chain of layer {position + 1}, and {type(layer).__name__} has none; "
-            "give it a method weight_chain() or use init 'default'."
-        )
-    return layer.weight_chain()
-
-
 def why_no_law(stack: Any) -> str | None:
     """The reason why rescaling neurons changes the outputs of a ``DeepGNN``; None if it does not."""
     sample = torch.tensor([-1.0, 1.0])
@@ -135,12 +125,11 @@ def _into_first(encoder: nn.Module) -> Iterator[Share]:
 def _chain_of_skip(skip: Skip) -> WeightChain:
     """The weight chain of a skip connection, of which it must be known which neurons it joins."""
     if skip.adds is None and (skip.carries or skip.reads != "nothing"):
-        found = name_of(type(skip))
         skips: dict[str, Any] = registered("skip")
         known = [name for name, cls in skips.items() if cls.adds or (cls.reads == "nothing" and not cls.carries)]
         raise ValueError(
-            f"it is unknown which neurons skip {found[1] if found else type(skip).__name__!r} joins, and joined "
-            f"neurons can only be rescaled together: use one of {', '.join(sorted(known))}, or set Skip.adds."
+            f"it is unknown which neurons {described(type(skip))} joins, and joined neurons can only "
+            f"be rescaled together: use one of {', '.join(sorted(known))}, or set Skip.adds."
         )
     return skip.weight_chain()
 

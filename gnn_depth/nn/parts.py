@@ -16,6 +16,7 @@ from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.sparse_features import SparseFeatures
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, Score
 from gnn_depth.ranges import Count, Probability, in_range
+from gnn_depth.registry import described
 
 FailureMode: TypeAlias = str  # a key of FAILURE_MODES
 
@@ -73,14 +74,6 @@ class WeightChain:
     outgoing: tuple[Tensor, ...] = ()
     attention: tuple[Tensor, ...] = ()
     bias: tuple[Tensor, ...] = ()
-
-
-@runtime_checkable
-class HasWeightChain(Protocol):
-    """A layer that declares which weights lead into and out of its neurons, for initialisations and diagnostics."""
-
-    def weight_chain(self) -> WeightChain:
-        """The chain; a ValueError if the layer has none with its present options."""
 
 
 @runtime_checkable
@@ -170,6 +163,17 @@ class Layer(Part, nn.Module, ABC):
     @abstractmethod
     def reset_parameters(self) -> None:
         """Draw the parameters as PyTorch Geometric does for this layer."""
+
+    def weight_chain(self) -> WeightChain:
+        """The weights that lead into and out of the layer's neurons, for initialisations and diagnostics.
+
+        Raises:
+            ValueError: The layer has none (default), or none with its present options.
+        """
+        raise ValueError(
+            f"{described(type(self))} has no weight chain, and initialisations other than 'default' and the balance of "
+            "neurons need one: give it a method weight_chain(), or use init 'default'."
+        )
 
     @property
     def edge_heads(self) -> int:

@@ -13,13 +13,12 @@ from gnn_depth.nn.parts import (
     AttentionLayer,
     FeatureNorm,
     HasLipschitzBound,
-    HasWeightChain,
     Layer,
     NormFactory,
     ScoreNorm,
     WeightNorm,
 )
-from gnn_depth.registry import name_of, registered
+from gnn_depth.registry import described, registered
 
 
 class FeatureNorms(nn.ModuleList):
@@ -89,8 +88,8 @@ class NormPlacement:
                 raise ValueError(f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm.")
             self._norms[base].append((make, cls))
         if len(self._norms[WeightNorm]) > 1:
-            names = " and ".join(repr(_name(cls)) for _, cls in self._norms[WeightNorm])
-            raise ValueError(f"norms {names} act on the same weights: choose one of them.")
+            names = " and ".join(described(cls) for _, cls in self._norms[WeightNorm])
+            raise ValueError(f"{names} act on the same weights: choose one of them.")
 
     def on_scores(self, layer: Layer) -> None:
         """Place the score norms in a layer, which must have scores that they have a formula for."""
@@ -98,7 +97,7 @@ class NormPlacement:
             if not isinstance(layer, AttentionLayer):
                 with_scores = [name for name, each in registered("layer").items() if issubclass(each, AttentionLayer)]
                 raise ValueError(
-                    f"norm {_name(cls)!r} acts on attention scores, and layer {_name(type(layer))!r} has none. "
+                    f"{described(cls)} acts on attention scores, and {described(type(layer))} has none. "
                     f"Layers with scores: {', '.join(with_scores)}. To bound the weights of any layer use norm "
                     "'spectral'."
                 )
@@ -117,7 +116,7 @@ class NormPlacement:
                 maps = _normed_maps(layer)
                 norms: list[Any] = [make(len(layers)) for _ in maps]
                 if any(norm.whole_layer for norm in norms):
-                    _check_bound(layer, _name(cls))
+                    _check_bound(layer, cls)
                 for linear, norm in zip(maps, norms, strict=True):
                     linear.weight_norm = norm
                     placed.append((linear, layer))
@@ -128,7 +127,7 @@ class NormPlacement:
         features = self._norms[FeatureNorm]
         if features and not places:
             raise ValueError(
-                f"norm {_name(features[0][1])!r} acts between layers, and there is only one layer, which gives "
+                f"{described(features[0][1])} acts between layers, and there is only one layer, which gives "
                 "the class scores itself: use more layers or a decoder."
             )
 
@@ -137,28 +136,20 @@ def _normed_maps(layer: Layer) -> list[Linear]:
     """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all without a chain."""
     linears = [module for module in layer.modules() if isinstance(module, Linear)]
     try:
-        chain = layer.weight_chain() if isinstance(layer, HasWeightChain) else None
-    except ValueError:  # no chain with its present options
-        chain = None
-    if chain is not None:
-        matrices = {id(matrix) for matrix in (*chain.incoming, *chain.outgoing)}
-        linears = [linear for linear in linears if id(linear.weight) in matrices]
-        if matrices - {id(linear.weight) for linear in linears}:
-            linears = []
-    else:  # without a chain, every parameter named weight counts
-        held = {id(linear.weight) for linear in linears}
-        named = [weight for name, weight in layer.named_parameters() if name.rpartition(".")[2] == "weight"]
-        if any(weight.dim() == 2 and id(weight) not in held for weight in named):
-            linears = []
-    if not linears:
+        chain = layer.weight_chain()
+        wanted = {id(matrix) for matrix in (*chain.incoming, *chain.outgoing)}
+    except ValueError:
+        weights = [weight for name, weight in layer.named_parameters() if name.rpartition(".")[2] == "weight"]
+        wanted = {id(weight) for weight in weights if weight.dim() == 2}
+    if not wanted or wanted - {id(linear.weight) for linear in linears}:
         raise ValueError(
-            f"layer {_name(type(layer))!r} has no place for a norm of weights: keep its matrices in "
+            f"{described(type(layer))} has no place for a norm of weights: keep its matrices in "
             "gnn_depth.nn.linear.Linear, and let weight_chain(), if there is one, return their weights."
         )
-    return linears
+    return [linear for linear in linears if id(linear.weight) in wanted]
 
 
-def _check_bound(layer: Layer, norm: str) -> None:
+def _check_bound(layer: Layer, norm: type) -> None:
     """Check that a layer has a bound; whether it has one does not depend on the graph."""
     one_edge = Graph(torch.zeros(2, 1, dtype=torch.long), 1)
     if not isinstance(layer, HasLipschitzBound) or layer.lipschitz_bound(one_edge, 1.0) is None:
@@ -166,8 +157,8 @@ def _check_bound(layer: Layer, norm: str) -> None:
         attention = ", ".join(name for name, each in known.items() if issubclass(each, AttentionLayer))
         plain = ", ".join(name for name, each in known.items() if not issubclass(each, AttentionLayer))
         raise ValueError(
-            f"norm {norm!r} with whole_layer needs a layer whose Lipschitz bound is known, and layer "
-            f"{_name(type(layer))!r} has none with its present options and norms. Layers with a bound: {plain}; with "
+            f"{described(norm)} with whole_layer needs a layer whose Lipschitz bound is known, and "
+            f"{described(type(layer))} has none with its present options and norms. Layers with a bound: {plain}; with "
             f"norm 'lipschitz' in form 'paper' as their only score norm also {attention}, without the option beta."
         )
 
@@ -178,8 +169,3 @@ def part_class(factory: Callable[..., object]) -> type:
         if isinstance(item, type):
             return item
     raise ValueError(f"a part must be a class or a functools.partial of one, not {factory!r}.")
-
-
-def _name(cls: type) -> str:
-    found = name_of(cls)
-    return found[1] if found else cls.__name__

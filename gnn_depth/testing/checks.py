@@ -13,7 +13,6 @@ import gnn_depth.nn  # noqa: F401  (registers the parts of the stacks)
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm, GraphDropout, Init, Layer, Norm, ScoreNorm, Skip, WeightNorm
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.registry import get
 from gnn_depth.testing import properties, subjects
 from gnn_depth.testing.subjects import Subject, both_ways, has_edges, mixed, pair, without_edges
 from gnn_depth.testing.suite import (
@@ -33,7 +32,6 @@ COMMON: list[Property[Subject]] = [
     properties.shape,
     properties.finite,
     properties.gradient,
-    properties.dtype,
     properties.state,
     properties.ddp,
     properties.compiles,
@@ -49,7 +47,7 @@ ROWS = replace(
 def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a norm has the properties of every norm.
 
-    Properties: ``shape``, ``finite``, ``gradient``, ``dtype``, ``state``, ``ddp``, ``compile``, ``inputs``, ``repeat``;
+    Properties: ``shape``, ``finite``, ``gradient``, ``state``, ``ddp``, ``compile``, ``inputs``, ``repeat``;
     norms of features and scores also have ``permutation``, ``batch`` and ``blocks``. A norm of scores is checked with
     every kind of score that it serves, one of weights with wide and tall matrices.
 
@@ -101,10 +99,10 @@ STACKS: dict[str, dict[str, Any]] = {
     "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
     "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},
     "one GCN layer": {"num_layers": 1},
-    "a GAT of two heads": {"layer": ("gat", {"heads": 2}), "num_layers": 3, "hidden_channels": 5},
-    "a GAT without encoder and decoder": {"layer": ("gat", {}), "num_layers": 3, "encoder": "none", "decoder": "none"},
-    "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": get("skip", "residual")},
-    "a GCN with a norm of its weights": {"num_layers": 2, "norm": [get("norm", "weight_frobenius")]},
+    "a GAT of two heads": {"layer": {"name": "gat", "heads": 2}, "num_layers": 3, "hidden_channels": 5},
+    "a GAT without encoder and decoder": {"layer": "gat", "num_layers": 3, "encoder": "none", "decoder": "none"},
+    "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": "residual"},
+    "a GCN with a norm of its weights": {"num_layers": 2, "norm": "weight_frobenius"},
 }
 
 
@@ -121,18 +119,17 @@ class Drawing:
     def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
         """The stack before the initialisation, with every parameter set to a number if one is given."""
         options = {"hidden_channels": 4} | STACKS[self.label]
-        layer, of_layer = options.pop("layer", ("gcn", {}))
         with seeded(0):
-            stack: DeepGNN = DeepGNN(5, 3, partial(get("layer", layer), **of_layer), **options).to(dtype)
+            stack: DeepGNN = DeepGNN(5, 3, **options).to(dtype)
         with torch.no_grad():
             if before is not None:
                 for parameter in stack.parameters():
                     parameter.fill_(before)
         return stack
 
-    def drawn(self, seed: int = 1, **how: Any) -> DeepGNN:
-        stack = self.stack(**how)
-        with seeded(seed):
+    def drawn(self, before: float | None = None) -> DeepGNN:
+        stack = self.stack(before=before)
+        with seeded(1):
             self.init(stack)
         return stack
 

@@ -39,15 +39,6 @@ def without_edges(num_nodes: int = 9) -> Graph:
     return Graph(torch.zeros(2, 0, dtype=torch.long), num_nodes)
 
 
-def degenerate() -> dict[str, Graph]:
-    """Graphs on which a part has to stay finite, by their description in messages."""
-    return {
-        "a graph with an isolated node": mixed(),
-        "a graph without edges": without_edges(),
-        "a graph of one node": without_edges(1),
-    }
-
-
 class Pair(NamedTuple):
     """Two graphs as one; their nodes alternate, and those of each are in their order."""
 
@@ -65,11 +56,6 @@ def pair(mirrored: bool = False) -> Pair:
     return Pair(Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])])
 
 
-def renumbered(graph: Graph, order: Tensor) -> Graph:
-    """The graph whose node i is node ``order[i]`` of this one."""
-    return Graph(torch.argsort(order)[graph.edge_index], graph.num_nodes)
-
-
 def has_edges(graph: Graph, edges: Tensor) -> bool:
     """Whether the graph's edges are still these, as sources and targets and as its ``edge_index``."""
     return torch.equal(graph.edge_index, edges) and torch.equal(torch.stack([graph.source, graph.target]), edges)
@@ -83,12 +69,10 @@ class Subject:
     make: Callable[..., Any]  # the class with its options
     build: Callable[[], Any]  # makes the part for the widths of the inputs
     widths: tuple[int, ...]  # of the inputs
-    apply: Callable[[Any, Sequence[Tensor], Graph], Tensor]
-    width: Callable[[Any], int]  # of the output
+    apply: Callable[[Any, Sequence[Tensor], Graph], Tensor] = lambda part, inputs, graph: part(inputs[0], graph)
+    width: int | None = None  # of the output; by default what the part says
     rows: int | None = None  # of the inputs; by default one for each node
     takes_sources: bool = False  # the rows on a block are its sources, otherwise its targets
-    # Whether the part promises that the first nodes alone get the same as among all nodes.
-    by_rows: Callable[[Any], bool] = lambda part: False
     prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: None  # before every pass in training
 
     def __str__(self) -> str:
@@ -136,33 +120,12 @@ def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
 
 def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Subject]:
     make = partial(cls, **options)
-    return [
-        Subject(
-            "features",
-            make,
-            build=lambda: make(CHANNELS),
-            widths=(CHANNELS,),
-            apply=lambda part, inputs, graph: part(inputs[0], graph),
-            width=lambda part: CHANNELS,
-            by_rows=lambda part: part.nodewise,
-        )
-    ]
+    return [Subject("features", make, lambda: make(CHANNELS), widths=(CHANNELS,), width=CHANNELS)]
 
 
 def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
     make = partial(cls, **options)
-    return [
-        Subject(
-            "features",
-            make,
-            build=lambda: make(CHANNELS, OUT),
-            widths=(CHANNELS,),
-            apply=lambda part, inputs, graph: part(inputs[0], graph),
-            width=lambda part: part.width,
-            takes_sources=True,
-            by_rows=lambda part: part.takes_blocks,
-        )
-    ]
+    return [Subject("features", make, lambda: make(CHANNELS, OUT), widths=(CHANNELS,), takes_sources=True)]
 
 
 def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject]:
@@ -178,9 +141,8 @@ def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject
             build=lambda: make(HEADS),
             widths=(HEADS * CHANNELS, HEADS * CHANNELS),
             apply=partial(_weighted_sum, score),
-            width=lambda part: HEADS * CHANNELS,
+            width=HEADS * CHANNELS,
             takes_sources=True,
-            by_rows=lambda part: part.nodewise,
         )
         for score in cls.serves
     ]
@@ -215,7 +177,7 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
             widths=(inputs,),
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
-            width=lambda part, inputs=inputs: inputs,
+            width=inputs,
             # As the stack does before a pass in training. Only the forward of a norm is compiled, not this.
             prepare=lambda part, inputs: getattr(part, "_orig_mod", part).follow([part], [inputs[0]]),
         )
@@ -240,8 +202,6 @@ def of_skip(cls: type[Skip], options: dict[str, Any]) -> list[Subject]:
             build=lambda: make(list(widths), OUT),
             widths=(OUT, *widths),
             apply=_joined,
-            width=lambda part: part.width,
-            by_rows=lambda part: part.takes_blocks,
         )
 
     try:

@@ -3,11 +3,9 @@
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
-from gnn_depth.diagnostics.lipschitz import local_lipschitz
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
@@ -115,22 +113,6 @@ def test_the_bound_is_within_a_small_factor_of_what_can_happen(name, within):
     x = steepest(layer)
     largest = max(stretch(layer, size * x, graph).item() for size in (0.1, 1.0, 10.0))
     assert layer.lipschitz_bound(graph) / within <= largest <= layer.lipschitz_bound(graph)
-
-
-@pytest.mark.parametrize("name", ["gat", "gatv2", "transformer_message"])
-def test_inputs_scaled_a_thousandfold_stay_below_the_bound_and_exceed_it_without_the_norm(name):
-    # Two neighbours whose scores stay equal at any scale, and whose features part.
-    graph = SHAPES["pair"]()
-    normed = make(name, heads=1, channels=(2, 2))
-    x = steepest(normed)
-    plain = LAYERS[name](2, 2).double()
-    plain.load_state_dict(normed.state_dict())
-    bound, scales = normed.lipschitz_bound(graph), (1, 10, 100, 1000)
-    with_norm, without = ([stretch(layer, s * x, graph).item() for s in scales] for layer in (normed, plain))
-    assert max(with_norm) <= bound
-    assert with_norm[-1] < 2 * with_norm[0]
-    assert without[-1] > 50 * without[0]
-    assert without[-1] > 10 * bound
 
 
 def test_by_hand_a_gat_on_two_nodes_has_the_theorems_constant():
@@ -269,15 +251,3 @@ def test_gradients_of_a_layer_limited_as_a_whole_are_those_of_its_formula():
 def test_layers_without_a_known_bound_are_refused(layer, norms, named):
     with pytest.raises(ValueError, match=named):
         DeepGNN(3, 2, layer, norm=[*norms, {"name": "spectral", "whole_layer": True}])
-
-
-@pytest.mark.parametrize(("name", "undirected"), [("gcn", False), ("gat", True), ("transformer", False)])
-def test_on_chameleon_no_layer_limited_as_a_whole_exceeds_the_limit(real_data, name, undirected):
-    with np.load(real_data / "heterophilous/chameleon.npz") as file:
-        edges, nodes = torch.from_numpy(file["edges"]).t(), len(file["node_labels"])
-    graph = Graph(torch.cat([edges, edges.flip(0)], 1) if undirected else edges, nodes)
-    stack, x = bounded(name, limit=0.125), torch.randn(nodes, 3, dtype=torch.float64)
-    stack(x, graph)
-    for size in (1, 1000):
-        found = local_lipschitz(lambda v: stack.layers[0](v, graph), size * x, max_iterations=8)
-        assert 0 < found.value <= stack.layers[0].lipschitz_bound(graph) <= 0.125 * 1.001

@@ -7,19 +7,12 @@ import torch
 from torch_geometric.nn import JumpingKnowledge
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.decoder import jumped
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.nn.skips import Dense, NoSkip, Residual
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 JUMPS = ("max", "cat")
-
-
-def test_the_rows_that_are_read_are_those_of_the_last_state():
-    states = [torch.randn(5, 4), torch.randn(3, 4)]
-    assert torch.equal(jumped("cat", states), torch.cat([states[0][:3], states[1]], 1))
-    assert jumped("last", states) is states[1]
 
 
 @pytest.mark.parametrize("jump", JUMPS)

@@ -1,6 +1,5 @@
 """Dropout without a stored mask: the mask is recomputed from two random numbers and each element's position."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -101,6 +100,4 @@ def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
     return (rows[:, None] * columns + column).view(x.shape)
 
 
-_dropout: Callable[..., Tensor] = with_jvp(
-    _Dropout, lambda ctx, x_t, *_: _dropout(x_t, *ctx.saved_tensors, ctx.p, ctx.rows)
-)
+_dropout = with_jvp(_Dropout)

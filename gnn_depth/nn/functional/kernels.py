@@ -1,6 +1,7 @@
 """Building blocks of the fast functions: a sum over bags of rows, and forward-mode derivatives."""
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -24,28 +25,44 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
     return bags[0].to(dtype)
 
 
-def with_jvp(function: type[Function], jvp: Callable[..., Tensor], reads: slice | None = None) -> Callable[..., Tensor]:
+def with_jvp(
+    function: type[Function], jvp: Callable[..., Tensor] | None = None, linear_in: int = 1
+) -> Callable[..., Tensor]:
     """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
 
     The compiler refuses functions with such a rule, and needs none. Transforms of ``torch.func`` need a separate
     ``setup_context``, and torch then inspects the function's signature in every call, which is slow. So outside
     transforms ``forward`` does both.
 
-    ``jvp`` is the forward derivative. It gets the inputs ``reads`` as saved tensors, by default those that the backward
-    pass gets; they are not kept after the call.
+    ``jvp`` is the forward derivative, which gets the saved tensors of the backward pass. Functions without one are
+    linear in each of their first ``linear_in`` arguments, so the derivative is their sum with one argument after the
+    other replaced by its tangent. The saved tensors are not kept after the call.
     """
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         function.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(*(ctx.to_save if reads is None else inputs[reads]))
+        if jvp is None:
+            ctx.others = inputs[linear_in:]
+            ctx.save_for_forward(*inputs[:linear_in])
+        else:
+            ctx.save_for_forward(*ctx.to_save)
+
+    def by_linearity(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        given = ctx.saved_tensors
+        moved = [
+            call(*given[:place], tangent, *given[place + 1 :], *ctx.others)
+            for place, tangent in enumerate(tangents[:linear_in])
+            if tangent is not None
+        ]
+        return reduce(torch.add, moved)
 
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = function.forward(*inputs)
         setup_context(ctx, inputs, output)
         return output
 
-    transformed = _variant(function, jvp=jvp, setup_context=setup_context)
-    eager = _variant(function, jvp=jvp, forward=forward, setup_context=Function.setup_context)
+    transformed = _variant(function, jvp=jvp or by_linearity, setup_context=setup_context)
+    eager = _variant(function, jvp=jvp or by_linearity, forward=forward, setup_context=Function.setup_context)
 
     def call(*args: Any) -> Tensor:
         chosen: Any = eager

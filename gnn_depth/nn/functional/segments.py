@@ -2,7 +2,6 @@
 
 # N nodes, E edges, H heads; V slices of K neighbours
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -152,14 +151,10 @@ def _softmax_jvp(ctx: Any, scores_t: Tensor, _: None) -> Tensor:
     return _softmax_derivative(alpha_EH, scores_t, ctx.graph)
 
 
-_spread: Callable[..., Tensor] = with_jvp(
-    _Spread, lambda ctx, values_t, *_: _spread(values_t, ctx.graph, ctx.from_source)
-)
-_collect: Callable[..., Tensor] = with_jvp(
-    _Collect, lambda ctx, values_t, *_: _collect(values_t, ctx.graph, ctx.to_source)
-)
-_max: Callable[..., Tensor] = with_jvp(_Max, _max_jvp)
-_softmax: Callable[..., Tensor] = with_jvp(_Softmax, _softmax_jvp)
+_spread = with_jvp(_Spread)
+_collect = with_jvp(_Collect)
+_max = with_jvp(_Max, _max_jvp)
+_softmax = with_jvp(_Softmax, _softmax_jvp)
 
 
 def widen(x: Tensor) -> Tensor:

@@ -84,24 +84,10 @@ class _SDDMM(Function):
         return grad_query, grad_key, None
 
 
-def _spmm_jvp(ctx: Any, weights_t: Tensor | None, x_t: Tensor | None, *_: None) -> Tensor:
-    weights_EH, x_NHC = ctx.saved_tensors
-    weights_t = torch.zeros_like(weights_EH) if weights_t is None else weights_t
-    x_t = torch.zeros_like(x_NHC) if x_t is None else x_t
-    return spmm(weights_t, x_NHC, ctx.graph, ctx.transposed) + spmm(weights_EH, x_t, ctx.graph, ctx.transposed)
-
-
-def _sddmm_jvp(ctx: Any, query_t: Tensor | None, key_t: Tensor | None, _: None) -> Tensor:
-    query_NHC, key_NHC = ctx.saved_tensors
-    query_t = torch.zeros_like(query_NHC) if query_t is None else query_t
-    key_t = torch.zeros_like(key_NHC) if key_t is None else key_t
-    return sddmm(query_t, key_NHC, ctx.graph) + sddmm(query_NHC, key_t, ctx.graph)
-
-
 #: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node (out of it, if transposed).
-spmm = with_jvp(_SpMM, _spmm_jvp, reads=slice(2))
+spmm = with_jvp(_SpMM, linear_in=2)
 #: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each edge.
-sddmm = with_jvp(_SDDMM, _sddmm_jvp)
+sddmm = with_jvp(_SDDMM, linear_in=2)
 
 
 def aggregate(

@@ -1,6 +1,5 @@
 """Features that are mostly zero, such as bags of words, as rows of a sparse matrix."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,4 +98,4 @@ class _Product(Function):
         return _product(grads[0], ctx.x, not ctx.transposed), None, None
 
 
-_product: Callable[..., Tensor] = with_jvp(_Product, lambda ctx, dense_t, *_: _product(dense_t, ctx.x, ctx.transposed))
+_product = with_jvp(_Product)

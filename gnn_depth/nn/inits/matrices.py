@@ -2,16 +2,17 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from gnn_depth.nn.neurons import chain_of
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import NonNegative
-from gnn_depth.registry import name_of, register
+from gnn_depth.registry import described, register
+
+Distribution: TypeAlias = Literal["normal", "uniform"]
 
 
 @register("init", "default")
@@ -61,15 +62,13 @@ class MatrixInit(Init):
         nn.init.zeros_(head)
 
     def draw(self, stack: DeepGNN) -> None:
-        found = name_of(type(self))
-        name = found[1] if found else type(self).__name__
         if self.looks_linear and stack.jump != "last":
             raise ValueError(
-                f"init {name!r} mirrors what the decoder reads of one state: use jump last, not {stack.jump}."
+                f"{described(type(self))} mirrors what the decoder reads of one state: use jump last, not {stack.jump}."
             )
-        for position, layer in enumerate(stack.layers):
-            chain = chain_of(layer, position, f"init {name!r}")
+        for layer in stack.layers:
             assert isinstance(layer, Layer)
+            chain = layer.weight_chain()
             layer.reset_parameters()
             for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
                 self.draw_matrix(weight, _place_in_layer(stack, layer, weight))
@@ -87,7 +86,7 @@ class MatrixInit(Init):
 
 def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
     """The place of a layer's matrix; a side of the matrix that lies inside the layer is not activated."""
-    chain = chain_of(layer, 0, "an init")
+    chain = layer.weight_chain()
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
     comes_in = any(weight is other for other in chain.incoming)
     leaves = any(weight is other for other in chain.outgoing)
@@ -133,7 +132,7 @@ class Xavier(MatrixInit):
         gain: g, a factor on the standard deviation.
     """
 
-    def __init__(self, distribution: Literal["normal", "uniform"] = "normal", gain: NonNegative = 1.0) -> None:
+    def __init__(self, distribution: Distribution = "normal", gain: NonNegative = 1.0) -> None:
         self.distribution = distribution
         self.gain = gain
 
@@ -175,7 +174,7 @@ class Kaiming(MatrixInit):
 
     treats = ("dying_signal", "vanishing_gradients")
 
-    def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
+    def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:
@@ -274,7 +273,7 @@ class LooksLinearXavier(MatrixInit):
 
     looks_linear = True
 
-    def __init__(self, distribution: Literal["normal", "uniform"] = "normal") -> None:
+    def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:

@@ -1,5 +1,7 @@
 """Graph attention: GAT and omega-GAT with linear scores, GATv2 with additive ones."""
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.bounds import of_linear_scores
+from gnn_depth.nn.bounds import of_attention
 from gnn_depth.nn.functional import (
     SparseFeatures,
     aggregate,
@@ -23,12 +25,74 @@ from gnn_depth.nn.functional import (
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
 from gnn_depth.nn.scores import AdditiveScore, LinearScore
-from gnn_depth.ranges import Count, Finite, Probability
+from gnn_depth.ranges import Count, Finite, Probability, in_range
 from gnn_depth.registry import register
 
 
+class _LinearAttention(AttentionLayer):
+    """Attention with linear scores of the features after one linear map."""
+
+    takes_sparse = True
+    takes_blocks = True
+    score = LinearScore
+    has_omega: ClassVar[bool] = False
+
+    @in_range
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: Count = 1,
+        negative_slope: Finite = 0.2,
+        dropout: Probability = 0.0,
+        bias: bool = True,
+        split_heads: bool = False,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads, split_heads)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.lin = Linear(in_channels, self.width, bias=False)
+        if self.has_omega:
+            self.omega = nn.Parameter(torch.ones(in_channels))
+        self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
+        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
+        self.lin_edge: Linear | None = None
+        self.att_edge: nn.Parameter | None = None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in (self.lin.weight, self.att_dst, self.att_src):
+            glorot(weight)
+        if self.lin_edge is not None:
+            glorot(self.lin_edge.weight)
+            glorot(self.att_edge)
+        if self.has_omega:
+            nn.init.ones_(self.omega)
+        zeros(self.bias)
+
+    def weight_chain(self) -> WeightChain:
+        # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
+        bias = () if self.bias is None else (self.bias,)
+        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
+
+    def attention(
+        self,
+        h: Float[Tensor, "sources heads channels"],
+        graph: Graph,
+        of_edges: Float[Tensor, "edges heads"] | None = None,
+    ) -> Float[Tensor, "edges heads"]:
+        """The attention weights after dropout; edge features add their part to the scores."""
+        score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
+        scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
+        scores = scores if of_edges is None else scores + of_edges
+        scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
+        alpha = segment_softmax(F.leaky_relu(scores, self.negative_slope), graph)
+        return dropout(alpha, self.dropout, self.training, graph.edge_numbers)
+
+
 @register("layer", "gat")
-class GAT(AttentionLayer):
+class GAT(_LinearAttention):
     r"""Graph attention (GAT): average the neighbours with weights from a linear score of each pair.
 
     .. math::
@@ -50,31 +114,7 @@ class GAT(AttentionLayer):
         split_heads: Interpret out_channels as the width of all heads together.
     """
 
-    takes_sparse = True
-    takes_blocks = True
     takes_edge_features = True
-    score = LinearScore
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        heads: Count = 1,
-        negative_slope: Finite = 0.2,
-        dropout: Probability = 0.0,
-        bias: bool = True,
-        split_heads: bool = False,
-    ) -> None:
-        super().__init__(in_channels, out_channels, heads, split_heads)
-        self.negative_slope = negative_slope
-        self.dropout = dropout
-        self.lin = Linear(in_channels, self.width, bias=False)
-        self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
-        self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
-        self.lin_edge: Linear | None = None
-        self.att_edge: nn.Parameter | None = None
-        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
-        self.reset_parameters()
 
     def add_edge_features(self, channels: int) -> None:
         super().add_edge_features(channels)
@@ -82,21 +122,9 @@ class GAT(AttentionLayer):
         self.att_edge = nn.Parameter(torch.empty(self.heads, self.out_channels))
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        for weight in (self.lin.weight, self.att_dst, self.att_src):
-            glorot(weight)
-        if self.lin_edge is not None:
-            glorot(self.lin_edge.weight)
-            glorot(self.att_edge)
-        zeros(self.bias)
-
-    def weight_chain(self) -> WeightChain:
-        bias = () if self.bias is None else (self.bias,)
-        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
-
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight = self.lin.normed_weight
-        return of_linear_scores(self, weight, weight, graph.with_self_loops(), self.negative_slope, at_most)
+        return of_attention(self, weight, (weight, weight), graph.with_self_loops(), self.negative_slope, at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -105,12 +133,12 @@ class GAT(AttentionLayer):
         if self.lin_edge is not None and graph.edge_attr is not None and self.att_edge is not None:
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
             of_edges = graph.edge_attr.to(h.dtype) @ (self.att_edge[..., None] * weight).sum(1).t()
-        out = aggregate(_attention(self, h, graph, of_edges), h, graph).flatten(1)
+        out = aggregate(self.attention(h, graph, of_edges), h, graph).flatten(1)
         return out if self.bias is None else out + self.bias
 
 
 @register("layer", "omega_gat")
-class OmegaGAT(AttentionLayer):
+class OmegaGAT(_LinearAttention):
     r"""Omega-GAT: move each channel towards or away from the attention-weighted mean of the neighbours.
 
     .. math::
@@ -131,40 +159,7 @@ class OmegaGAT(AttentionLayer):
         split_heads: Interpret out_channels as the width of all heads together.
     """
 
-    takes_sparse = True
-    takes_blocks = True
-    score = LinearScore
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        heads: Count = 1,
-        negative_slope: Finite = 0.2,
-        dropout: Probability = 0.0,
-        bias: bool = True,
-        split_heads: bool = False,
-    ) -> None:
-        super().__init__(in_channels, out_channels, heads, split_heads)
-        self.negative_slope = negative_slope
-        self.dropout = dropout
-        self.lin = Linear(in_channels, self.width, bias=False)
-        self.omega = nn.Parameter(torch.ones(in_channels))
-        self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
-        self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
-        self.bias = nn.Parameter(torch.zeros(self.width)) if bias else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        for weight in (self.lin.weight, self.att_dst, self.att_src):
-            glorot(weight)
-        nn.init.ones_(self.omega)
-        zeros(self.bias)
-
-    def weight_chain(self) -> WeightChain:
-        # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
-        bias = () if self.bias is None else (self.bias,)
-        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
+    has_omega = True
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -173,7 +168,7 @@ class OmegaGAT(AttentionLayer):
         # Propagate W (omega x) instead of x: the result is the same, and the tensor is narrower.
         weight = self.lin.normed_weight * self.omega
         moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)).view(shape)
-        alpha = _attention(self, h, graph)
+        alpha = self.attention(h, graph)
         kept = targets(h, graph) - targets(moving, graph)
         out = (kept + aggregate(alpha, moving, graph)).flatten(1)
         return out if self.bias is None else out + self.bias
@@ -247,10 +242,9 @@ class GATv2(AttentionLayer):
         return WeightChain(incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias)
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
-        weight_dst = (self.lin_src if self.lin_dst is None else self.lin_dst).normed_weight
-        return of_linear_scores(
-            self, weight_dst, self.lin_src.normed_weight, graph.with_self_loops(), self.negative_slope, at_most
-        )
+        src = self.lin_src.normed_weight
+        dst = src if self.lin_dst is None else self.lin_dst.normed_weight
+        return of_attention(self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most)
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -269,18 +263,3 @@ class GATv2(AttentionLayer):
         alpha = segment_softmax(scores, graph)
         out = aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), x_src, graph).flatten(1)
         return out if self.bias is None else out + self.bias
-
-
-def _attention(
-    layer: GAT | OmegaGAT,
-    h: Float[Tensor, "sources heads channels"],
-    graph: Graph,
-    of_edges: Float[Tensor, "edges heads"] | None = None,
-) -> Float[Tensor, "edges heads"]:
-    """The attention weights after dropout; edge features add their part to the scores."""
-    score_dst, score_src = head_dots(h, layer.att_dst, layer.att_src)
-    scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
-    scores = scores if of_edges is None else scores + of_edges
-    scores = layer.normalise(scores, LinearScore(h, layer.att_dst, layer.att_src), graph)
-    alpha = segment_softmax(F.leaky_relu(scores, layer.negative_slope), graph)
-    return dropout(alpha, layer.dropout, layer.training, graph.edge_numbers)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.bounds import of_quadratic_scores, spectral_norm
+from gnn_depth.nn.bounds import of_attention, spectral_norm
 from gnn_depth.nn.functional import aggregate, dropout, edge_dot, segment_softmax, segment_sum
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import AttentionLayer, Inputs, WeightChain
@@ -106,8 +106,9 @@ class Transformer(AttentionLayer):
         if self.gate_message is not None:  # a product of two functions of x; neither is bounded
             return None
         graph = graph.with_self_loops() if self.self_loops else graph
-        weights = (self.lin_query.normed_weight, self.lin_key.normed_weight, self.lin_value.normed_weight)
-        message = of_quadratic_scores(self, *weights, graph, at_most)
+        value = self.lin_value.normed_weight
+        scored = (self.lin_query.normed_weight, self.lin_key.normed_weight, value)
+        message = of_attention(self, value, scored, graph, at_most=at_most)
         root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
         return None if message is None else message + root
 

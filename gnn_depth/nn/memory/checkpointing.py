@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gnn_depth.graph import Graph
@@ -66,11 +66,10 @@ def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Grap
 class Snapshot:
     """The current random number generators, buffers and autocast mode; a call restores them temporarily.
 
-    It holds the buffers of modules in training mode, which batch norms and power iterations change. The copy of the
-    random states of an earlier snapshot is shared if no random numbers have been drawn since.
+    It holds the buffers of modules in training mode, which batch norms and power iterations change.
     """
 
-    def __init__(self, modules: Iterable[nn.Module], device: torch.device, like: "Snapshot | None" = None) -> None:
+    def __init__(self, modules: Iterable[nn.Module], device: torch.device) -> None:
         self.device = device
         self._buffers = [
             (module, name, buffer.clone())
@@ -79,9 +78,7 @@ class Snapshot:
             for name, buffer in module._buffers.items()
             if buffer is not None
         ]
-        drawn = [torch.get_rng_state(), *([] if self._on_cpu else [self._of_device().get_rng_state(device)])]
-        same = like is not None and all(map(torch.equal, drawn, like._random))
-        self._random: list[Tensor] = like._random if same and like is not None else drawn
+        self._random = [torch.get_rng_state(), *([] if self._on_cpu else [self._of_device().get_rng_state(device)])]
         kind = device.type
         self._autocast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
 

@@ -80,20 +80,19 @@ def run_reversible(
     themselves are not called, only their parts. ``run`` is the compiled form of :meth:`Block.message`, if there is one.
     """
     steps = Steps(stack, graphs, run)
+    if not torch.is_grad_enabled():
+        return steps.run(range(len(steps)), x)
     watched = [(*steps.modules(step), steps.joins[step], steps.blocks[step].state) for step in range(len(steps))]
     modules = [module for of_step in watched for module in of_step]
-    if torch.is_grad_enabled() and not any(map(has_hooks, modules)):
+    if not any(map(has_hooks, modules)):
         parameters = list(dict.fromkeys(p for step in range(len(steps)) for p in steps.trained(step)))
         found: Tensor = _Reversible.apply(steps, parameters, x, *parameters)  # type: ignore[no-untyped-call]
         return found
     length = segment_length("sqrt", len(steps))
     for start in range(0, len(steps), length):
         segment = range(start, min(start + length, len(steps)))
-        if torch.is_grad_enabled():
-            inside = [module for step in segment for module in steps.modules(step)]
-            x = recomputed(steps.run, inside, graphs[0], segment, x)
-        else:
-            x = steps.run(segment, x)
+        inside = [module for step in segment for module in steps.modules(step)]
+        x = recomputed(steps.run, inside, graphs[0], segment, x)
     return x
 
 
@@ -171,7 +170,7 @@ class _Reversible(Function):
         parts = list(x.chunk(steps.groups, 1))
         snapshots: list[Snapshot] = []
         for step in range(len(steps)):
-            snapshots.append(Snapshot(steps.modules(step), x.device, snapshots[-1] if snapshots else None))
+            snapshots.append(Snapshot(steps.modules(step), x.device))
             turn = step % steps.groups
             parts[turn] = parts[turn] + steps.change(step, steps.read(turn, parts))
         out = torch.cat(parts, 1)

@@ -125,19 +125,6 @@ def test_maxima_over_slices(monkeypatch, kind):
     assert_same(lambda values: segment_softmax(values, graph), (values,))
 
 
-@slow
-@compiled_only
-def test_maxima_over_slices_are_reductions(monkeypatch):
-    from torch._inductor.utils import run_and_get_code
-
-    monkeypatch.setattr(segments, "MANY_EDGES", 0)
-    graph = structure("block", 1)
-    values = randn(graph.num_edges, 2)
-    largest, code = run_and_get_code(compiled(lambda values: segment_max(values, graph)), values)
-    assert torch.equal(largest, segment_max(values, graph))
-    assert "amax" in code[0]
-
-
 @compiled_only
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
 def test_linear_maps_by_onednn(monkeypatch):

@@ -48,16 +48,6 @@ def test_jvp_along_one_input_leaves_the_others_still(name, kind):
 
 
 @every_case
-def test_vjp_of_torch_func_is_the_gradient(name):
-    function, inputs = of_one_graph(name, "block")
-    out = function(*inputs)
-    direction = torch.randn_like(out)
-    value, pull = torch.func.vjp(function, *(given.detach() for given in inputs))
-    assert torch.equal(value, out)
-    assert distance(pull(direction), torch.autograd.grad(out, inputs, direction)) <= 1e-14
-
-
-@every_case
 def test_forward_mode_over_reverse_mode_is_the_product_with_the_hessian(name):
     function, inputs = of_one_graph(name, "symmetric")
     inputs = tuple(given.detach() for given in inputs)

@@ -5,7 +5,7 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.graph_dropouts import DropEdge, DropNode, NoGraphDropout
+from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GCN
 from gnn_depth.registry import registered
 
@@ -39,12 +39,6 @@ def test_what_stays_is_sorted_and_as_a_new_graph_of_these_edges(name, graph):
         assert torch.equal(some.with_self_loops().edge_index, new.with_self_loops().edge_index)
         assert torch.equal(some.with_self_loops().gcn_weights(X.dtype), new.with_self_loops().gcn_weights(X.dtype))
         assert all(edges(some).count(edge) <= edges(graph).count(edge) for edge in edges(some))
-
-
-@every_dropping
-def test_nothing_is_dropped_with_probability_0_and_everything_with_1(name, graph):
-    assert DROPPING[name](0.0)(graph) is NoGraphDropout()(graph) is graph
-    assert DROPPING[name](1.0)(graph).num_edges == 0
 
 
 @pytest.mark.parametrize("undirected", [False, True])

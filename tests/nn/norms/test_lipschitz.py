@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from gnn_depth.nn.functional import edge_additive, edge_dot
-from gnn_depth.nn.layers import GAT, GATv2, Transformer
+from gnn_depth.nn.layers import GAT, Transformer
 from gnn_depth.nn.norms import LipschitzNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore
-from gnn_depth.nn.stack import DeepGNN
 from tests import reference
 
 
@@ -116,21 +115,6 @@ def test_nothing_is_known_of_the_released_form():
     assert LipschitzNorm(1, form="released").bound(LinearScore, 8) is None
     assert LipschitzNorm(1).bound(LinearScore, 16) == LipschitzNorm(1).bound(QuadraticScore, 16) == 0.25
     assert LipschitzNorm(1, scale=2.0).bound(AdditiveScore, 16) == 0.5
-
-
-@pytest.mark.parametrize("layer", [GAT, GATv2, Transformer])
-def test_rows_that_underflow_to_zero_give_finite_gradients_in_thirty_layers(layer, graph):
-    norms = [LipschitzNorm]
-    stack = DeepGNN(6, 3, layer, num_layers=30, hidden_channels=4, norm=norms, activation="elu", decoder="linear")
-    with torch.no_grad():
-        for name, weight in stack.layers[0].named_parameters():
-            if "lin" in name:
-                weight.mul_(1e-30)  # squares underflow in float32 from here on
-    x = torch.randn(9, 6)
-    x[0] = 0
-    stack(x, graph).sum().backward()
-    assert all(p.grad.isfinite().all() for p in stack.parameters() if p.grad is not None)
-    assert (stack.layers[0](stack.encoder(x), graph).square() == 0).any()
 
 
 @pytest.mark.parametrize("zeroed", ["query", "key", "value"])

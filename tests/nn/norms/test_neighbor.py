@@ -3,7 +3,6 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.norms import NeighborNorm
-from gnn_depth.nn.norms.neighbor import neighbourhood_mean
 from tests import reference_norms
 
 
@@ -13,22 +12,6 @@ def test_values_and_gradients_are_those_of_a_loop_over_neighbours(per_channel, t
     norm = at_random(NeighborNorm(4, per_channel=per_channel))
     expected = reference_norms.neighbor(x, together.whole, norm.gamma, norm.beta, per_channel)
     reference_norms.assert_same(norm(x, together.whole), expected, [x, norm.gamma, norm.beta])
-
-
-def test_in_a_complete_graph_it_is_batch_norm():
-    nodes = torch.arange(7)
-    complete = Graph(torch.cartesian_prod(nodes, nodes).t(), 7)
-    x = torch.randn(7, 4, dtype=torch.float64)
-    expected = torch.nn.functional.batch_norm(x, None, None, training=True)
-    torch.testing.assert_close(NeighborNorm(4, affine=False)(x, complete), expected)
-
-
-def test_an_isolated_node_keeps_nothing_by_channel_and_is_layer_normed_over_all_channels(graph):
-    x = torch.randn(9, 4, dtype=torch.float64)
-    assert (NeighborNorm(4, affine=False)(x, graph)[8] == 0).all()
-    assert torch.equal(neighbourhood_mean(x, graph)[8], x[8])
-    joint = NeighborNorm(4, per_channel=False, affine=False)(x, graph)[8]
-    torch.testing.assert_close(joint, torch.nn.functional.layer_norm(x[8], (4,)))
 
 
 @pytest.mark.parametrize("per_channel", [True, False])

@@ -48,18 +48,10 @@ def largest(weight):
 
 
 @every_matrix
-def test_exact_brings_the_largest_singular_value_to_the_bound(kind):
+def test_cap_leaves_smaller_ones_as_they_are(kind):
     weight = MATRICES[kind]()
-    assert largest(settled(weight, bound=0.7, mode="exact")(weight)).item() == pytest.approx(0.7, rel=1e-6)
-
-
-@every_matrix
-def test_cap_brings_larger_ones_down_and_leaves_smaller_ones_as_they_are(kind):
-    weight = MATRICES[kind]()
-    size = largest(weight).item()
-    assert largest(settled(weight, bound=size / 2)(weight)).item() == pytest.approx(size / 2, rel=1e-6)
     small = weight.clone().requires_grad_()
-    normed = settled(weight, bound=size * 1.1)(small)
+    normed = settled(weight, bound=largest(weight).item() * 1.1)(small)
     assert torch.equal(normed, weight)
     assert (torch.autograd.grad(normed.sum(), small)[0] == 1).all()
 
@@ -120,15 +112,6 @@ def test_from_any_vectors_the_limit_holds_to_a_thousandth(kind, mode):
     assert limit * (1 - 1e-6) <= largest(norm(weight)).item() <= limit * (1 + 1e-3)
 
 
-def test_vectors_that_are_certified_stay_so_that_a_second_look_changes_nothing():
-    weights = [torch.randn(16, 16) for _ in range(3)]
-    norms = [settled(torch.randn(16, 16)) for _ in weights]
-    SpectralNorm.follow(norms, weights)
-    before = [(norm.u, norm.v) for norm in norms]
-    SpectralNorm.follow(norms, weights)
-    assert all(norm.u is u and norm.v is v for norm, (u, v) in zip(norms, before, strict=True))
-
-
 @given(seed=st.integers(0, 2**32 - 1), above=st.floats(1e-5, 0.5), shape=st.sampled_from([(4, 4), (3, 7), (9, 2)]))
 def test_only_a_limit_that_holds_is_certified(seed, above, shape):
     draws = torch.Generator().manual_seed(seed)
@@ -186,33 +169,6 @@ def test_per_depth_is_divided_by_the_number_of_layers_and_goes_with_no_other_bou
     assert norm(16, per_depth=8.0).bound == 0.5
     with pytest.raises(ValueError, match=r"takes bound 1.0, or per_depth 8.0 .*give one"):
         norm(4, bound=1.0, per_depth=8.0)
-
-
-def gradients(norms, depth=64, steps=4):
-    """Sizes of the gradients of a residual GCN's states after some steps, first state to last."""
-    torch.manual_seed(0)
-    ring = torch.arange(20)
-    graph = Graph(torch.cat([torch.stack([ring, (ring + s) % 20]) for s in (1, 2, -1, -2)], 1), 20)
-    stack = DeepGNN(6, 3, GCN, depth, 16, norms, Residual, activation="identity")
-    optimizer = torch.optim.Adam(stack.parameters(), 0.01)
-    states = []
-    for layer in stack.states:
-        layer.register_forward_hook(lambda module, inputs, output: (output.retain_grad(), states.append(output))[1])
-    x, classes = torch.randn(20, 6), torch.arange(20) % 3
-    for _ in range(steps):
-        states.clear()
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(stack(x, graph), classes).backward()
-        optimizer.step()
-    return [state.grad.norm().item() for state in states]
-
-
-def test_in_training_gradients_of_a_deep_residual_gcn_grow_within_the_bound_and_beyond_it_without():
-    with_norm, without = gradients([partial(SpectralNorm, per_depth=8.0)]), gradients([])
-    factor = 1 + 1.001 * 8 / 64
-    for depth, size in enumerate(with_norm):
-        assert size <= factor ** (63 - depth) * with_norm[-1]
-    assert without[0] > factor**63 * without[-1]
 
 
 def settled_to(norm, weight):
