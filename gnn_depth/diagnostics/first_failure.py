@@ -115,8 +115,8 @@ class FailureLog:
         self._new: list[tuple[int, Tensor]] = []
         self._looked = time.monotonic()
 
-    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"], keep: bool = True) -> None:
-        """Add the row counts, mu and norms of a step, even of a step that the schedule does not keep."""
+    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"]) -> None:
+        """Add the row counts, mu and norms of a step."""
         self._new.append((step, values))
         if len(self._new) > ROWS or time.monotonic() - self._looked > SECONDS:
             self.look()

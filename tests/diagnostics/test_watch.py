@@ -17,7 +17,7 @@ from torch_geometric.nn import models
 
 import gnn_depth
 from gnn_depth import measurements
-from gnn_depth.diagnostics import MEASURES, FirstFailure, GradientNorms, LayerMeasures, LipschitzConstants
+from gnn_depth.diagnostics import MEASURES, FirstFailure, LayerMeasures, LipschitzConstants
 from gnn_depth.diagnostics.hooks import select
 from tests.diagnostics.conftest import chain, loader, rows
 from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, features, graph
@@ -489,8 +489,9 @@ def test_what_cannot_be_measured_is_said(run, words):
 
 
 def test_mistakes_are_answered_with_the_fix():
-    with pytest.raises(ValueError, match="'model.pt'"):
-        gnn_depth.watch("model.pt")
+    for nothing in ("model.pt", list(loop().layers)):
+        with pytest.raises(ValueError, match=r"needs a model, not .*(model.pt|GCNConv)"):
+            gnn_depth.watch(nothing)
     with pytest.raises(ValueError, match=r"'layer.\*'.*'layers.\*'"):
         gnn_depth.watch(loop(), "layer.*")
     with pytest.raises(ValueError, match=r"'gradient_similarty'.*'gradient_similarity'"):
@@ -551,8 +552,7 @@ def test_the_first_failure_is_found():
 def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
     names = [name for name, of in MEASURES.items() if not of.statistic.needs_edges]
     measures = LayerMeasures(names, "rounds.*")
-    entries = GradientNorms("rounds.*", entries=True)
-    make_trainer([measures, entries], max_epochs=3).fit(chain(), loader(rows(), 20))
+    make_trainer([measures], max_epochs=3).fit(chain(), loader(rows(), 20))
     model = chain()
     optimizer = model.configure_optimizers()
     with gnn_depth.watch(model, "rounds.*", names) as watched:
@@ -560,9 +560,8 @@ def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
         train(model, 3, watched, losses, optimizer)
     expected = wide(watched)
     assert expected.notna().to_numpy().mean() > 0.9
-    for callback in (measures, entries):
-        found = wide(callback)
-        assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
+    found = wide(measures)
+    assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
 
 
 def test_an_update_is_measured_beside_a_measure_that_the_last_layer_lacks_and_with_accumulated_batches(make_trainer):
