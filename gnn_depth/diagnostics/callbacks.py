@@ -194,6 +194,11 @@ class LayerCallback(StepCallback):
 
     def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
         measures, layers = self._statistics.measures, numbers(list(found))
+        if len(layers) == 1 and all(measure.between for measure in measures):
+            raise MisconfigurationException(
+                f"{type(self).__name__} compares each layer with the next, and only one is called {self.layers!r}: "
+                "take a pattern that matches several, or GradientSimilarity."
+            )
         self._statistics = LayerStatistics(entrances(pl_module, found), list(found.values()), measures)
         self._processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
         self.measure_log.open(layers[:-1] if all(measure.between for measure in measures) else layers)
@@ -300,14 +305,6 @@ class GradientExpansion(LayerCallback):
     """
 
     measures = ("gradient_growth", "gradient_expansion")
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        if stage == "fit" and not len(self.measure_log.layers):
-            raise MisconfigurationException(
-                f"GradientExpansion compares each layer with the next, and only one is called {self.layers!r}: take a "
-                "pattern that matches several, or GradientSimilarity."
-            )
 
 
 class RepresentationSimilarity(LayerCallback):

@@ -143,14 +143,6 @@ def test_the_scale_of_mixed_precision_is_taken_out(watch, fused):
     assert np.nanmax(np.abs(half["balance_delta_max"])) < 0.02 * largest  # scaled it would be ten times as large
 
 
-def test_a_training_goes_as_it_goes_without_being_watched(watch, make_trainer):
-    watched, alone = model(), model()
-    watch(watched)
-    make_trainer([], max_epochs=3, num_sanity_val_steps=0).fit(alone, datamodule=TinyDouble())
-    for ours, theirs in zip(watched.parameters(), alone.parameters()):
-        assert torch.equal(ours, theirs)
-
-
 def test_layers_without_attention_and_parameters_that_rest_have_their_numbers(watch):
     module = model(GCN)
     module.stack.layers[1].lin.weight.requires_grad_(False)

@@ -70,6 +70,8 @@ def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_sa
     }
     assert [len(found) for found in names.values()][:2] == [0, 1]
     assert "zero" in names[-np.inf][0]
+    (lost,) = cells(measured([[-np.inf]], log10=False))
+    assert colour(lost) == to_rgba(LOST), "only a logarithm of minus infinity is a zero"
 
 
 @pytest.mark.parametrize("log10", [True, False])
@@ -79,11 +81,6 @@ def test_a_value_has_the_same_colour_in_every_run_white_at_zero(log10):
     assert colour(same) == alone == shade(0.5, log10)
     assert [colour(low), colour(high)] == [colormaps[MAP](end) for end in (0.0, 1.0)], "beyond the scale: its ends"
     assert min(colour(zero)) > 0.95
-
-
-def test_minus_infinity_is_no_zero_where_the_value_is_no_logarithm():
-    (lost,) = cells(measured([[-np.inf]], log10=False))
-    assert colour(lost) == to_rgba(LOST)
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
