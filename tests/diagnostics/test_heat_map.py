@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from matplotlib import colormaps
@@ -40,13 +38,6 @@ def test_steps_lie_to_the_right_and_layers_upwards():
     map_ = cells(measured([[0.0, 1.0], [2.0, 4.0]]))
     halves = [colour(map_[layer, part]) for layer in (0, 1) for part in (slice(WIDTH // 2), slice(WIDTH // 2, None))]
     assert halves == [shade(value) for value in (0.0, 2.0, 1.0, 4.0)]
-
-
-def test_a_step_is_as_wide_as_the_time_until_it_is_measured_again():
-    (row,) = cells(measured([[0.0], [1.0], [2.0]], steps=[0, 10, 40]))  # from -5 to 5, 25 and 55
-    at = [round(WIDTH * place / 60) for place in (0, 10, 30, 60)]
-    found = [colour(row[a + 1 : b - 1]) for a, b in pairwise(at)]
-    assert found == [shade(value) for value in (0.0, 1.0, 2.0)]
 
 
 def test_axes_name_steps_layers_and_values():
