@@ -257,7 +257,7 @@ class Balancedness(StepCallback):
         stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and ``why_no_law()``.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
-            first and the last step of training are always measured.
+            first step is always measured, and so is the last, unless training stops early.
         neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and ``balance_delta.npz``.
         changed: Epsilon, the least relative change that counts.
 

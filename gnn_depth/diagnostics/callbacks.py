@@ -99,8 +99,8 @@ class MeasuringCallback(L.Callback, ABC):
 class StepCallback(MeasuringCallback):
     """The base of callbacks that measure in some steps, once all gradients are complete and not yet clipped.
 
-    These are every n-th step, or the first step of every n-th epoch, and the first and the last step of training. The
-    last step is that of ``max_steps`` or ``max_epochs``; other endings cannot be foreseen.
+    These are every n-th step, or the first step of every n-th epoch, the first step of training, and the step at which
+    ``max_steps`` or ``max_epochs`` ends it.
 
     Raises:
         ValueError: Both intervals are given.
@@ -164,7 +164,7 @@ class LayerCallback(StepCallback):
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
-            first and the last step of training are always measured.
+            first step is always measured, and so is the last, unless training stops early.
 
     Raises:
         ValueError: A number is not positive, or both are given.

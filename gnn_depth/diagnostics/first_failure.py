@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from gnn_depth.diagnostics.callbacks import LayerCallback
+from gnn_depth.diagnostics.log import ROWS, SECONDS
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
-ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block is examined
 
 TEXTS = {
     "non_finite": "gradients became non-finite at layer {layer} in step {step}: ||G|| is {value}",
