@@ -121,3 +121,10 @@ def test_a_result_is_written_when_a_finding_cannot_be(tmp_path, make_trainer):
     with pytest.warns(UserWarning, match=r"Broken .*the device is gone"):
         fit(tmp_path, make_trainer, Broken())
     assert result_in(tmp_path)["status"] == "finished"
+
+
+def test_thresholds_have_ranges():
+    with pytest.raises(ValueError, match="smoothed of FirstFailure .*not 0"):
+        FirstFailure(smoothed=0)
+    with pytest.raises(ValueError, match="expanded of FirstFailure .*not 1"):
+        FirstFailure(expanded=1)

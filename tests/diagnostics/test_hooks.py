@@ -70,5 +70,6 @@ def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():
     gradients.remove()
     later = loss()
     (kept + later).backward()
+    gradients.remove()
     assert [len(taken) for taken in gradients.gradients.values()] == [1, 1]
     assert gradients.without == {0: [], 1: []}

@@ -20,7 +20,7 @@ import gnn_depth
 from gnn_depth import measurements
 from gnn_depth.diagnostics import MEASURES, FirstFailure, LayerMeasures, LipschitzConstants
 from gnn_depth.diagnostics.hooks import select
-from gnn_depth.diagnostics.measures import dirichlet_energy
+from gnn_depth.diagnostics.measures import mean_average_distance
 from tests.diagnostics.conftest import chain, loader, rows
 from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, features, graph
 
@@ -383,11 +383,11 @@ def test_edges_are_those_of_the_call_or_those_given(given):
     edges, layers = graph().unique(dim=1), nn.ModuleList([Called(CHANNELS, CHANNELS).double()])
     adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
     options = {"edge_index": {"edge_index": edges}, "Graph": {"edge_index": gnn_depth.Graph(edges, NODES)}}
-    with gnn_depth.watch(layers, "*", ["dirichlet_energy"], **options.get(given, {})) as watched:
+    with gnn_depth.watch(layers, "*", ["mean_average_distance"], **options.get(given, {})) as watched:
         layers[0](features(), adjacency if given == "sparse" else None).sum().backward()
         with pytest.warns(UserWarning, match="edge_index") if given == "missing" else nullcontext():
             watched.step()
-    expected = math.nan if given == "missing" else float(dirichlet_energy(features(), edges))
+    expected = math.nan if given == "missing" else float(mean_average_distance(features(), edges))
     assert watched.frame().value.tolist() == pytest.approx([expected], rel=1e-12, nan_ok=True)
 
 
