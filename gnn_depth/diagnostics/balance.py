@@ -21,8 +21,8 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.callbacks import Schedule, StepCallback
-from gnn_depth.diagnostics.log import MeasureLog, NeuronLog, Quantity, save_measurements
+from gnn_depth.diagnostics.callbacks import StepCallback
+from gnn_depth.diagnostics.log import MeasureLog, Quantity, save_measurements
 from gnn_depth.measurements import Measurement
 from gnn_depth.nn.parts import Link, Share
 from gnn_depth.ranges import Count, NonNegative, in_range
@@ -39,6 +39,7 @@ NORMS = (
     Quantity("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
     Quantity("balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"),
 )
+NEURONS = tuple(Quantity(f"balance_{law}", f"balance/{law}", law, log10=False) for law in ("c", "delta"))
 
 
 def imbalance(link: Link) -> Float[Tensor, "neurons"]:
@@ -127,13 +128,10 @@ class BalanceReader:
 
     def distribution(self, laws: Float[Tensor, "2 links neurons"]) -> Float[Tensor, "2 statistics links"]:
         """Mean, minimum, quartiles and maximum over the neurons of each link; NaN where one of them is NaN."""
-        mean = laws.masked_fill(self._absent, 0).sum(2) / self._counts
-        ordered = laws.sort(dim=2).values  # NaN is sorted last
-        low, high = (ordered.gather(2, at.expand(2, -1, -1)) for at in (self._low, self._high))
-        quantiles = torch.lerp(low, high, self._between.to(low.dtype))
-        found = torch.cat([mean[:, :, None], quantiles], 2)
-        unknown = (laws.isnan() & ~self._absent).any(2, keepdim=True)
-        return found.masked_fill(unknown, torch.nan).transpose(1, 2)
+        quantiles = torch.nanquantile(laws, laws.new_tensor(QUANTILES), dim=2)
+        found = torch.cat([laws.nanmean(2)[None], quantiles])
+        unknown = (laws.isnan() & ~self._absent).any(2)
+        return found.masked_fill(unknown, torch.nan).transpose(0, 1)
 
     def _index_laws(self, links: Sequence[Link]) -> None:
         """Find the place of every neuron's terms among all sums; neurons with fewer terms get a zero."""
@@ -154,14 +152,9 @@ class BalanceReader:
             for term, (one, share) in enumerate(terms):
                 index[term, number, : counts[number]] = places[id(share.parameter), share.axis]
                 sign[term, number] = one
-        number_of = torch.tensor(counts, dtype=torch.long)
         self._index, self._sign = index.to(self._device), sign.to(self._device)
-        self._absent: Bool[Tensor, "links neurons"] = (torch.arange(shape[2]) >= number_of[:, None]).to(self._device)
-        self._counts = number_of.to(self._device)
-        at = torch.tensor(QUANTILES, dtype=torch.float64) * (number_of[:, None] - 1)
-        self._low = at.floor().long().to(self._device)
-        self._high = at.ceil().long().to(self._device)
-        self._between = at.frac().to(self._device)
+        absent = torch.arange(shape[2]) >= torch.tensor(counts, dtype=torch.long)[:, None]
+        self._absent: Bool[Tensor, "links neurons"] = absent.to(self._device)
 
     def _index_sets(self, sets: Sequence[Sequence[Tensor]]) -> None:
         order = {id(p): place for place, p in enumerate(p for alike, _ in self._groups for p in alike)}
@@ -215,14 +208,6 @@ class ParameterChange:
                 moved = {p: torch.where(size == 0, size, size / before[id(p)].abs()) for p, size in moved.items()}
         return [torch.cat([moved[p].flatten() for p in one]) if one else torch.empty(0) for one in self._sets]
 
-    def fractions(self, epsilon: float) -> list[float | None]:
-        r"""The fraction of each set with :math:`|\theta - \theta_0| > \epsilon |\theta_0|`; None where a set is empty.
-
-        A parameter that was zero counts if it changed at all, and so does one that became NaN.
-        """
-        sizes = self.sizes(relative=True)
-        return [_share(~(one <= epsilon)) if len(one) else None for one in sizes]
-
     def state_dict(self) -> dict[str, Any]:
         """The initial parameters."""
         return {"before": self._before}
@@ -272,9 +257,8 @@ class Balancedness(StepCallback):
         stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and ``why_no_law()``.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
-            first and the last step of training are always measured.
-        neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and ``balance_delta.npz``, which are
-            written when the training ends.
+            first step is always measured, and so is the last, unless training stops early.
+        neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and ``balance_delta.npz``.
         changed: Epsilon, the least relative change that counts.
 
     Raises:
@@ -292,11 +276,11 @@ class Balancedness(StepCallback):
         neurons: bool = False,
         changed: NonNegative = 0.05,
     ) -> None:
-        super().__init__(Schedule(every_n_steps, every_n_epochs), MeasureLog((*LAWS, *NORMS)), stack=stack)
+        super().__init__(MeasureLog((*LAWS, *NORMS)), every_n_steps, every_n_epochs, stack=stack)
         self.stack = stack
         self.neurons = neurons
         self.changed = changed
-        self.neuron_log = NeuronLog()
+        self.neuron_log = MeasureLog(NEURONS, shown=False)
         self.change = ParameterChange()
 
     def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
@@ -331,9 +315,13 @@ class Balancedness(StepCallback):
 
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it has none."""
-        fractions = self.change.fractions(self.changed)
-        kinds = dict(zip(KINDS, np.array(fractions, dtype=object).reshape(2, -1).tolist(), strict=True))
-        return {"changed": {"by_more_than": self.changed, **kinds}} if fractions else {}
+        sizes = self.change.sizes(relative=True)
+        if not sizes:
+            return {}
+        fractions = [_share(~(one <= self.changed)) if len(one) else None for one in sizes]
+        layers = len(fractions) // len(KINDS)
+        kinds = dict(zip(KINDS, (fractions[:layers], fractions[layers:]), strict=True))
+        return {"changed": {"by_more_than": self.changed, **kinds}}
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log", "change")}
@@ -359,7 +347,7 @@ class Balancedness(StepCallback):
         if reason:
             rank_zero_warn(f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: {reason}.")
 
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
         laws, norms = self._reader.read(lambda parameter: parameter.grad)
         if scale is not None:
             laws, norms = (torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms))
@@ -370,15 +358,14 @@ class Balancedness(StepCallback):
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
         values[len(LAWS) :, 1 - int(self.measure_log.layers[0]) :] = relative.view(len(KINDS), -1)
-        self.measure_log.add(trainer, self._step, values, keep)
-        if self.neurons and keep:
-            self.neuron_log.add(self._step, laws)
+        self.measure_log.add(trainer, self._step, values)
+        if self.neurons:
+            self.neuron_log.add(trainer, self._step, laws.float())
 
     def _close(self, trainer: L.Trainer) -> None:
         super()._close(trainer)
-        measured = self.neuron_log.measurements()
-        measured += self._changes(np.array([trainer.global_step]))
-        save_measurements(trainer, measured)
+        self.neuron_log.close(trainer)
+        save_measurements(trainer, list(self._changes(np.array([trainer.global_step]))))
 
     def _changes(self, steps: np.ndarray) -> Iterator[Measurement]:
         """How much the parameters of each layer changed in training; nothing if no training has begun."""

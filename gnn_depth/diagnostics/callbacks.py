@@ -2,21 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import torch
 from jaxtyping import Float
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gnn_depth.diagnostics.hooks import entrances, numbers, select, uncompiled
+from gnn_depth.diagnostics.hooks import entrances, numbers, select
 from gnn_depth.diagnostics.log import MeasureLog
 from gnn_depth.diagnostics.statistics import LayerStatistics, Processes, measures_called
 from gnn_depth.measurements import frame
@@ -24,54 +21,6 @@ from gnn_depth.ranges import Count, in_range
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Due(Enum):
-    """The decision whether to measure a step; with ``PERHAPS`` its values are kept only if no step follows."""
-
-    NO = 0
-    YES = 1
-    PERHAPS = 2
-
-
-class Schedule:
-    """Choose the steps to measure: every n optimizer steps or epochs, and the first and the last step of training.
-
-    In every n-th epoch the first step is measured. The last step is the one at which ``max_steps`` or ``max_epochs``
-    ends training, or after which :class:`EarlyStopping` runs out of patience; other endings cannot be foreseen.
-
-    Args:
-        every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
-
-    Raises:
-        ValueError: Both are given.
-    """
-
-    def __init__(self, every_n_steps: int | None = None, every_n_epochs: int | None = None) -> None:
-        if every_n_steps and every_n_epochs:
-            raise ValueError(f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not both.")
-        self.every_n_steps = every_n_steps
-        self.every_n_epochs = every_n_epochs
-        self._last: float = -1
-
-    def start(self, trainer: L.Trainer) -> None:
-        """Find the last step of a training that begins."""
-        self._last = trainer.estimated_stepping_batches - 1
-
-    def due(self, trainer: L.Trainer, batch_idx: int) -> Due:
-        """Decide at the first batch of a step, which has this number in its epoch, whether to measure the step."""
-        step, epoch = trainer.global_step, trainer.current_epoch
-        if self.every_n_epochs:
-            regular = epoch % self.every_n_epochs == 0 and batch_idx < trainer.accumulate_grad_batches
-        else:
-            regular = step % (self.every_n_steps or 1) == 0
-        if regular or step in (0, self._last):
-            return Due.YES
-        if batch_idx + trainer.accumulate_grad_batches < trainer.num_training_batches:
-            return Due.NO  # early stopping looks at the end of an epoch
-        stopping = [callback for callback in trainer.callbacks if isinstance(callback, EarlyStopping)]  # type: ignore[attr-defined]
-        return Due.PERHAPS if any(one.wait_count + 1 >= one.patience for one in stopping) else Due.NO
 
 
 def loss_scale(trainer: L.Trainer) -> Tensor:
@@ -148,39 +97,53 @@ class MeasuringCallback(L.Callback, ABC):
 
 
 class StepCallback(MeasuringCallback):
-    """The base of callbacks that measure in scheduled steps, once all gradients are complete and not yet clipped."""
+    """The base of callbacks that measure in some steps, once all gradients are complete and not yet clipped.
 
-    def __init__(self, schedule: Schedule, measure_log: Any, **option: str) -> None:
+    These are every n-th step, or the first step of every n-th epoch, the first step of training, and the step at which
+    ``max_steps`` or ``max_epochs`` ends it.
+
+    Raises:
+        ValueError: Both intervals are given.
+    """
+
+    def __init__(
+        self, measure_log: Any, every_n_steps: int | None = None, every_n_epochs: int | None = None, **option: str
+    ) -> None:
+        if every_n_steps and every_n_epochs:
+            raise ValueError(f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not both.")
         super().__init__(measure_log, **option)
-        self.schedule = schedule
+        self.every_n_steps = every_n_steps
+        self.every_n_epochs = every_n_epochs
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._step, self._due = -1, Due.NO
+        self._step, self._due = -1, False
         super().setup(trainer, pl_module, stage)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.schedule.start(trainer)
+        self._last_step = trainer.estimated_stepping_batches - 1
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step != self._step:  # the first batch of a step
-            self._step, self._due = trainer.global_step, self.schedule.due(trainer, batch_idx)
+        if trainer.global_step == self._step:  # a further batch of a step
+            return
+        self._step = trainer.global_step
+        if self.every_n_epochs:
+            regular = trainer.current_epoch % self.every_n_epochs == 0 and batch_idx < trainer.accumulate_grad_batches
+        else:
+            regular = self._step % (self.every_n_steps or 1) == 0
+        self._due = regular or self._step in (0, self._last_step)
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        due, self._due = self._due, Due.NO  # optimizers with a line search come here several times in a step
-        has_loss = any(parameter.grad is not None for parameter in pl_module.parameters())
-        if due is not Due.NO and has_loss:
+        due, self._due = self._due, False  # optimizers with a line search come here several times in a step
+        if due and any(parameter.grad is not None for parameter in pl_module.parameters()):
             # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
             still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
-            self._measure(trainer, loss_scale(trainer) if still_scaled else None, keep=due is Due.YES)
+            self._measure(trainer, loss_scale(trainer) if still_scaled else None)
 
     @abstractmethod
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
-        """Measure a step, given the factor of the loss if it is still in the parameters' gradients.
-
-        Without ``keep`` the values count only if no other step follows.
-        """
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
+        """Measure a step, given the factor of the loss if it is still in the parameters' gradients."""
 
 
 class LayerCallback(StepCallback):
@@ -201,7 +164,7 @@ class LayerCallback(StepCallback):
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
-            first and the last step of training are always measured.
+            first step is always measured, and so is the last, unless training stops early.
 
     Raises:
         ValueError: A number is not positive, or both are given.
@@ -216,11 +179,10 @@ class LayerCallback(StepCallback):
         every_n_steps: Count | None = None,
         every_n_epochs: Count | None = None,
     ) -> None:
-        super().__init__(Schedule(every_n_steps, every_n_epochs), self._make_log(), layers=layers)
+        super().__init__(self._make_log(), every_n_steps, every_n_epochs, layers=layers)
         self.layers = layers
         self._statistics = LayerStatistics((), (), measures_called(self.measures))
-        self._measured: tuple[Tensor, bool] | None = None  # waits for the optimizer's step
-        self._eager = ExitStack()  # holds compiled models uncompiled while hooks are attached
+        self._measured: Tensor | None = None  # waits for the optimizer's step
 
     @property
     @abstractmethod
@@ -232,6 +194,11 @@ class LayerCallback(StepCallback):
 
     def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
         measures, layers = self._statistics.measures, numbers(list(found))
+        if len(layers) == 1 and all(measure.between for measure in measures):
+            raise MisconfigurationException(
+                f"{type(self).__name__} compares each layer with the next, and only one is called {self.layers!r}: "
+                "take a pattern that matches several, or GradientSimilarity."
+            )
         self._statistics = LayerStatistics(entrances(pl_module, found), list(found.values()), measures)
         self._processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
         self.measure_log.open(layers[:-1] if all(measure.between for measure in measures) else layers)
@@ -246,19 +213,17 @@ class LayerCallback(StepCallback):
         if trainer.global_step != self._step:
             self._statistics.hooks.clear()
         super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
-        if self._due is not Due.NO:
-            self._detach()
+        if self._due:
             self._statistics.hooks.attach()
-            self._eager.enter_context(uncompiled())
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        if self._due is not Due.NO:
-            self._detach()
+        if self._due:
+            self._statistics.hooks.remove()
             super().on_before_optimizer_step(trainer, pl_module, optimizer)
             self._statistics.hooks.clear()
 
-    def _measure(self, trainer: L.Trainer, scale: Tensor | None, keep: bool) -> None:
-        self._measured = self._values(loss_scale(trainer), scale), keep
+    def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
+        self._measured = self._values(loss_scale(trainer), scale)
         self._statistics.keep_parameters()
         if not self._statistics.reads_updates:
             self._record(trainer)
@@ -276,21 +241,17 @@ class LayerCallback(StepCallback):
         """Log the values of the step that was measured last, if it still waits for that."""
         if self._measured is None:
             return
-        (values, keep), self._measured = self._measured, None
+        values, self._measured = self._measured, None
         for name, of_layers in self._statistics.of_updates().items():
             values[list(self.measures).index(name), : len(of_layers)] = of_layers
-        self.measure_log.add(trainer, self._step, values, keep)
-
-    def _detach(self) -> None:
-        self._statistics.hooks.remove()
-        self._eager.close()
+        self.measure_log.add(trainer, self._step, values)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self._detach()
+        self._statistics.hooks.remove()
         self._record(trainer)
 
     def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
-        self._detach()
+        self._statistics.hooks.remove()
         super().on_exception(trainer, pl_module, exception)
 
 
@@ -307,28 +268,9 @@ class GradientNorms(LayerCallback):
 
     Squared norms are summed over accumulated batches and over processes. A norm is zero if the loss does not depend on
     the state, and NaN if the state has no gradient or the layer has no parameters.
-
-    Args:
-        layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
-        every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
-        entries: Measure the mean, standard deviation and share of zeros of the parameters' gradients, too:
-            ``gradient_mean``, ``gradient_std`` and ``gradient_sparsity``.
     """
 
-    measures: tuple[str, ...] = ("gradient_norm_hidden", "gradient_norm_parameters")
-
-    @in_range
-    def __init__(
-        self,
-        layers: str = "stack.blocks.*.layer",
-        every_n_steps: Count | None = None,
-        every_n_epochs: Count | None = None,
-        entries: bool = False,
-    ) -> None:
-        if entries:
-            self.measures = (*self.measures, "gradient_mean", "gradient_std", "gradient_sparsity")
-        super().__init__(layers, every_n_steps, every_n_epochs)
+    measures = ("gradient_norm_hidden", "gradient_norm_parameters")
 
 
 class GradientSimilarity(LayerCallback):
@@ -363,14 +305,6 @@ class GradientExpansion(LayerCallback):
     """
 
     measures = ("gradient_growth", "gradient_expansion")
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        if stage == "fit" and not len(self.measure_log.layers):
-            raise MisconfigurationException(
-                f"GradientExpansion compares each layer with the next, and only one is called {self.layers!r}: take a "
-                "pattern that matches several, or GradientSimilarity."
-            )
 
 
 class RepresentationSimilarity(LayerCallback):

@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from gnn_depth.diagnostics.callbacks import LayerCallback
+from gnn_depth.diagnostics.log import ROWS, SECONDS
 from gnn_depth.diagnostics.loggers import log_findings
 from gnn_depth.diagnostics.measures import norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SMOOTHED, EXPANDED = 1e-6, 1e3  # see FirstFailure
-ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block is examined
 
 TEXTS = {
     "non_finite": "gradients became non-finite at layer {layer} in step {step}: ||G|| is {value}",
@@ -115,8 +115,8 @@ class FailureLog:
         self._new: list[tuple[int, Tensor]] = []
         self._looked = time.monotonic()
 
-    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"], keep: bool = True) -> None:
-        """Add the row counts, mu and norms of a step, even of a step that the schedule does not keep."""
+    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "3 layers"]) -> None:
+        """Add the row counts, mu and norms of a step."""
         self._new.append((step, values))
         if len(self._new) > ROWS or time.monotonic() - self._looked > SECONDS:
             self.look()

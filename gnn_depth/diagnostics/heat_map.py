@@ -25,8 +25,7 @@ def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
 
     Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly linear near zero and
     logarithmic beyond. The logarithm of an exact zero is black and a value that is not finite is grey. Where
-    several steps share a column, its colour is that of their mean, and grey if any of them is not finite. The
-    measurement has at least one step; values of neurons are averaged in each layer.
+    several steps share a column, its colour is that of their mean, and grey if any of them is not finite.
     """
     canvas: Any = draw(measurement).canvas
     canvas.draw()
@@ -37,16 +36,15 @@ def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
     """The heat map as a Matplotlib figure that is independent of pyplot.
 
     Args:
-        measurement: At least one step; values of neurons are averaged in each layer.
+        measurement: Values of layers, at one step at least.
         fitted: Fit the colours to this measurement, not to the scale of all runs; white is zero if both signs occur.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and few commands draw
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    values = measurement.values if measurement.values.ndim == 2 else measurement.values.mean(axis=2)
     edges = measurements.edges(measurement.steps)
-    cells = _columns(edges, values.astype(float)).T
+    cells = _columns(edges, measurement.values.astype(float)).T
     count = len(cells)
     figure = Figure(figsize=(5.4, 4.4), dpi=100)
     FigureCanvasAgg(figure)

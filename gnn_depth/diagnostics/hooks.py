@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -145,7 +145,8 @@ class InputHooks:
         of_state: Computes the statistics of a state, given all arguments of the call; None to ignore states.
         of_gradient: Computes the statistics of a gradient; None to ignore gradients.
         repeats: True if further calls of a module belong to new places.
-        root: Calls count only while this module is in training mode; None if they always do.
+        root: Each of its forward passes is a pass, and calls count only while it is in training mode; None if they
+            always do.
 
     Attributes:
         states: The results at each place that had a floating-point tensor.
@@ -170,7 +171,7 @@ class InputHooks:
         for place, module in enumerate(modules):
             self._places.setdefault(module, []).append(place)
         self._count = len(modules)
-        self._handles: list[RemovableHandle] = []
+        self._attached = ExitStack()
         self._on_leaves: list[RemovableHandle] = []
         self.clear()
 
@@ -198,9 +199,14 @@ class InputHooks:
         return {place: [slot[0] for slot in slots if len(slot) == 1] for place, slots in self._slots.items()}
 
     def attach(self) -> None:
-        """Put hooks on the modules before a forward pass."""
+        """Put hooks on the modules before a forward pass; until they are removed, compiled models run uncompiled."""
         self.remove()
-        self._handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
+        handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
+        if self._root is not None:
+            handles.append(self._root.register_forward_pre_hook(self.begin_pass))
+        for handle in handles:
+            self._attached.callback(handle.remove)
+        self._attached.enter_context(uncompiled())
 
     def begin_pass(self, *_: object) -> None:
         """Restart the count of each module's calls, and remove hooks from inputs that outlive a pass."""
@@ -217,9 +223,7 @@ class InputHooks:
 
     def remove(self) -> None:
         """Remove all hooks."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._attached.close()
         self.begin_pass()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import lightning as L
@@ -69,61 +70,56 @@ def local_lipschitz(
             value :math:`\sigma_k` is guaranteed to be this close; in practice the largest one is even closer.
         all_reduce: Adds up over processes that each hold some rows of x and of the function's output.
     """
-    jacobian = Linearised(function, x)
+    product, transposed_product = _linearised(function, x)
     tolerance = max(tolerance, torch.finfo(x.dtype).eps)
-    basis, images = _begin(jacobian, x, start, all_reduce)
+    basis, images = _begin(product, x, start, all_reduce)
     for iteration in range(1, max_iterations + 1):
         sigma = float(_norm(images[0], all_reduce))
         if not 0 < sigma < float("inf"):
             return Stretch(0.0 if sigma == 0 else float("nan"), None, iteration, sigma == 0)
-        residual = jacobian.transposed(images[0] / sigma) / sigma - basis[0]
+        residual = transposed_product(images[0] / sigma) / sigma - basis[0]
         size = float(_norm(residual, all_reduce))
         if size != size:  # only the product with the transpose is not finite
             return Stretch(float("nan"), None, iteration, False)
         if size <= 2 * tolerance or iteration == max_iterations:  # twice: an eigenvalue is a square
             break
         new = _orthogonal(residual, basis, all_reduce)
-        basis, images = torch.stack([basis[0], new, *basis[1:]]), torch.stack([images[0], jacobian(new), *images[1:]])
+        basis, images = torch.stack([basis[0], new, *basis[1:]]), torch.stack([images[0], product(new), *images[1:]])
         basis, images = _best_of(basis, images, all_reduce)
     return Stretch(sigma, basis[0].view_as(x), iteration, size <= 2 * tolerance)
 
 
-class Linearised:
-    """Products with the Jacobian of a function at a point, in float64 outside and in the function's type inside.
+def _linearised(function: Function, x: Tensor) -> tuple[Function, Function]:
+    """Products with a function's Jacobian and its transpose, in float64 outside and in the function's type inside.
 
     The function runs once. The product with J is the transpose of the product with its transpose, so it is a backward
     pass; forward mode would run the function again.
     """
+    x = x.detach()
+    out, pull = torch.func.vjp(function, x)
+    _, push = torch.func.vjp(lambda u: pull(u)[0], torch.zeros_like(out))
 
-    def __init__(self, function: Function, x: Tensor) -> None:
-        x = x.detach()
-        out, self._pull = torch.func.vjp(function, x)
-        _, self._push = torch.func.vjp(lambda u: self._pull(u)[0], torch.zeros_like(out))
-        self._input, self._output = x, out
-
-    def __call__(self, direction: Tensor) -> Tensor:
-        (image,) = self._push(direction.view(self._input.shape).to(self._input.dtype))
+    def applied(linear: Callable[[Tensor], tuple[Tensor]], like: Tensor, direction: Tensor) -> Tensor:
+        (image,) = linear(direction.view(like.shape).to(like.dtype))
         return image.flatten().double()
 
-    def transposed(self, direction: Tensor) -> Tensor:
-        (image,) = self._pull(direction.view(self._output.shape).to(self._output.dtype))
-        return image.flatten().double()
+    return partial(applied, push, x), partial(applied, pull, out)
 
 
 def _begin(
-    jacobian: Linearised, x: Tensor, start: Tensor | None, all_reduce: Callable[[Tensor], Tensor]
+    product: Function, x: Tensor, start: Tensor | None, all_reduce: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The first direction and its image, as matrices of one row."""
     if start is not None:
         direction = start.detach().flatten().double()
         size = _norm(direction, all_reduce)
         if size > 0:
-            image = jacobian(direction / size)
+            image = product(direction / size)
             if _norm(image, all_reduce) > 0:  # otherwise the function ignores this direction
                 return (direction / size)[None], image[None]
     direction = _random(x.shape, x.device).flatten()
     direction = direction / _norm(direction, all_reduce)
-    return direction[None], jacobian(direction)[None]
+    return direction[None], product(direction)[None]
 
 
 def _random(shape: Sequence[int], device: torch.device) -> Tensor:

@@ -67,47 +67,51 @@ class MeasureLog:
     summary curves of every measure.
     The full arrays are saved as files in the folder of the run or, without one, of a logger; if neither has a folder,
     no files are written. Files and heat maps are written at most twice a minute, and at the end.
+
+    Args:
+        quantities: What is measured.
+        shown: False if there are only files: values of every neuron would be too many curves.
     """
 
-    def __init__(self, quantities: Sequence[Quantity]) -> None:
+    def __init__(self, quantities: Sequence[Quantity], shown: bool = True) -> None:
         self.quantities = quantities
+        self.shown = shown
         self._wait = SAVE_SECONDS
         self.open(())
 
     def open(self, layers: Sequence[int]) -> None:
         """Begin a training with layers of these numbers."""
         self.layers = np.array(layers, dtype=int)
-        self._new: list[tuple[int, Tensor, bool]] = []
+        self._new: list[tuple[int, Tensor]] = []
         self._steps: list[int] = []
         self._rows: list[np.ndarray] = []
         self._flushed = self._saved = time.monotonic()
-        self._drawn = 0
+        self._passed = self._drawn = 0  # rows whose curves and pictures the loggers have
         self._laid_out = False
 
     @property
     def last_step(self) -> int | None:
         """The last step with values, counting those of the training that this one resumes."""
-        steps = [*self._steps[-1:], *(step for step, _, _ in self._new[-1:])]
+        steps = self._steps[-1:] + [step for step, _ in self._new]
         return steps[-1] if steps else None
 
-    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers"], keep: bool = True) -> None:
-        """Add the values of a step, not their logarithms; without ``keep`` only until another step follows."""
-        if self._new and not self._new[-1][2]:
-            self._new.pop()
-        self._new.append((step, values, keep))
+    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers *neurons"]) -> None:
+        """Add the values of a step, not their logarithms."""
+        self._new.append((step, values))
         now = time.monotonic()
         if len(self._new) > ROWS or now - self._flushed > SECONDS:
-            self._flush(trainer, self._new[:-1] if not keep else self._new)
+            self._flush(trainer)
         if now - self._saved > self._wait:
             self._save(trainer, GROWTH)
 
     def close(self, trainer: L.Trainer) -> None:
         """Pass on all remaining values."""
-        self._flush(trainer, self._new)
+        self._flush(trainer)
         self._save(trainer, growth=1)
 
     def measurements(self) -> list[Measurement]:
-        """The values passed on so far; a logarithm of -inf is a zero."""
+        """The values so far; a logarithm of -inf is a zero."""
+        self._move()
         rows = np.stack(self._rows) if self._rows else np.empty((0, len(self.quantities), len(self.layers)))
         return [
             Measurement(q.name, np.array(self._steps, dtype=int), rows[:, place], q.unit, q.log10, self.layers)
@@ -116,34 +120,37 @@ class MeasureLog:
 
     def state_dict(self) -> dict[str, Any]:
         """All steps and values so far, for a resumed training."""
-        steps = [*self._steps, *(step for step, _, keep in self._new if keep)]
-        new = [values for _, values, keep in self._new if keep]
-        rows = [*self._rows, *(self._shown(new) if new else ())]
-        return {"steps": torch.tensor(steps), "values": torch.from_numpy(np.stack(rows)) if steps else torch.empty(0)}
+        self._move()
+        values = torch.from_numpy(np.stack(self._rows)) if self._rows else torch.empty(0)
+        return {"steps": torch.tensor(self._steps), "values": values}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue after the steps of an earlier part of the training."""
         self._steps, self._rows = state["steps"].tolist(), list(state["values"].numpy())
+        self._passed = len(self._rows)
 
-    def _flush(self, trainer: L.Trainer, new: list[tuple[int, Tensor, bool]]) -> None:
-        self._flushed = time.monotonic()
-        self._lay_out(trainer)
-        if not new:
+    def _move(self) -> None:
+        """Move the newest values to the host, and take logarithms where they are shown."""
+        if not self._new:
             return
-        rows = self._shown([values for _, values, _ in new])
-        steps = [step for step, _, _ in new]
-        self._new = self._new[len(new) :]
-        self._steps = self._steps + steps
-        self._rows = [*self._rows, *rows]
-        log_curves(trainer.loggers, zip(steps, map(self._curves, rows), strict=True))
-
-    def _shown(self, values: list[Tensor]) -> np.ndarray:
-        """Move the values of several steps to the host, and take logarithms where they are shown."""
+        steps, values = zip(*self._new, strict=True)
         rows: np.ndarray = torch.stack(values).cpu().numpy()
         log10 = [quantity.log10 for quantity in self.quantities]
         with np.errstate(divide="ignore"):
             rows[:, log10] = np.log10(rows[:, log10])
-        return rows
+        self._steps += steps
+        self._rows += list(rows)
+        self._new = []
+
+    def _flush(self, trainer: L.Trainer) -> None:
+        self._flushed = time.monotonic()
+        self._move()
+        if not self.shown:
+            return
+        self._lay_out(trainer)
+        passed, self._passed = self._passed, len(self._rows)
+        if passed < len(self._rows):
+            log_curves(trainer.loggers, zip(self._steps[passed:], map(self._curves, self._rows[passed:]), strict=True))
 
     def _curves(self, row: np.ndarray) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -154,7 +161,7 @@ class MeasureLog:
     def _lay_out(self, trainer: L.Trainer) -> None:
         """Order the curves of all callbacks on one page; done by the first log of a training, once all are set up."""
         parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
-        logs = [part for part in parts if isinstance(part, MeasureLog)]
+        logs = [part for part in parts if isinstance(part, MeasureLog) and part.shown]
         if not self._laid_out and logs[:1] == [self]:
             every = [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities]
             log_layout(trainer.loggers if trainer.is_global_zero else (), every)
@@ -166,60 +173,12 @@ class MeasureLog:
         if trainer.is_global_zero and self._rows:
             measured = self.measurements()
             save_measurements(trainer, measured)
-            if len(self._rows) >= growth * self._drawn and len(self._rows) > self._drawn:
+            if self.shown and len(self._rows) >= growth * self._drawn and len(self._rows) > self._drawn:
                 tags = [quantity.tag for quantity in self.quantities]
                 log_heat_maps(trainer.loggers, zip(tags, measured, strict=True))
                 self._drawn = len(self._rows)
         self._saved = time.monotonic()
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
-
-
-class NeuronLog:
-    """Keeps the values of every neuron and step."""
-
-    def __init__(self) -> None:
-        self.open([])
-
-    def open(self, layers: Sequence[int]) -> None:
-        """Begin a training with neurons in layers of these numbers."""
-        self._layers = np.array(layers, dtype=int)
-        self._steps: list[int] = []
-        self._new: list[Tensor] = []
-        self._blocks: list[Tensor] = []
-
-    def add(self, step: int, values: Float[Tensor, "quantities layers neurons"]) -> None:
-        """Add the values of a step; NaN where a layer has fewer neurons than another."""
-        self._steps.append(step)
-        self._new.append(values)
-        if len(self._new) >= ROWS:
-            self._move()
-
-    def measurements(self) -> list[Measurement]:
-        """All values so far."""
-        self._move()
-        if not self._blocks:
-            return []
-        values = torch.cat(self._blocks).numpy()
-        steps = np.array(self._steps, dtype=int)
-        return [
-            Measurement(f"balance_{name}", steps, values[:, place], name, False, self._layers)
-            for place, name in enumerate(("c", "delta"))
-        ]
-
-    def state_dict(self) -> dict[str, Any]:
-        """All steps and values so far, for a resumed training."""
-        self._move()
-        return {"steps": torch.tensor(self._steps), "values": list(self._blocks)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue after the steps of an earlier part of the training."""
-        self._steps, self._blocks = state["steps"].tolist(), list(state["values"])
-
-    def _move(self) -> None:
-        """Move the newest values to the host."""
-        if self._new:
-            self._blocks.append(torch.stack(self._new).float().cpu())
-        self._new = []
 
 
 def save_measurements(trainer: L.Trainer, measured: Sequence[Measurement]) -> None:

@@ -90,7 +90,11 @@ def total_squared_difference(
 ) -> Float[Tensor, ""]:
     """The squared difference between the ends of every edge, summed: N times the :func:`dirichlet_energy`."""
     x = _wide(x)
-    return _unless_broken(_squared_differences(x, edge_index), x)
+    total = x.new_zeros(())
+    for source, target in _chunks(edge_index[0], edge_index[1], x.shape[1]):
+        apart = _apart(x, source, target).flatten()
+        total += apart.dot(apart)
+    return _unless_broken(total, x)
 
 
 def mean_average_distance(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]) -> Float[Tensor, ""]:
@@ -195,14 +199,6 @@ def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor
         x = x / _positive(x.abs().amax(1, keepdim=True))  # so that their squares neither vanish nor overflow
     norms = x.norm(dim=1, keepdim=True)
     return x / _positive(norms), norms[:, 0] > 0
-
-
-def _squared_differences(x: Tensor, edge_index: Tensor) -> Float[Tensor, ""]:
-    total = x.new_zeros(())
-    for from_, to in _chunks(edge_index[0], edge_index[1], x.shape[1]):
-        apart = _apart(x, from_, to).flatten()
-        total += apart.dot(apart)
-    return total
 
 
 def _apart(x: Tensor, source: Tensor, target: Tensor) -> Float[Tensor, "pairs channels"]:

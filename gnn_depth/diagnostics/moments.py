@@ -3,10 +3,8 @@
 They suffice to compute the similarity mu, so batches and processes merge into the result of a single process.
 """
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -21,8 +19,6 @@ LOW, HIGH = 1e-24, 1e36  # a sum of squares in this range has neither lost small
 MOST_ROWS = 4096  # rows whose sum keeps five digits even if a few rows are much larger than the rest
 FEWEST_NUMBERS, FEWEST_COLUMNS = 1 << 14, 16  # smaller matrices are as fast in float64
 NEARLY_EQUAL = 1e-4  # variance over squared mean, below which the rounding of the mean would show
-
-_kept = threading.local()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +62,7 @@ class RowMoments:
         if not rows.numel():
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
         wide = rows.dtype == torch.float64
-        scale = _scale(rows) if wide else _number(1.0, rows.device)
+        scale = _scale(rows) if wide else rows.new_ones((), dtype=torch.float64)
         # Sums are of differences from the first row: exactly zero for equal rows, and accurate for nearly equal ones.
         # The first row counts too, so the subtraction below loses no more digits than N has.
         start = rows[0] / scale if wide else rows[0].double()
@@ -74,7 +70,7 @@ class RowMoments:
         for others, squares in more:
             total, square = total + others, square + squares
         shift = total / len(rows)
-        return cls(_number(float(len(rows)), rows.device), start + shift, square - shift.dot(total), scale)
+        return cls(torch.full_like(scale, len(rows)), start + shift, square - shift.dot(total), scale)
 
     @classmethod
     def empty(cls, channels: int, device: torch.device | str | None = None, count: int = 0) -> "RowMoments":
@@ -228,15 +224,8 @@ def _scale(rows: Tensor) -> Float[Tensor, ""]:
     return torch.where(largest > 0, largest / (2 * mantissa), SMALLEST).clamp_min(SMALLEST)
 
 
-@lru_cache(maxsize=64)
-def _number(value: float, device: torch.device) -> Float[Tensor, ""]:
-    """A constant on a device: the same tensor each time, because nothing writes to it."""
-    with torch.inference_mode(False):  # tensors made in inference mode cannot be used in training later
-        return torch.full((), value, dtype=torch.float64, device=device)
-
-
 def _parts(rows: Tensor) -> Sequence[Tensor]:
-    """Split rows so that on a CPU each part fits into the workspace."""
+    """Split rows so that on a CPU each part fits into the cache."""
     if rows.device.type != "cpu" or rows.numel() <= CHUNK:
         return (rows,)
     return torch.split(rows, max(CHUNK // rows.shape[1], 1))
@@ -244,20 +233,9 @@ def _parts(rows: Tensor) -> Sequence[Tensor]:
 
 def _sums(rows: Tensor, start: Tensor, scale: Tensor | None) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
     """The sum of the rows' differences from one row, and the sum of their squares."""
-    apart = _workspace(rows).copy_(rows)
+    apart = rows.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
     if scale is not None:
         apart /= scale
     apart -= start
     flat = apart.view(-1)
     return apart.sum(0), flat.dot(flat)
-
-
-def _workspace(rows: Tensor) -> Tensor:
-    """A float64 buffer in the shape of rows; on a CPU the same each time, because fresh memory is slow."""
-    if rows.device.type != "cpu" or rows.numel() > CHUNK:
-        return torch.empty_like(rows, dtype=torch.float64, memory_format=torch.contiguous_format)
-    if not hasattr(_kept, "room"):
-        with torch.inference_mode(False):  # tensors made in inference mode cannot be written to later
-            _kept.room = torch.empty(CHUNK, dtype=torch.float64)
-    room: Tensor = _kept.room
-    return room[: rows.numel()].view(rows.shape)

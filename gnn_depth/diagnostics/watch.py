@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from gnn_depth.diagnostics.first_failure import first_failures, needed
 from gnn_depth.diagnostics.heat_map import draw
-from gnn_depth.diagnostics.hooks import AtEndOfBackward, entrances, layers_of, numbers, uncompiled, unwrapped
+from gnn_depth.diagnostics.hooks import AtEndOfBackward, entrances, layers_of, numbers, unwrapped
 from gnn_depth.diagnostics.log import curves
 from gnn_depth.diagnostics.loggers import log_curves, log_findings, log_heat_maps
-from gnn_depth.diagnostics.statistics import MEASURES, LayerStatistics, Measure, Processes, measures_called
+from gnn_depth.diagnostics.statistics import MEASURES, LayerStatistics, Processes, measures_called
 from gnn_depth.graph import Graph
 from gnn_depth.measurements import Measurement, frame, save
 from gnn_depth.ranges import Range
@@ -40,17 +40,8 @@ FAILURES = "first failure"  # key, in a row, of the values from which failures a
 BLOCK = 50  # steps after which values move to the host
 
 
-def watch(
-    model: nn.Module,
-    layers: str | Sequence[str] | None = None,
-    measures: Sequence[str] = DEFAULT,
-    every: int = 1,
-    *,
-    edge_index: Tensor | Graph | None = None,
-    scaler: Any = None,
-    shared: bool = False,
-) -> "Watched":
-    """Watch a model in a training loop: a context that measures every layer in each step, or in every n-th.
+class watch:  # noqa: N801 - a context manager
+    """Watch a model in a training loop: measure every layer in each step, or in every n-th.
 
     .. code-block:: python
 
@@ -73,7 +64,7 @@ def watch(
     one batch, and the loss is the mean of their losses. After the block no hooks are left on the model.
 
     Args:
-        model: The model, or a list of the layers of a loop written by hand.
+        model: The model, or the ``ModuleList`` of a loop written by hand.
         layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default all message-passing
             layers.
         measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
@@ -85,49 +76,45 @@ def watch(
     Raises:
         ValueError: There is no such layer or measure, ``every`` is not positive, or the model is none.
     """
-    Range(1).check("every", every)
-    if not isinstance(model, nn.Module | list | tuple):
-        raise ValueError(f"watch needs a model, or a list of layers, not {model!r}.")
-    return Watched(model, layers, measures_called(measures), every, edge_index, scaler, shared)
-
-
-class Watched:
-    """A watched model: see :func:`watch`."""
 
     def __init__(
         self,
         model: nn.Module,
-        layers: str | Sequence[str] | None,
-        measures: Sequence[Measure],
-        every: int,
-        edge_index: Tensor | Graph | None,
-        scaler: Any,
-        shared: bool,
+        layers: str | Sequence[str] | None = None,
+        measures: Sequence[str] = DEFAULT,
+        every: int = 1,
+        *,
+        edge_index: Tensor | Graph | None = None,
+        scaler: Any = None,
+        shared: bool = False,
     ) -> None:
+        Range(1).check("every", every)
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"watch needs a model, not {model!r}.")
         model = unwrapped(model)
         found = layers_of(model, layers)
         self._notes: dict[str, str] = {}
         self._names, self._numbers = list(found), numbers(list(found))
-        self._measures, self._every, self._scaler = measures, every, scaler
-        self._reads = {measure.reads for measure in measures}
-        modules = list(found.values())
-        self._statistics = LayerStatistics(entrances(model, found), modules, measures, edge_index, True, model)
+        self._measures, self._every, self._scaler = measures_called(measures), every, scaler
+        self._reads = {measure.reads for measure in self._measures}
+        modules, inputs = list(found.values()), entrances(model, found)
+        self._statistics = LayerStatistics(inputs, modules, self._measures, edge_index, True, model)
         self._model: nn.Module | None = model
         device = next(model.parameters(), torch.empty(0)).device
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         self._processes = Processes(torch.distributed.get_world_size() if distributed else 1, shared, device)
-        self._step, self._count, self._open, self._attached = 0, len(found), ExitStack(), False
+        self._step, self._count, self._attached = 0, len(found), ExitStack()
         self._steps: list[int] = []
         self._rows: list[dict[str, Any]] = []  # the values of each step, tensors first and arrays once they are moved
 
-    def __enter__(self) -> "Watched":
+    def __enter__(self) -> "watch":
         if self._model is None:
             raise ValueError("this watch has ended: call gnn_depth.watch again for another block.")
         self._begin_step()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._open.close()
+        self._attached.close()
         if not self._step and kind is None:
             self._note("steps", "watched.step() was never called: call it once after each step of the optimizer.")
         # Nothing of the model is kept.
@@ -151,23 +138,20 @@ class Watched:
         self._of_parameters: dict[str, Tensor] | None = None
         self._scale: Tensor | None = None
         if self._step % self._every:
-            self._open.close()
-            self._attached = False
+            self._attached.close()
             return
         self._statistics.keep_parameters()
-        if self._attached:
+        if self._step and self._every == 1:  # hooks of the step before
             return
-        assert self._model is not None
-        self._attached = True
         hooks.attach()
-        handles: list[Any] = [hooks, self._model.register_forward_pre_hook(hooks.begin_pass)]
+        self._attached.callback(hooks.remove)
         if self._reads != {"gradients"} or self._scaler is not None:  # gradients tell by themselves where a pass ends
+            assert self._model is not None
             after = AtEndOfBackward(self._after_backward)
-            trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-            handles += [p.register_post_accumulate_grad_hook(after) for p in trained]  # type: ignore[no-untyped-call]
-        for handle in handles:
-            self._open.callback(handle.remove)
-        self._open.enter_context(uncompiled())
+            for parameter in self._model.parameters():
+                if parameter.requires_grad:
+                    handle = parameter.register_post_accumulate_grad_hook(after)  # type: ignore[no-untyped-call]
+                    self._attached.callback(handle.remove)
 
     @torch.no_grad()
     def _after_backward(self) -> None:

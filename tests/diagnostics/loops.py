@@ -7,28 +7,16 @@ from torch_geometric import nn as pyg
 NODES, CHANNELS, DEPTH = 12, 4, 3
 CONVOLUTIONS = {
     "GCNConv": lambda: pyg.GCNConv(CHANNELS, CHANNELS),
-    "GATConv": lambda: pyg.GATConv(CHANNELS, CHANNELS),
     "GATv2Conv": lambda: pyg.GATv2Conv(CHANNELS, CHANNELS),
     "SAGEConv": lambda: pyg.SAGEConv(CHANNELS, CHANNELS),
     "GINConv": lambda: pyg.GINConv(nn.Linear(CHANNELS, CHANNELS)),
-    "GraphConv": lambda: pyg.GraphConv(CHANNELS, CHANNELS),
     "TransformerConv": lambda: pyg.TransformerConv(CHANNELS, CHANNELS),
     "ChebConv": lambda: pyg.ChebConv(CHANNELS, CHANNELS, 2),
-    "TAGConv": lambda: pyg.TAGConv(CHANNELS, CHANNELS),
-    "ARMAConv": lambda: pyg.ARMAConv(CHANNELS, CHANNELS),
-    "SGConv": lambda: pyg.SGConv(CHANNELS, CHANNELS),
-    "ClusterGCNConv": lambda: pyg.ClusterGCNConv(CHANNELS, CHANNELS),
-    "LEConv": lambda: pyg.LEConv(CHANNELS, CHANNELS),
-    "ResGatedGraphConv": lambda: pyg.ResGatedGraphConv(CHANNELS, CHANNELS),
     "FAConv": lambda: pyg.FAConv(CHANNELS),
     "GCN2Conv": lambda: pyg.GCN2Conv(CHANNELS, 0.1),
     "GatedGraphConv": lambda: pyg.GatedGraphConv(CHANNELS, 2),
     "EdgeConv": lambda: pyg.EdgeConv(nn.Linear(2 * CHANNELS, CHANNELS)),
-    "FeaStConv": lambda: pyg.FeaStConv(CHANNELS, CHANNELS),
-    "SuperGATConv": lambda: pyg.SuperGATConv(CHANNELS, CHANNELS),
-    "MFConv": lambda: pyg.MFConv(CHANNELS, CHANNELS),
     "GENConv": lambda: pyg.GENConv(CHANNELS, CHANNELS),
-    "FiLMConv": lambda: pyg.FiLMConv(CHANNELS, CHANNELS),
 }
 WITH_FIRST_STATE = ("FAConv", "GCN2Conv")
 

@@ -1,5 +1,4 @@
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,7 +6,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from gnn_depth.diagnostics import FirstFailure, GradientSimilarity
-from gnn_depth.diagnostics.first_failure import FailureLog
+from gnn_depth.diagnostics.first_failure import first_failures
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import RunRecorder
@@ -17,13 +16,9 @@ from tests.training.conftest import BreakWeights, Tiny
 GOOD = np.array([[[9.0] * 4, [1.0] * 4, [2.0] * 4]])
 
 
-def found_in(*steps, smoothed=1e-6, expanded=1e3, layers=(1, 2, 3, 4)):
-    failures = FailureLog(smoothed, expanded)
-    failures.open(layers)
-    for number, step in enumerate(steps):
-        failures.add(None, number, torch.from_numpy(step))
-    failures.close(SimpleNamespace(loggers=[], is_global_zero=True))
-    return {kind: (finding["layer"], finding["step"]) for kind, finding in failures.found.items()}
+def found_in(*steps, layers=(1, 2, 3, 4), **limits):
+    failures = first_failures(range(len(steps)), np.stack(steps), layers, **limits)
+    return {kind: (finding["layer"], finding["step"]) for kind, finding in failures.items()}
 
 
 def changed(quantity, place, value):
@@ -128,14 +123,8 @@ def test_a_result_is_written_when_a_finding_cannot_be(tmp_path, make_trainer):
     assert result_in(tmp_path)["status"] == "finished"
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"smoothed": 0}, "smoothed of FirstFailure .*not 0"),
-        ({"expanded": 1}, "expanded of FirstFailure .*not 1"),
-        ({"every_n_steps": 0}, "every_n_steps .*not 0"),
-    ],
-)
-def test_options_have_ranges(options, match):
-    with pytest.raises(ValueError, match=match):
-        FirstFailure(**options)
+def test_thresholds_have_ranges():
+    with pytest.raises(ValueError, match="smoothed of FirstFailure .*not 0"):
+        FirstFailure(smoothed=0)
+    with pytest.raises(ValueError, match="expanded of FirstFailure .*not 1"):
+        FirstFailure(expanded=1)

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from matplotlib import colormaps
@@ -42,13 +40,6 @@ def test_steps_lie_to_the_right_and_layers_upwards():
     assert halves == [shade(value) for value in (0.0, 2.0, 1.0, 4.0)]
 
 
-def test_a_step_is_as_wide_as_the_time_until_it_is_measured_again():
-    (row,) = cells(measured([[0.0], [1.0], [2.0]], steps=[0, 10, 40]))  # from -5 to 5, 25 and 55
-    at = [round(WIDTH * place / 60) for place in (0, 10, 30, 60)]
-    found = [colour(row[a + 1 : b - 1]) for a, b in pairwise(at)]
-    assert found == [shade(value) for value in (0.0, 1.0, 2.0)]
-
-
 def test_axes_name_steps_layers_and_values():
     figure = draw(measured([[0.0, 1.0], [2.0, 4.0]], steps=[100, 200], layers=[3, 7]))
     axes, bar = figure.axes
@@ -70,6 +61,8 @@ def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_sa
     }
     assert [len(found) for found in names.values()][:2] == [0, 1]
     assert "zero" in names[-np.inf][0]
+    (lost,) = cells(measured([[-np.inf]], log10=False))
+    assert colour(lost) == to_rgba(LOST), "only a logarithm of minus infinity is a zero"
 
 
 @pytest.mark.parametrize("log10", [True, False])
@@ -79,11 +72,6 @@ def test_a_value_has_the_same_colour_in_every_run_white_at_zero(log10):
     assert colour(same) == alone == shade(0.5, log10)
     assert [colour(low), colour(high)] == [colormaps[MAP](end) for end in (0.0, 1.0)], "beyond the scale: its ends"
     assert min(colour(zero)) > 0.95
-
-
-def test_minus_infinity_is_no_zero_where_the_value_is_no_logarithm():
-    (lost,) = cells(measured([[-np.inf]], log10=False))
-    assert colour(lost) == to_rgba(LOST)
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])

@@ -22,40 +22,23 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
     assert list(select(stack, "stack")) == ["stack"]
 
 
-def test_no_pattern_means_the_whole_module(stack):
-    assert list(select(stack, "*")) == ["stack"]
-    with pytest.raises(ValueError, match="no module of Module is called ''"):
-        select(stack, "")
-
-
-def test_a_module_of_two_names_is_found_under_both(stack):
-    stack.stack.layers[1] = stack.stack.layers[0]
-    found = select(stack, "stack.layers.[01]")
-    assert list(found) == ["stack.layers.0", "stack.layers.1"]
-    assert found["stack.layers.0"] is found["stack.layers.1"]
-
-
 def test_a_name_that_does_not_exist_is_answered_with_the_nearest(stack):
     with pytest.raises(ValueError, match=r"'stack.layer.\*'\. Did you mean 'stack.layers.\*'\? .*stack.layers.\*.\*"):
         select(stack, "stack.layer.*")
 
 
-def test_of_many_names_an_error_lists_some():
-    root = nn.ModuleDict({f"part_{letter}": nn.Identity() for letter in "abcdefghijklmnopqrstuvwxyz"})
-    with pytest.raises(ValueError, match=r"part_a, .*part_t, and 6 more"):
-        select(root, "nothing like it")
-
-
 @pytest.mark.parametrize(
     ("names", "expected"),
-    [(["a.0", "a.1", "a.2"], [1, 2, 3]), (["a.4", "a.7"], [5, 8]), (["a", "b"], [1, 2]), (["a.0.x", "a.1.x"], [1, 2])],
+    [
+        (["a.0", "a.1", "a.2"], [1, 2, 3]),
+        (["a.4", "a.7"], [5, 8]),
+        (["a", "b"], [1, 2]),
+        (["a.0.x", "a.1.x"], [1, 2]),
+        (["a.0", "a.1", "b.0"], [1, 2, 3]),
+    ],
 )
 def test_layers_have_the_numbers_of_their_places(names, expected):
     assert numbers(names) == expected
-
-
-def test_two_lists_of_layers_are_numbered_through():
-    assert numbers(["a.0", "a.1", "b.0", "b.1"]) == [1, 2, 3, 4]
 
 
 def test_nothing_is_taken_after_the_hooks_are_off():
@@ -87,5 +70,6 @@ def test_a_graph_that_is_kept_beyond_its_step_adds_nothing_to_the_next():
     gradients.remove()
     later = loss()
     (kept + later).backward()
+    gradients.remove()
     assert [len(taken) for taken in gradients.gradients.values()] == [1, 1]
     assert gradients.without == {0: [], 1: []}

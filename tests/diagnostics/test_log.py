@@ -111,6 +111,8 @@ def test_a_resumed_training_goes_on_with_the_arrays(measure, make_trainer, board
     for ours, expected in zip(values(second), whole):
         assert ours == pytest.approx(expected, rel=1e-12)
     assert measurements.load(tmp_path / "run", HIDDEN).steps.tolist() == [0, 1, 2, 3, 4]
+    curve = scalars(tmp_path / "run")["gradient_norm/hidden_log10/layer_001"]
+    assert [step for step, _ in curve] == [2, 3, 4], "loggers get no step twice"
 
 
 @pytest.mark.parametrize("kind", [GradientNorms, LipschitzConstants])

@@ -5,7 +5,7 @@ import torch
 
 from gnn_depth.diagnostics import measures
 from gnn_depth.diagnostics.measures import dirichlet_energy, mean_average_distance
-from tests.diagnostics.test_measures import DTYPES, NO_EDGES, RING, STAR, features, squared
+from tests.diagnostics.test_measures import DTYPES, NO_EDGES, RING, features, squared
 
 
 def complete(count):
@@ -34,10 +34,6 @@ def test_measures_of_edges_are_those_of_a_loop(dtype, chunk, graph, monkeypatch)
         value = measure(x, edge_index)
         assert value.dtype == torch.float64
         assert value.item() == pytest.approx(expected, rel=1e-12)
-
-
-def test_equal_rows_have_no_energy():
-    assert dirichlet_energy(features(1).expand(5, 4), STAR) == 0
 
 
 def test_mean_average_distance_does_not_see_the_lengths_of_rows_and_ends_at_two():

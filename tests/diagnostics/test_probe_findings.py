@@ -55,41 +55,37 @@ def test_every_failure_mode_has_a_criterion_and_a_title():
     assert {criterion.mode for criterion in CRITERIA} | {"non_finite"} == set(FAILURE_MODES)
 
 
-def test_a_signal_that_shrinks_dies_where_it_is_a_thousandth_and_the_rate_is_told():
-    found = only(stack(norm=lambda n: 5.0 * 10.0 ** (1 - n), mu=lambda n: 3.0 * 10.0 ** (1 - n)))
-    assert (found.mode, found.layer, found.worst) == ("dying_signal", 5, 10)
-    assert found.value == pytest.approx(1e-9)
-    assert "from layer 5 on" in found.text
-    assert "shrinks by a factor of 0.1" in found.text
-    assert "46 layers" in found.text  # from 5 to float32's smallest, 1e-45
+@pytest.mark.parametrize(
+    ("mode", "layer", "worst", "words", "readings"),
+    [
+        # From 5 to float32's smallest, 1e-45.
+        ("dying_signal", 5, 10, r"layer 5 on .*factor of 0\.1 .*46 layers", {"norm": lambda n: 50 * 0.1**n}),
+        ("dying_signal", 6, 10, "zero in every channel", {"zeros": lambda n: n / 10}),
+        ("exploding_signal", 6, 10, "grows by a factor of 4", {"norm": lambda n: 5.0 * 4.0 ** (n - 1)}),
+        ("equal_rows", 7, 10, "mu", {"mu": lambda n: 5.0 * 10 ** (-n / 3)}),
+        ("rank_collapse", 5, 10, "rank", {"rank": lambda n: 1 + 8.0 / n**2}),
+        ("vanishing_gradients", 6, 1, "from layer 6 back", {"gradient": lambda n: 10.0 ** (n - 10)}),
+        ("expanding_gradients", 3, 1, "mu", {"gradient": lambda n: 3.0 ** (10 - n)}),
+        ("smoothed_gradients", 4, 1, "mu", {"gradient_mu": lambda n: 0.9 if n > 4 else 0.5 * SMOOTHED}),
+        ("unbounded_attention", 1, 1, "factor of 20", {"scaled": lambda n: ((10.0, 3.0), (100.0, 30.0))}),
+        ("imbalance", 3, 3, "layer 3", {"imbalance": lambda n: 0.8 if n == 3 else 0.05}),
+    ],
+)
+def test_a_failure_mode_is_found_at_its_first_and_at_its_worst_layer(mode, layer, worst, words, readings):
+    if "norm" in readings:
+        readings["mu"] = lambda n: 0.6 * readings["norm"](n)
+    if "gradient" in readings:
+        readings["gradient_mu"] = lambda n: 0.9 * readings["gradient"](n)
+    found = only(stack(**readings))
+    assert (found.mode, found.layer, found.worst) == (mode, layer, worst)
+    assert re.search(words, found.text)
 
 
-def test_a_signal_of_dead_nodes_dies_where_most_are_zero():
-    found = only(stack(zeros=lambda n: n / 10))
-    assert (found.mode, found.layer, found.worst) == ("dying_signal", 6, 10)
-
-
-def test_a_signal_that_grows_explodes():
-    found = only(stack(norm=lambda n: 5.0 * 4.0 ** (n - 1), mu=lambda n: 3.0 * 4.0 ** (n - 1)))
-    assert (found.mode, found.layer) == ("exploding_signal", 6)
-    assert "grows by a factor of 4" in found.text
-
-
-def test_nodes_that_become_equal_are_found_where_a_hundredth_tells_them_apart():
-    found = only(stack(mu=lambda n: 5.0 * 10 ** (-n / 3)))
-    assert (found.mode, found.layer, found.worst) == ("equal_rows", 7, 10)
-
-
-def test_nodes_in_one_direction_are_found_by_the_effective_rank_and_zeros_are_not_meant():
-    found = only(stack(rank=lambda n: 1 + 8.0 / n**2))
-    assert (found.mode, found.layer) == ("rank_collapse", 5)
-    assert find_problems(stack(rank=lambda n: 0.0)) == []
-
-
-def test_gradients_vanish_on_the_way_back_and_the_first_layer_of_this_way_is_named():
-    found = only(stack(gradient=lambda n: 10.0 ** (n - 10), gradient_mu=lambda n: 0.9 * 10.0 ** (n - 10)))
-    assert (found.mode, found.layer, found.worst) == ("vanishing_gradients", 6, 1)
-    assert "from layer 6 back" in found.text
+def test_what_is_no_failure_is_not_found():
+    assert find_problems(stack(rank=lambda n: 0.0)) == [], "the rank of zeros"
+    assert find_problems(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 3.1)))) == [], "bounded scores"
+    assert find_problems(stack(imbalance=lambda n: None)) == [], "no law"
+    assert find_problems(stack(4, imbalance=lambda n: 0.8)) == [], "a shallow stack"
 
 
 def test_gradients_that_a_shortcut_brings_to_the_first_layer_have_not_vanished():
@@ -98,31 +94,6 @@ def test_gradients_that_a_shortcut_brings_to_the_first_layer_have_not_vanished()
 
     assert find_problems(stack(gradient=of_ends, gradient_mu=lambda n: 0.9 * of_ends(n))) == []
     assert find_problems(stack(gradient=lambda n: 0.0 if n > 8 else 1.0, gradient_mu=lambda n: 0.9 * (n <= 8))) == []
-
-
-def test_gradients_expand_where_their_differences_grow():
-    found = only(stack(gradient_mu=lambda n: 0.9 * 3.0 ** (10 - n), gradient=lambda n: 3.0 ** (10 - n)))
-    assert (found.mode, found.layer, found.worst) == ("expanding_gradients", 3, 1)
-
-
-def test_gradients_smooth_below_the_threshold_of_first_failure():
-    found = only(stack(gradient_mu=lambda n: 0.9 if n > 4 else 0.5 * SMOOTHED))
-    assert (found.mode, found.layer) == ("smoothed_gradients", 4)
-    growth = stack(gradient_mu=lambda n: 0.9 if n > 4 else 1.1 * EXPANDED * 0.9, gradient=lambda n: 1e3)
-    assert only(growth).mode == "expanding_gradients"
-
-
-def test_attention_is_unbounded_where_its_constant_grows_with_the_input():
-    found = only(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 30.0))))
-    assert (found.mode, found.value) == ("unbounded_attention", 20)
-    assert find_problems(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 3.1)))) == []
-
-
-def test_neurons_out_of_balance_are_found_by_the_side_that_outweighs_the_other():
-    found = only(stack(imbalance=lambda n: 0.8 if n == 3 else 0.05))
-    assert (found.mode, found.layer) == ("imbalance", 3)
-    assert find_problems(stack(imbalance=lambda n: None)) == [], "no law"
-    assert find_problems(stack(4, imbalance=lambda n: 0.8)) == [], "trains all the same"
 
 
 @pytest.mark.parametrize(

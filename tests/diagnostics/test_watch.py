@@ -5,6 +5,7 @@ import gc
 import math
 import pickle
 import weakref
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -17,17 +18,16 @@ from torch_geometric.nn import models
 
 import gnn_depth
 from gnn_depth import measurements
-from gnn_depth.diagnostics import MEASURES, FirstFailure, GradientNorms, LayerMeasures, LipschitzConstants
+from gnn_depth.diagnostics import MEASURES, FirstFailure, LayerMeasures, LipschitzConstants
 from gnn_depth.diagnostics.hooks import select
+from gnn_depth.diagnostics.measures import mean_average_distance
 from tests.diagnostics.conftest import chain, loader, rows
 from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, features, graph
 
 ALL = tuple(MEASURES)
 DEGREES = torch.tensor([0, 2, 4, 3, 2, 1])
 MODELS = {
-    "GCN": (models.GCN, {}),
     "GAT": (models.GAT, {"heads": 2}),
-    "GATv2": (models.GAT, {"v2": True, "dropout": 0.0}),
     "GraphSAGE": (models.GraphSAGE, {"aggr": "max"}),
     "GIN": (models.GIN, {"norm": "batch_norm"}),
     "PNA": (models.PNA, {"aggregators": ["mean", "max"], "scalers": ["identity", "amplification"], "deg": DEGREES}),
@@ -357,88 +357,41 @@ def test_a_compiled_model_is_measured_as_it_is_and_compiled_in_the_other_steps()
 
 
 def test_the_first_tensor_of_a_tuple_is_measured():
-    class Bipartite(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.convs = nn.ModuleList(pyg.SAGEConv(CHANNELS, CHANNELS) for _ in range(2))
+    layers, x = nn.ModuleList([pyg.SAGEConv(CHANNELS, CHANNELS).double()]), features()
 
-        def forward(self, x, edge_index):
-            for conv in self.convs:
-                x = conv((x, x[:5]), edge_index)
-                edge_index = edge_index[:, :6] % 5
-            return x
+    def loss():
+        return layers[0]((x, x[:5]), graph() % 5).square().sum()
 
-    torch.manual_seed(0)
-    model = Bipartite().double()
-    states = []
-    handles = [conv.register_forward_pre_hook(lambda _, args: states.append(args[0][0])) for conv in model.convs]
-    edges = torch.stack([graph()[0], graph()[1] % 5])
-    gradients = torch.autograd.grad(model(features(), edges).sum(), states)
-    for handle in handles:
-        handle.remove()
-    watched = gnn_depth.watch(model, measures=["representation_norm", "gradient_norm_hidden", "dirichlet_energy"])
-    with watched:
-        model(features(), edges).sum().backward()
+    (gradient,) = torch.autograd.grad(loss(), x)
+    measures = ["representation_norm", "gradient_norm_hidden", "dirichlet_energy"]
+    with gnn_depth.watch(layers, "*", measures) as watched:
+        loss().backward()
         with pytest.warns(UserWarning, match="edge_index"):
             watched.step()
-    found = wide(watched)
-    assert found.loc["representation_norm"].to_numpy()[0] == pytest.approx([float(x.detach().norm()) for x in states])
-    assert found.loc["gradient_norm_hidden"].to_numpy()[0] == pytest.approx([float(g.norm()) for g in gradients])
-    assert np.isnan(found.loc["dirichlet_energy"]).all(axis=None)
+    found = watched.frame().set_index("measure").value
+    assert found["representation_norm"] == pytest.approx(float(x.detach().norm()))
+    assert found["gradient_norm_hidden"] == pytest.approx(float(gradient.norm()))
+    assert math.isnan(found["dirichlet_energy"])
 
 
 @pytest.mark.parametrize("given", ["edge_index", "Graph", "sparse", "missing"])
 def test_edges_are_those_of_the_call_or_those_given(given):
-    edges = graph().unique(dim=1)
-    expected = loop()
-    states = list(expected.layers)
-    x = features()
-    with gnn_depth.watch(expected, "layers.*", ["dirichlet_energy"]) as reference:
-        expected(x, edges).sum().backward()
-        reference.step()
-
-    class Adjacent(nn.Module):
-        """Layers that are called with an adjacency matrix, or with none."""
-
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.ModuleList(Called(conv) for conv in states)
-
-        def forward(self, x):
-            for layer in self.layers:
-                x = x + torch.tanh(layer(x, adjacency) if given == "sparse" else layer(x))
-            return x
-
-    class Called(nn.Module):
-        def __init__(self, conv):
-            super().__init__()
-            self.conv = conv
-
+    class Called(nn.Linear):
         def forward(self, x, adjacency=None):
-            return self.conv(x, edges)
+            return super().forward(x)
 
+    edges, layers = graph().unique(dim=1), nn.ModuleList([Called(CHANNELS, CHANNELS).double()])
     adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
     options = {"edge_index": {"edge_index": edges}, "Graph": {"edge_index": gnn_depth.Graph(edges, NODES)}}
-    model = Adjacent()
-    with gnn_depth.watch(model, "layers.*", ["dirichlet_energy"], **options.get(given, {})) as watched:
-        model(x).sum().backward()
-        if given == "missing":
-            with pytest.warns(UserWarning, match="edge_index"):
-                watched.step()
-        else:
+    with gnn_depth.watch(layers, "*", ["mean_average_distance"], **options.get(given, {})) as watched:
+        layers[0](features(), adjacency if given == "sparse" else None).sum().backward()
+        with pytest.warns(UserWarning, match="edge_index") if given == "missing" else nullcontext():
             watched.step()
-    if given == "missing":
-        assert watched.frame().value.isna().all()
-    else:
-        assert wide(watched).to_numpy() == pytest.approx(wide(reference).to_numpy(), rel=1e-12)
+    expected = math.nan if given == "missing" else float(mean_average_distance(features(), edges))
+    assert watched.frame().value.tolist() == pytest.approx([expected], rel=1e-12, nan_ok=True)
 
 
 def no_pass(model, watched):
-    watched.step()
-
-
-def no_training(model, watched):
-    model.eval()(features(), graph()).sum().backward()
     watched.step()
 
 
@@ -473,7 +426,6 @@ def half(model, watched):
     ("run", "words"),
     [
         (no_pass, "training mode"),
-        (no_training, "training mode"),
         (no_backward, "gradient"),
         (no_step, "never called"),
         (some_layers, "layers.1"),
@@ -486,11 +438,15 @@ def test_what_cannot_be_measured_is_said(run, words):
     with pytest.warns(UserWarning, match=words), gnn_depth.watch(model, "layers.*") as watched:
         run(model, watched)
     assert any(words in note for note in watched.notes)
+    if run is no_pass:
+        with pytest.raises(ValueError, match=r"gradient_similarity has no value.*training mode"):
+            watched.plot("gradient_similarity")
 
 
 def test_mistakes_are_answered_with_the_fix():
-    with pytest.raises(ValueError, match="'model.pt'"):
-        gnn_depth.watch("model.pt")
+    for nothing in ("model.pt", list(loop().layers)):
+        with pytest.raises(ValueError, match=r"needs a model, not .*(model.pt|GCNConv)"):
+            gnn_depth.watch(nothing)
     with pytest.raises(ValueError, match=r"'layer.\*'.*'layers.\*'"):
         gnn_depth.watch(loop(), "layer.*")
     with pytest.raises(ValueError, match=r"'gradient_similarty'.*'gradient_similarity'"):
@@ -514,14 +470,6 @@ def test_mistakes_are_answered_with_the_fix():
         watched.step()
     with pytest.raises(ValueError, match="block"):
         watched.__enter__()
-
-
-def test_a_measure_without_any_value_is_an_error_with_the_reason_not_an_empty_picture():
-    model = loop()
-    with gnn_depth.watch(model) as watched, pytest.warns(UserWarning, match="training mode"):
-        no_pass(model, watched)
-    with pytest.raises(ValueError, match=r"gradient_similarity has no value.*training mode"):
-        watched.plot("gradient_similarity")
 
 
 def test_values_become_a_frame_a_figure_and_files(tmp_path):
@@ -551,8 +499,7 @@ def test_the_first_failure_is_found():
 def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
     names = [name for name, of in MEASURES.items() if not of.statistic.needs_edges]
     measures = LayerMeasures(names, "rounds.*")
-    entries = GradientNorms("rounds.*", entries=True)
-    make_trainer([measures, entries], max_epochs=3).fit(chain(), loader(rows(), 20))
+    make_trainer([measures], max_epochs=3).fit(chain(), loader(rows(), 20))
     model = chain()
     optimizer = model.configure_optimizers()
     with gnn_depth.watch(model, "rounds.*", names) as watched:
@@ -560,9 +507,8 @@ def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
         train(model, 3, watched, losses, optimizer)
     expected = wide(watched)
     assert expected.notna().to_numpy().mean() > 0.9
-    for callback in (measures, entries):
-        found = wide(callback)
-        assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
+    found = wide(measures)
+    assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
 
 
 def test_an_update_is_measured_beside_a_measure_that_the_last_layer_lacks_and_with_accumulated_batches(make_trainer):

@@ -14,7 +14,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gnn_depth.diagnostics.balance import BalanceReader, size
 from gnn_depth.diagnostics.hooks import (
     Call,
-    InputHooks,
     entrances,
     evaluating,
     layers_of,
@@ -26,7 +25,15 @@ from gnn_depth.diagnostics.hooks import (
 from gnn_depth.diagnostics.lipschitz import Guesses, local_lipschitz
 from gnn_depth.diagnostics.measures import dirichlet_energy, effective_rank, norm, similarity
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
-from gnn_depth.diagnostics.statistics import SQUARES, edges_of, of_gradients
+from gnn_depth.diagnostics.statistics import (
+    MOMENTS,
+    SQUARES,
+    LayerStatistics,
+    Processes,
+    edges_of,
+    measures_called,
+    of_gradients,
+)
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import FeatureNorm
 
@@ -146,7 +153,8 @@ def read(
     model = unwrapped(model)
     found = layers_of(model, layers)
     modules = list(found.values())
-    hidden = InputHooks(entrances(model, found), of_gradient=RowMoments.of, repeats=True)
+    measures = measures_called(["representation_norm", "gradient_norm_hidden"])
+    statistics = LayerStatistics(entrances(model, found), modules, measures, repeats=True)
     outputs: list[float | None] = []  # norms, in the order of the calls
 
     def of_output(out: Any) -> None:
@@ -154,17 +162,17 @@ def read(
 
     with evaluating(model), _left_as_it_was(model), uncompiled():
         with torch.enable_grad(), _batch_statistics(model):
-            hidden.attach()
+            statistics.hooks.attach()
             try:
                 with recorded_calls(modules, of_output) as calls:
                     value = run(model)
                 value.backward()  # type: ignore[no-untyped-call]
             finally:
-                hidden.remove()
+                statistics.hooks.remove()
+        merged = statistics.merged(Processes(device=value.device))
+        states, gradients = (_sizes(merged[key], len(modules)) for key in (MOMENTS, "gradients"))
         outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
-        places = range(len(modules))
-        gradients = [_merged(hidden.gradients.get(place, ()), hidden.without.get(place, ())) for place in places]
-        readings = list(map(_reading, numbers(list(found)), modules, calls, outs, gradients))
+        readings = list(map(_reading, numbers(list(found)), modules, calls, outs, states, gradients))
         readings, why_no_law = _with_balance(readings, getattr(model, stack, model))
         if scales is not None:
             readings = _with_constants(readings, calls, scales, edge_index)
@@ -207,28 +215,27 @@ def _batch_statistics(model: nn.Module) -> Iterator[None]:
             module.eval()
 
 
-def _merged(taken: Sequence[RowMoments], without: Sequence[torch.Size]) -> RowMoments | None:
-    """The moments of a state's gradient over all its calls; of zeros if the loss does not depend on the state."""
-    if taken:
-        return RowMoments.stack(taken).merged()
-    return RowMoments.of(torch.zeros(without[0])) if without else None
+def _sizes(moments: RowMoments, layers: int) -> list[tuple[float | None, float | None]]:
+    """The norm and mu of each of the first layers; None for a layer without rows."""
+    table = torch.stack([moments.count, norm(moments), similarity(moments)], 1)[:layers].tolist()
+    return [(size, mu) if count else (None, None) for count, size, mu in table]
 
 
 @torch.no_grad()
 def _reading(
-    number: int, module: nn.Module, call: Call | None, out: float | None, gradient: RowMoments | None
+    number: int,
+    module: nn.Module,
+    call: Call | None,
+    out: float | None,
+    state: tuple[float | None, float | None],
+    gradient: tuple[float | None, float | None],
 ) -> Reading:
-    """Norms and similarities of a layer's input and of its gradient."""
-    reading = Reading(number, type(module).__name__, out=out)
-    if gradient is not None:
-        reading = replace(reading, gradient=norm(gradient).item(), gradient_mu=similarity(gradient).item())
+    """The measurements of a layer that need no further pass."""
+    reading = Reading(number, type(module).__name__, *state, out=out, gradient=gradient[0], gradient_mu=gradient[1])
     if call is None:
         return reading
-    moments = RowMoments.of(call.x)
     return replace(
         reading,
-        norm=norm(moments).item(),
-        mu=similarity(moments).item(),
         zeros=(call.x == 0).all(-1).double().mean().item() if call.x.numel() else None,
         rank=effective_rank(call.x.flatten(0, -2)).item() if min(call.x.shape) <= WIDEST else None,
         weight_gradient=of_gradients(call.module, SQUARES)[0].sqrt().item(),

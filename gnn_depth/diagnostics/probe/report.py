@@ -133,7 +133,7 @@ class Report:
         if groups:
             yield "Parts that are meant to help" + (":" if self.trials else "; --try measures whether they do:")
         for treats, arguments in groups.items():
-            yield f"{_listed([str(place + 1) for place in treats])}: {', '.join(arguments)}"
+            yield f"{', '.join(str(place + 1) for place in treats)}: {', '.join(arguments)}"
         treated = {place for treats in groups for place in treats}
         for place in range(len(self.findings)):
             if place not in treated:
@@ -202,10 +202,6 @@ def _filled(lines: Iterator[str] | Sequence[str], width: int, indent: str = "") 
     options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
     wrapped = [textwrap.fill(line, width, subsequent_indent=indent, **options) for line in lines]
     return "\n".join(wrapped).replace(JOIN, " ")
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _paragraph(text: str) -> str:
