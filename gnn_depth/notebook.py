@@ -127,6 +127,6 @@ def fit(
     )
     runner.fit(built, datamodule=data)
     assert recorder.folder is not None
-    run = Run(recorder.folder, built, data, report(recorder))
+    run = Run(recorder.folder, built, data, report(recorder, built))
     built.load_state_dict(read_checkpoint(run.checkpoint)["state_dict"])
     return run

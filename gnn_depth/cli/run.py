@@ -75,7 +75,7 @@ def run(command: str, arguments: Arguments) -> int:
             elif command in ("validate", "test"):
                 print(f"{cli.what}, {cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}")
             elif cli.recorder.folder is not None:
-                print(report(cli.recorder))
+                print(report(cli.recorder, cli.model))
         if distributed.is_available() and distributed.is_initialized():
             # Threads that outlive Python abort the process at exit (pytorch/pytorch#190489).
             distributed.destroy_process_group()

@@ -49,11 +49,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
 
 
 def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
-    """Refuse ``compile: on`` if every step has a different graph.
-
-    Raises:
-        ValueError: Compiling was requested.
-    """
+    """Refuse ``compile: on`` if every step has a different graph."""
     if choice in ("on", True) and graph_dropout.p:
         raise ValueError(
             f"compile on: {type(graph_dropout).__name__} changes the graph in every step, so layers would be "

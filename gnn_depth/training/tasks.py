@@ -199,11 +199,7 @@ class Regression(Task):
 
 
 def make_task(task: Any, default: str, num_outputs: int) -> Task:
-    """The task that was asked for, by a factory, a name, or a dict of a name and options; if by None, the data's own.
-
-    Raises:
-        ValueError: There is no such task, or it takes other targets; the message names the tasks that fit.
-    """
+    """The task that was asked for: a factory, a name, or a dict of a name and options; for None the data's own."""
     own: Any = get("task", default)
     made: Task = (own if task is None else part("task", task))(num_outputs)
     if made.targets != own.targets:

@@ -34,6 +34,15 @@ def test_a_long_training_is_compiled_and_a_short_one_is_not(stack):
     assert decide("auto", stack, CORA, steps=-1).compiled
 
 
+def test_what_cannot_gain_is_not_compiled_and_says_why(stack, monkeypatch):
+    thinned = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=32, graph_dropout=DropEdge(0.2))
+    others = decide("auto", stack, None, steps=10**9), decide("auto", thinned, CORA, steps=10**9)
+    monkeypatch.setattr(compiling, "which", lambda name: None)
+    for decision, word in zip((*others, decide("auto", stack, CORA, 10**6)), ("batch", "graph_dropout", "no C++")):
+        assert not decision.compiled
+        assert word in decision.reason
+
+
 def test_on_and_off_are_obeyed_whatever_it_costs(stack):
     for on, off in (("on", "off"), (True, False)):  # as YAML reads them unquoted
         assert decide(on, stack, CORA, steps=1).compiled
@@ -58,13 +67,6 @@ def test_a_layer_of_ones_own_says_itself_what_compiling_saves():
     assert decide("auto", slow, CORA, 1000).compiled
 
 
-def test_without_a_compiler_auto_says_so(stack, monkeypatch):
-    monkeypatch.setattr(compiling, "which", lambda name: None)
-    decision = decide("auto", stack, CORA, steps=10**6)
-    assert not decision.compiled
-    assert "no C++ compiler" in decision.reason
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -86,10 +88,6 @@ def test_a_training_ends_with_whatever_ends_first(make_trainer, options, expecte
     module = BoringModel()
     make_trainer(callbacks=[Count()], **options).fit(module, DataLoader(RandomDataset(32, 3)))
     assert found == [expected]
-
-
-def test_a_graph_that_is_another_in_every_batch_is_not_compiled_for(stack):
-    assert not decide("auto", stack, None, steps=10**9).compiled
 
 
 def trainer_of(loader, steps):
@@ -126,15 +124,7 @@ def test_one_graph_alone_is_compiled_for_in_evaluation_too(stack):
     assert stack._compiled.only is None
 
 
-def test_graphs_that_are_thinned_anew_in_every_step_are_not_compiled_for():
-    stack = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=32, graph_dropout=DropEdge(0.2))
-    decision = decide("auto", stack, CORA, steps=10**9)
-    assert not decision.compiled
-    assert "graph_dropout" in decision.reason
-
-
-@pytest.mark.parametrize("choice", ["on", True])
-def test_to_compile_for_them_anyway_is_refused(choice):
+def test_to_compile_for_graphs_that_are_thinned_anew_is_refused():
     with pytest.raises(ValueError, match=r"compile on: DropNode.*graph_dropout none"):
-        NodeClassifier(8, 3, graph_dropout=DropNode(0.2), compile=choice)
-    NodeClassifier(8, 3, graph_dropout=DropNode(0.0), compile=choice)
+        NodeClassifier(8, 3, graph_dropout=DropNode(0.2), compile="on")
+    NodeClassifier(8, 3, graph_dropout=DropNode(0.0), compile="on")

@@ -84,16 +84,17 @@ def fit(make_trainer, tmp_path):
 
 
 def test_a_regression_keeps_the_epoch_of_the_lowest_error_and_says_so(fit):
-    _, recorder, epochs = fit(Numbers())
+    model, recorder, epochs = fit(Numbers())
     errors = [values["val/mae"].item() for values in epochs]
     assert recorder.best.metrics["val/mae"] == min(errors)
     assert recorder.result["monitor"] == "val/mae"
     assert {"test_mae_at_best_val", "test_rmse_at_best_val"} <= recorder.result["metrics"].keys()
-    assert report(recorder).startswith("test mean abs. error ")
+    assert report(recorder, model).startswith("test mean abs. error ")
 
 
 def test_a_regression_that_learned_nothing_is_warned_of_by_its_r2(fit):
-    text = report(fit(Numbers(), epochs=1)[1])
+    model, recorder, _ = fit(Numbers(), epochs=1)
+    text = report(recorder, model)
     assert "no better than guessing" in text
     assert "R2" in text
     assert "the mean of all targets" in text
