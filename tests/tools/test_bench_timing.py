@@ -1,10 +1,6 @@
 """What is made of measurements, on made-up ones."""
 
-import math
-
-import pytest
-
-from tools.bench.timing import Patience, Plan, Sample, busy_ticks, compare, exponent, sample, upper
+from tools.bench.timing import Patience, Plan, Sample, busy_ticks, compare, sample
 
 
 def rounds(*pairs: tuple[float, float], foreign: float = 0.0) -> list[dict[str, Sample]]:
@@ -25,16 +21,6 @@ def test_rounds_in_which_other_processes_ran_are_dropped():
 def test_noisy_rounds_serve_where_there_are_no_others_and_are_marked():
     pair = compare(rounds((1.0, 0.25), (1.0, 0.5), (1.0, 0.75), foreign=0.5))
     assert (pair.ratio, pair.low, pair.high, pair.rounds, pair.noisy) == (0.5, 0.25, 0.75, 3, True)
-
-
-def test_the_exponent_of_a_power_law_is_found():
-    sizes = [10, 100, 1000, 10000]
-    assert exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert math.isnan(exponent([10], [1.0]))
-
-
-def test_the_upper_two_decades_hold_both_of_their_ends():
-    assert upper([10_000, 31_623, 100_000, 1_000_000, 3_162_278, 10_000_000], 2) == [2, 3, 4, 5]
 
 
 def test_busy_time_leaves_out_idle_waiting_and_stolen_time():
