@@ -133,11 +133,8 @@ def main() -> None:
     pairs = [(1e3 * time_fit(options.epochs), 1e3 * time_bare(options.epochs)) for _ in range(options.rounds)]
     overhead = [fit - bare for fit, bare in pairs]
     fit, bare = (statistics.median(each) for each in zip(*pairs, strict=True))
-    print(
-        f"overhead per epoch: {statistics.median(overhead):.2f} ms ({min(overhead):.2f} to {max(overhead):.2f};",
-        end=" ",
-    )
-    print(f"{options.rounds} rounds of {options.epochs} epochs; fit {fit:.2f}, bare loop {bare:.2f})")
+    print(f"{statistics.median(overhead):.2f} ms an epoch ({min(overhead):.2f} to {max(overhead):.2f})", end=" ")
+    print(f"in {options.rounds} rounds of {options.epochs} epochs: fit {fit:.2f}, bare loop {bare:.2f}")
 
 
 if __name__ == "__main__":

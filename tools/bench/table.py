@@ -14,9 +14,9 @@ Geometric with torch's default Adam, ours with its fused one, as trained by defa
 rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. fastest peer: of
 PyTorch Geometric as it is, under torch.compile, and for GCNs a product with a torch.sparse CSR matrix. tuned: glibc
 keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. floor, ms: dense products at the rate of the faster library,
-tensors at the rate of copying (tools/bench/floors.py). GB: peer -> ours, the
-peak above imports and data over 3 warm steps, default malloc, fresh processes; + where it has to include the first one.
-first step: ours, with compiling. difference: of both sides' scores, over the largest score. ms: parts of the floor."""
+tensors at the rate of copying (tools/bench/floors.py). GB: peer -> ours, the peak above imports and data over 3 warm
+steps, default malloc, fresh processes; + where it has to include the first one. first step: ours, with compiling.
+difference: of both sides' scores, over the largest score. ms: parts of the floor."""
 
 Row = dict[str, Any]
 
