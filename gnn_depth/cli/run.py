@@ -26,7 +26,7 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import check_parts
-from gnn_depth.training.memory import check_memory, check_processes, number_size
+from gnn_depth.training.memory import check_memory, check_processes
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.report import report, rows
 from gnn_depth.training.resume import SafeStop
@@ -153,8 +153,7 @@ def _check(cli: CommandLineInterface) -> None:
     check_training(cli.config["trainer"], model)
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes
-    size = number_size(trainer, model.stack)
-    check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices, size)
+    check_memory(model.stack, data, trainer)
 
 
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:

@@ -1,8 +1,8 @@
 """Every use of Lightning's private API, with its reason; tests/training/test_lightning_internals.py tests each.
 
 Lightning has no public way to skip its evaluation loop for one batch, to handle signals otherwise, to see exactly how
-far its loops are, or to keep objects out of a checkpoint's hyperparameters; PyTorch has none to keep the order in which
-gradients are summed over processes.
+far its loops are, to save the weights of an earlier epoch, or to keep objects out of a checkpoint's hyperparameters;
+PyTorch has none to keep the order in which gradients are summed over processes.
 """
 
 import inspect
@@ -151,10 +151,7 @@ def _set_training(modules: list[nn.Module], mode: bool) -> None:
 
 
 def is_between_epochs(trainer: L.Trainer) -> bool:
-    """True if the last epoch is complete and no batch of the next one has begun.
-
-    Only then does a checkpoint hold the whole state of the training: sums over an epoch's batches are not saved.
-    """
+    """True if the last epoch is complete and no batch of the next one has begun."""
     epoch: Any = trainer.fit_loop.epoch_progress.current
     batches = trainer.fit_loop.epoch_loop.batch_progress
     if epoch.started == epoch.processed:  # before an epoch, or after it

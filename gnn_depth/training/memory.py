@@ -10,7 +10,6 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from torch import nn
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
 from gnn_depth.nn.parts import Layer
@@ -27,15 +26,14 @@ OF_PROCESS = 300e6  # bytes of the imported libraries
 PASSING = 3
 
 
-def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int, size: int) -> None:
-    """Refuse a training on full batches that would not fit into memory; a number has ``size`` bytes.
-
-    The processes of this machine share its memory on a CPU; each has a GPU of its own.
-    """
+def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> None:
+    """Refuse a training on full batches that would not fit into memory."""
     if not isinstance(data, NodeDataModule) or type(data).train_dataloader is not NodeDataModule.train_dataloader:
         return
-    graph, free = data.batch.graph, available(device)
-    processes = processes if device.type == "cpu" else 1
+    graph, device = data.batch.graph, trainer.strategy.root_device
+    free = available(device)
+    processes = trainer.num_devices if device.type == "cpu" else 1  # these share memory; each GPU has its own
+    size = CONVERTED.get(str(trainer.precision)) or next(stack.parameters()).element_size()
     need = processes * estimate(stack, graph.num_nodes, graph.num_edges, size)
     if need > free:
         count = "" if processes == 1 else f" of {processes} processes"
@@ -83,7 +81,10 @@ def check_processes(trainer: L.Trainer) -> None:
 
 
 def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
-    """Estimate the peak bytes of a training step of an uncompiled stack, without the data, within a factor of 1.5."""
+    """Estimate the peak bytes of a training step of an uncompiled stack, without the data, within a factor of 1.5.
+
+    A number of the hidden states has ``size`` bytes.
+    """
     edges = num_nodes + num_edges  # with self-loops
     layers = [layer for layer in stack.layers if isinstance(layer, Layer)]
     rounds = [size * _kept_by_block(stack, place, layer, num_nodes, edges) for place, layer in enumerate(layers)]
@@ -106,11 +107,6 @@ def _kept_by_block(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: 
     twice = stack.dropout > 0 or (skip is not None and skip.reads != "nothing")
     own = nodes * layer.in_channels * (2 if twice else 1) + norms * nodes * layer.width
     return own + layer.kept_numbers(nodes, edges)
-
-
-def number_size(trainer: L.Trainer, module: nn.Module) -> int:
-    """Bytes of one number of the hidden states that a training of a module will keep."""
-    return CONVERTED.get(str(trainer.precision)) or next(module.parameters()).element_size()
 
 
 def available(device: torch.device) -> float:

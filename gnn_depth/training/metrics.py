@@ -40,12 +40,8 @@ def macro_f1(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "se
 class NodeSets:
     """The nodes of one or more sets of a batch, one set after the other; graphs where each graph has a target.
 
-    Args:
-        y: Targets of the nodes.
-        masks: The nodes of each set.
-        num_classes: Number of classes; None for other targets.
-        share: P n / N for the n nodes here of N in all P processes that hold a graph together: the mean over the
-            processes of share x mean loss is the mean loss of all N nodes.
+    ``share`` is P n / N for the n nodes here of N in all P processes that hold a graph together: the mean over the
+    processes of share x mean loss is the mean loss of all N nodes.
     """
 
     def __init__(self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None, share: float = 1.0) -> None:
@@ -95,21 +91,14 @@ class EpochMetrics:
     """The metrics of sets of nodes over the batches since the last :meth:`compute`.
 
     The state is what sums up over batches and processes: losses, confusion matrices where the targets are classes, and
-    the task's own metrics.
-
-    Args:
-        names: Names of the sets; the first one has a loss.
-        task: The task.
-        keeps_all: Whether metrics that keep all predictions of an epoch, such as ROC AUC, are computed.
-
-    Attributes:
-        counts: The confusion matrices of the last :meth:`compute`; None without any.
+    the task's own metrics; with ``keeps_all`` also those that keep all predictions of an epoch, such as ROC AUC. The
+    first set has a loss.
     """
 
     def __init__(self, names: Sequence[str], task: Task, keeps_all: bool = True) -> None:
         self.names = names
         self.task = task
-        self.counts: Tensor | None = None
+        self.counts: Tensor | None = None  # the confusion matrices of the last compute
         self._own = [
             {name: one for name, one in task.metrics().items() if keeps_all or not _keeps_all(one)} for _ in names
         ]

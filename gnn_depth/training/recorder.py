@@ -98,10 +98,6 @@ class Autosave:
 
     The clock of the first process decides for all. The processes communicate about once a second, before an epoch
     agreed on in advance: doing so in every epoch would cost more than a step on a small graph.
-
-    Args:
-        minutes: Minutes between two saves, more if saving takes more than a hundredth of them; None for never.
-        epochs: Number of epochs after which to save as well, whatever the time; None for never.
     """
 
     def __init__(self, minutes: float | None, epochs: int | None) -> None:

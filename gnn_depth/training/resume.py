@@ -36,12 +36,7 @@ def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
     random.seed(number)
     np.random.seed(number % 2**32)
     if device.type != "cpu":
-        device_module = torch.get_device_module(device)
-        generators = getattr(device_module, "default_generators", ())
-        if device.index is not None and device.index < len(generators):
-            generators[device.index].manual_seed(number)
-        else:
-            device_module.manual_seed(number)
+        torch.get_device_module(device).manual_seed(number)
 
 
 class SeededSteps(L.Callback):
@@ -84,9 +79,6 @@ class SafeStop(L.Callback):
     Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
     agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So no
     process stops alone while the others wait for it. A time limit such as ``max_time`` ends the training the same way.
-
-    Args:
-        kept: The signals of this process; they are held back from the first step on.
     """
 
     def __init__(self, kept: Kept) -> None:

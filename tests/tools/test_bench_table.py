@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tools.bench import __main__ as bench
-from tools.bench.cases import CASES, SHORT, choose
+from tools.bench.cases import SHORT, choose
 from tools.bench.table import render
 
 PEAK = {"steps": 123456789, "first": 523456789, "reset": True}
@@ -31,22 +31,9 @@ ROW = {
 }
 
 
-def test_names_choose_cases_and_no_name_the_short_set():
-    assert [case.name for case in choose([], long=False)] == list(SHORT)
-    assert [case.name for case in choose([], long=True)] == list(CASES)
-    assert [case.name for case in choose(["gcn-64-cora"], long=True)] == ["gcn-64-cora"]
-
-
 def test_an_unknown_case_is_an_error_that_names_the_nearest():
     with pytest.raises(ValueError, match=r"no case 'gcn-64-coda'. Did you mean gcn-64-cora\?"):
         choose(["gcn-64-coda"], long=False)
-
-
-def test_the_short_set_has_every_family_and_every_graph():
-    chosen = choose([], long=False)
-    assert {case.family for case in chosen} == {case.family for case in CASES.values()}
-    graphs, all_graphs = ({case.data for case in cases} for cases in (chosen, CASES.values()))
-    assert all_graphs - graphs == {"trees-6"}  # each round of a tree is compiled by itself
 
 
 def test_a_measurement_stands_in_the_table_with_failures_below():

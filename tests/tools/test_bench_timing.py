@@ -1,6 +1,6 @@
 """What is made of measurements, on made-up ones."""
 
-from tools.bench.timing import Patience, Plan, Sample, busy_ticks, compare, sample
+from tools.bench.timing import Sample, busy_ticks, compare
 
 
 def rounds(*pairs: tuple[float, float], foreign: float = 0.0) -> list[dict[str, Sample]]:
@@ -25,17 +25,3 @@ def test_noisy_rounds_serve_where_there_are_no_others_and_are_marked():
 
 def test_busy_time_leaves_out_idle_waiting_and_stolen_time():
     assert busy_ticks("cpu  1 2 4 1000 2000 8 16 4000 0 0") == 31
-
-
-def test_slow_cases_get_fewer_rounds_and_three_at_least():
-    counts = [
-        Plan(rounds=9, budget=30.0).count(*spent_done) for spent_done in ((1.0, 1), (6.0, 1), (300.0, 1), (60.0, 5))
-    ]
-    assert counts == [9, 5, 3, 3]
-    assert Plan(rounds=1, budget=30.0).count(1.0, 1) == 1, "fewer may be asked for"
-
-
-def test_without_patience_a_sample_is_taken_at_once_and_once():
-    calls = []
-    sample(lambda: calls.append(1), 3, Patience(left=0.0))
-    assert len(calls) == 3

@@ -13,9 +13,9 @@ from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GAT, GCN, GATv2
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.training import NodeClassifier, compiling
-from gnn_depth.training.compiling import Size, decide, steps_of
+from gnn_depth.training.compiling import decide, steps_of
 
-CORA = [Size(2708, 13_264)] * 30
+CORA = [(2708, 13_264)] * 30
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_on_and_off_are_obeyed_whatever_it_costs(stack):
 
 
 def test_scores_of_every_channel_of_every_edge_gain_with_the_edges():
-    dense, few = [Size(2277, 40_000)] * 2, [Size(2277, 100)] * 2
+    dense, few = [(2277, 40_000)] * 2, [(2277, 100)] * 2
     gat, gatv2 = (DeepGNN(8, 3, layer, num_layers=2, hidden_channels=64) for layer in (GAT, GATv2))
     assert decide("auto", gatv2, dense, 4000).compiled
     assert not decide("auto", gatv2, few, 4000).compiled
@@ -108,7 +108,7 @@ def test_batches_of_trees_are_compiled_for_since_they_have_one_graph():
 
 
 def test_every_round_of_a_tree_is_compiled_by_itself(stack):
-    shrinking = [Size(2708 - layer, 13_264 - layer) for layer in range(30)]
+    shrinking = [(2708 - layer, 13_264 - layer) for layer in range(30)]
     steps = 3000
     assert decide("auto", stack, CORA, steps).compiled
     decision = decide("auto", stack, shrinking, steps)

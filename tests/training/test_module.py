@@ -174,20 +174,16 @@ def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(tiny
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "trainer", "message"),
     [
-        ({"scheduler": partial(ReduceLROnPlateau, monitor="val/los")}, "Did you mean 'val/loss'"),
-        ({"optimizer": partial(torch.optim.SGD, lr=-1.0)}, "the optimizer refuses .* learning rate: -1"),
+        ({"scheduler": partial(ReduceLROnPlateau, monitor="val/los")}, {}, "Did you mean 'val/loss'"),
+        ({"optimizer": partial(torch.optim.SGD, lr=-1.0)}, {}, "the optimizer refuses .* learning rate: -1"),
+        ({}, {"precision": "16-true"}, "16-true"),
     ],
 )
-def test_an_optimizer_or_schedule_that_cannot_work_is_refused_before_training(options, message):
+def test_what_cannot_train_is_refused_at_the_start(tiny, make_trainer, options, trainer, message):
     with pytest.raises(MisconfigurationException, match=message):
-        NodeClassifier(4, 2, **options).configure_optimizers()
-
-
-def test_true_half_precision_is_refused_at_the_start(tiny, make_trainer, model):
-    with pytest.raises(MisconfigurationException, match="16-true"):
-        make_trainer(1, precision="16-true").fit(model, datamodule=tiny)
+        make_trainer(1, **trainer).fit(NodeClassifier(4, 2, **options), datamodule=tiny)
 
 
 def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer, model):
