@@ -13,12 +13,9 @@ def test_a_ratio_is_taken_within_each_round_so_a_drift_of_both_sides_cancels():
     assert (pair.peer, pair.ours, pair.rounds, pair.noisy) == (2.0, 1.0, 3, False)
 
 
-def test_rounds_in_which_other_processes_ran_are_dropped():
+def test_rounds_in_which_other_processes_ran_are_dropped_unless_there_are_no_others():
     pair = compare([*rounds((1.0, 0.25)), *rounds((1.0, 9.0), foreign=0.5)])
     assert (pair.ratio, pair.rounds, pair.noisy) == (0.25, 1, False)
-
-
-def test_noisy_rounds_serve_where_there_are_no_others_and_are_marked():
     pair = compare(rounds((1.0, 0.25), (1.0, 0.5), (1.0, 0.75), foreign=0.5))
     assert (pair.ratio, pair.low, pair.high, pair.rounds, pair.noisy) == (0.5, 0.25, 0.75, 3, True)
 

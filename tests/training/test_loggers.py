@@ -97,14 +97,6 @@ def test_ctrl_c_while_rows_are_handed_over_loses_none(fit, monkeypatch):
     assert sorted({step for step, _ in fit.logger.rows}) == list(range(50))
 
 
-def test_a_resumed_run_goes_on_counting_steps(fit, model, tiny, make_trainer, tmp_path):
-    fit(3)
-    fit.trainer.save_checkpoint(tmp_path / "last.ckpt")
-    logger = Rows()
-    make_trainer(5, logger=logger).fit(model, datamodule=tiny, ckpt_path=tmp_path / "last.ckpt", weights_only=True)
-    assert [(step, row["epoch"]) for step, row in logger.rows] == [(3, 3), (4, 4)]
-
-
 def test_callbacks_find_every_value_of_the_epoch_at_its_end(fit):
     class See(Callback):
         def on_train_epoch_end(self, trainer, pl_module):
