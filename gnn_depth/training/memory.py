@@ -140,10 +140,11 @@ def _free(meminfo: str = "/proc/meminfo", groups: str = "/proc/self/cgroup", mou
     free = [_lines(meminfo).get("MemAvailable:", math.inf) * 1024]
     for line in Path(groups).read_text().splitlines() if Path(groups).exists() else ():
         _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
         limit, used = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
-        # In a container the path may lead outside the mount.
-        inner = () if ".." in path else Path(path).parts[1:]
-        for depth in range(len(inner) + 1) if controllers in ("", "memory") else ():  # a limit holds for all within
+        inner = () if ".." in path else Path(path).parts[1:]  # in a container it may lead outside the mount
+        for depth in range(len(inner) + 1):  # a limit holds for all groups inside
             group = Path(mounted, controllers, *inner[:depth])
             with contextlib.suppress(OSError, ValueError):  # no such group, or a limit of "max"
                 left = int((group / f"memory.{limit}").read_text()) - int((group / f"memory.{used}").read_text())

@@ -86,7 +86,6 @@ class NodeClassifier(PlainModule):
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._sets: BatchSets | None = None
-        self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
 
     def forward(self, batch: NodeBatch) -> Tensor:
         """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows, outputs)."""
@@ -105,7 +104,7 @@ class NodeClassifier(PlainModule):
         check_precision(self.trainer)
         # Lightning converts only after loading a checkpoint, and so would round its float64 weights to float32.
         self.trainer.precision_plugin.convert_module(self)
-        self._sets = self._begun = None
+        self._sets = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
         if stage == "fit":
@@ -119,11 +118,10 @@ class NodeClassifier(PlainModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        self._begun = checkpoint.get("train_metrics")
+        if self.attached_trainer is not None and (begun := checkpoint.get("train_metrics")):
+            self.train_metrics.restore(begun, self.trainer.strategy.root_device)
 
     def on_train_start(self) -> None:
-        if self._begun is not None:
-            self.train_metrics.restore(self._begun, self.device)
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
