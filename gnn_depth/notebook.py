@@ -99,9 +99,7 @@ def fit(
         data = PyGData(data, split, batch_size=batch_size, seed=seed)
     elif split is not None or batch_size is not None:
         raise ValueError(f"split and batch_size are for Data objects: {type(data).__name__} has its own.")
-    content: dict[str, Any] = {"model": model}
-    if isinstance(model, str | Path):
-        content = read_config(str(model)).data
+    content: dict[str, Any] = read_config(str(model)).data if isinstance(model, str | Path) else {"model": model}
     of_file = dict(content.get("trainer") or {})
     if of_file.pop("callbacks", None):
         raise ValueError("the callbacks of a config file are not read here: give them as callbacks=[...].")
@@ -127,6 +125,6 @@ def fit(
     )
     runner.fit(built, datamodule=data)
     assert recorder.folder is not None
-    run = Run(recorder.folder, built, data, report(recorder))
+    run = Run(recorder.folder, built, data, report(recorder, built))
     built.load_state_dict(read_checkpoint(run.checkpoint)["state_dict"])
     return run

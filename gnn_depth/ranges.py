@@ -64,12 +64,15 @@ Finite = Annotated[float, Range()]
 
 def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
     """The ranges that the arguments of a function declare, by name."""
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):  # an annotation names a class that is not there yet, or is no type
-        hints = getattr(function, "__annotations__", {})
-    found = {name: range_in(hint) for name, hint in hints.items()}
+    found = {name: range_in(hint) for name, hint in _hints(function).items()}
     return {name: declared for name, declared in found.items() if declared}
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):  # an annotation names a class that is not there yet, or is no type
+        return getattr(function, "__annotations__", {})
 
 
 def range_in(annotation: Any) -> Range | None:
@@ -80,18 +83,10 @@ def range_in(annotation: Any) -> Range | None:
     return next(filter(None, map(range_in, arguments)), None)
 
 
-def _words_of(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
-    """The words that arguments accept which are declared as ``Literal["paper", "released"]``."""
-    try:
-        hints = get_type_hints(function)
-    except (NameError, TypeError):
-        return {}
-    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
-
-
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
     """Decorator of a constructor: an argument that is not in its declared range or words raises a ValueError."""
-    ranges, names, words = ranges_of(init), list(inspect.signature(init).parameters), _words_of(init)
+    ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
+    words = {name: get_args(hint) for name, hint in _hints(init).items() if get_origin(hint) is Literal}
     if not ranges and not words:
         return init
 

@@ -1,14 +1,14 @@
 """The registry of parts: kind -> name -> class, filled by decorators, entry points and plugin files."""
 
-import copy
 import difflib
 import importlib
 import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,10 +18,7 @@ ENTRY_POINT_GROUP = "gnn_depth.plugins"
 KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data")
 
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
-_CONFLICTS: dict[tuple[str, str], str] = {}  # names that an installed plugin registers a second time -> error message
 _BROKEN: dict[str, str] = {}  # installed plugins that do not load -> error message
-_OWNERS: dict[str, str] = {}  # import paths of classes of installed plugins -> plugin and distribution
-_loading: str | None = None  # the installed plugin that is being imported
 Part = TypeVar("Part", bound=type)
 
 
@@ -39,8 +36,7 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
         name: Its name.
 
     Raises:
-        RegistryError: The kind is unknown, or another class has this name. For an installed plugin, the error is raised
-            only when the name is used.
+        RegistryError: The kind is unknown, or another class has this name.
     """
     if kind not in KINDS:
         raise RegistryError(unknown("kind", kind, KINDS))
@@ -48,46 +44,30 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
     def add(cls: Part) -> Part:
         if "__init__" in vars(cls):
             cls.__init__ = in_range(cls.__init__)
-        if _loading is not None:
-            _OWNERS[import_path(cls)] = _loading
         owner = _TABLE[kind].setdefault(name, cls)
         # A module that runs again (a notebook cell, a reload) may replace its own class.
-        if owner is cls or import_path(owner) == import_path(cls):
-            _TABLE[kind][name] = cls
-        elif _loading is None:
+        if import_path(owner) != import_path(cls):
             raise RegistryError(
-                f"{kind} {name!r} is already {_with_owner(owner)}; {_with_owner(cls)} needs another name."
+                f"{kind} {name!r} is already {import_path(owner)}; {import_path(cls)} needs another name."
             )
-        else:
-            _CONFLICTS[kind, name] = (
-                f"{kind} {name!r} is two classes: {_with_owner(owner)}, and {_with_owner(cls)}. Uninstall one, or give "
-                f"the class path instead of the name: {import_path(owner)} or {import_path(cls)}."
-            )
+        _TABLE[kind][name] = cls
         return cls
 
     return add
-
-
-def _with_owner(cls: type) -> str:
-    owner = _OWNERS.get(import_path(cls))
-    return f"{import_path(cls)} of {owner}" if owner else import_path(cls)
 
 
 def get(kind: str, name: str) -> type:
     """Find a part by its registered name or its class name (``pair`` or ``PairNorm``).
 
     Raises:
-        RegistryError: There is no such part (the message has the nearest name, the choices and the plugins that failed
-            to load), or two classes have this name.
+        RegistryError: There is no such part; the message has the nearest name, the choices and the plugins that failed
+            to load.
     """
     names = _TABLE[kind]
     by_class = {cls.__name__: cls for cls in names.values()}
     found = names.get(name) or by_class.get(name)
     if found is None:
         raise RegistryError(unknown(kind, name, names, also=by_class) + not_loaded())
-    for known, cls in names.items():
-        if cls is found and (kind, known) in _CONFLICTS:
-            raise RegistryError(_CONFLICTS[kind, known])
     return found
 
 
@@ -98,13 +78,7 @@ def registered(kind: str) -> dict[str, type]:
 
 def name_of(cls: type) -> tuple[str, str] | None:
     """The kind and name under which a class is registered, or None."""
-    known = ((kind, name) for kind, names in _TABLE.items() for name, c in names.items() if c is cls)
-    return next((key for key in known if key not in _CONFLICTS), None)
-
-
-def conflicts() -> dict[tuple[str, str], str]:
-    """Kinds and names that two classes have, with the error message for each."""
-    return dict(_CONFLICTS)
+    return next(((kind, name) for kind, names in _TABLE.items() for name, c in names.items() if c is cls), None)
 
 
 def import_path(cls: type) -> str:
@@ -139,24 +113,18 @@ def load_entry_points() -> list[str]:
     Returns:
         An error message for each module that fails to load, on its first attempt. Everything else still works.
     """
-    return [failure for entry in entry_points(group=ENTRY_POINT_GROUP) if (failure := _load(entry))]
-
-
-def _load(entry: EntryPoint) -> str | None:
-    global _loading
-    plugin = f"plugin {entry.name!r}" + (f" of {entry.dist.name}" if entry.dist else "")
-    if plugin in _BROKEN:
-        return None
-    before, _loading = copy.deepcopy((_TABLE, _CONFLICTS)), plugin
-    try:
-        entry.load()
-    except (Exception, SystemExit) as error:
-        _restore(*before)
-        _BROKEN[plugin] = f"{plugin} ({entry.value}) does not load: {_reason(error)}"
-        return _BROKEN[plugin]
-    finally:
-        _loading = None
-    return None
+    failures = []
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        plugin = f"plugin {entry.name!r}" + (f" of {entry.dist.name}" if entry.dist else "")
+        if plugin in _BROKEN:
+            continue
+        try:
+            with _whole_or_not_at_all():
+                entry.load()
+        except (Exception, SystemExit) as error:
+            _BROKEN[plugin] = f"{plugin} ({entry.value}) does not load: {_reason(error)}"
+            failures.append(_BROKEN[plugin])
+    return failures
 
 
 def not_loaded() -> str:
@@ -171,30 +139,30 @@ def load_plugin(source: str) -> None:
         RegistryError: There is no such file or module, or importing it fails.
     """
     path = Path(source)
-    is_file = path.suffix == ".py"
-    if is_file and _is_imported(path):
-        return
-    before = copy.deepcopy((_TABLE, _CONFLICTS))
     try:
-        if is_file:
-            _import_file(path)
-        else:
-            importlib.import_module(source)
+        with _whole_or_not_at_all():
+            if path.suffix == ".py":
+                _import_file(path)
+            else:
+                importlib.import_module(source)
     except (Exception, SystemExit) as error:
-        _restore(*before)
         reason = _reason(error)
-        if isinstance(error, ModuleNotFoundError) and error.name == path.name.partition(".")[0] and path.exists():
-            reason = "it is neither a .py file nor a module."
         if path.is_dir():
             reason = "it is a folder: name a .py file in it."
+        elif isinstance(error, ModuleNotFoundError) and error.name == path.name.partition(".")[0] and path.exists():
+            reason = "it is neither a .py file nor a module."
         raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
 
 
-def _restore(table: dict[str, dict[str, type]], conflicts: dict[tuple[str, str], str]) -> None:
-    """Forget the parts of a plugin whose import failed halfway."""
-    _TABLE.update(table)
-    _CONFLICTS.clear()
-    _CONFLICTS.update(conflicts)
+@contextmanager
+def _whole_or_not_at_all() -> Iterator[None]:
+    """Forget the parts of a plugin whose import fails halfway."""
+    before = {kind: dict(names) for kind, names in _TABLE.items()}
+    try:
+        yield
+    except BaseException:
+        _TABLE.update(before)
+        raise
 
 
 def _reason(error: BaseException) -> str:
@@ -207,24 +175,15 @@ def _reason(error: BaseException) -> str:
     return f"{' '.join(repr(error).split())}{place}."
 
 
-def _is_imported(path: Path) -> bool:
-    """True if a plugin file has been imported already.
-
-    Raises:
-        RegistryError: It does not exist, or another module has its name.
-    """
-    if not path.is_file():
-        looked = "" if path.is_absolute() else f" (looked in {Path.cwd()})"
-        raise RegistryError(f"plugin file {str(path)!r} does not exist{looked}.")
-    if path.stem not in sys.modules:
-        return False
-    known = getattr(sys.modules[path.stem], "__file__", None)
-    if known and Path(known).resolve() == path.resolve():
-        return True
-    raise RegistryError(f"plugin file {str(path)!r} hides the module {path.stem!r}: rename the file.")
-
-
 def _import_file(path: Path) -> None:
+    """Import a plugin file, unless it has been imported already."""
+    if not path.is_file():
+        raise RegistryError("it does not exist" + ("." if path.is_absolute() else f" (looked in {Path.cwd()})."))
+    if path.stem in sys.modules:
+        known = getattr(sys.modules[path.stem], "__file__", None)
+        if known and Path(known).resolve() == path.resolve():
+            return
+        raise RegistryError(f"it hides the module {path.stem!r}: rename the file.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -194,13 +194,10 @@ def _classes(annotation: Any) -> Iterator[type]:
 
 def registered_parts() -> dict[str, dict[str, Part]]:
     """Every registered part, by kind and name."""
-    found = {
+    return {
         kind: {name: describe(kind, name, cls) for name, cls in registry.registered(kind).items()}
         for kind in registry.KINDS
     }
-    for (kind, name), refusal in registry.conflicts().items():
-        found[kind][name] = Part(kind, name, found[kind][name].path, refusal=refusal)
-    return found
 
 
 def imported_parts() -> dict[str, dict[str, Part]]:

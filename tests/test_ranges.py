@@ -34,16 +34,6 @@ NEEDED = {
     "PyG": {"dataset": "FakeDataset"},
     "LayerMeasures": {"measures": ["similarity"]},
 }
-ON_COMMAND_LINE = {
-    "MiniBatches": ["--data.source=SyntheticCitation"],
-    "MissingFeatures": ["--data.source=SyntheticCitation", "--data.rate=0.5"],
-    **{
-        name: [f"--data.{key}={value}" for key, value in NEEDED[name].items()]
-        for name in ("Planetoid", "HeterophilousGraphs", "UserGraph", "PyG")
-    },
-    "balanced": ["--model.init.base=xavier"],
-    "LayerMeasures": ["--trainer.callbacks.measures=[similarity]"],
-}
 SECONDS = 2.0
 KINDS = [*(kind for kind in registry.KINDS if kind != "task"), "callback", "model", "run"]  # no task takes a number
 
@@ -95,7 +85,8 @@ def said_by_command_line(kind: str, name: str, key: str, value: object) -> str |
         chosen = []
     else:
         section = next(section for section, of in SECTIONS.items() if of == kind)
-        chosen = [f"--{section}={name}", *ON_COMMAND_LINE.get(name, [])]
+        needed = NEEDED.get(name, {}) | ({"source": "SyntheticCitation"} if "source" in NEEDED.get(name, {}) else {})
+        chosen = [f"--{section}={name}", *(f"--{section}.{option}={given}" for option, given in needed.items())]
     try:
         check_early("fit", Arguments([], [], [*chosen, f"--{key}={value}"]), catalogue([]))
     except UsageError as error:

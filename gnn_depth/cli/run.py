@@ -26,7 +26,7 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import check_parts
-from gnn_depth.training.memory import check_memory, check_processes, number_size
+from gnn_depth.training.memory import check_memory, check_processes
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.report import report, rows
 from gnn_depth.training.resume import SafeStop
@@ -76,7 +76,7 @@ def run(command: str, arguments: Arguments) -> int:
             elif command in ("validate", "test"):
                 print(f"{cli.what}, {cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}")
             elif cli.recorder.folder is not None:
-                print(report(cli.recorder))
+                print(report(cli.recorder, cli.model))
         if distributed.is_available() and distributed.is_initialized():
             # Threads that outlive Python abort the process at exit (pytorch/pytorch#190489).
             distributed.destroy_process_group()
@@ -151,8 +151,7 @@ def _check(cli: CommandLineInterface) -> None:
     check_training(cli.config["trainer"], model)
     data.trainer = trainer
     data.train_dataloader()  # raises if its batches cannot be shared among the processes
-    size = number_size(trainer, model.stack)
-    check_memory(model.stack, data, trainer.strategy.root_device, trainer.num_devices, size)
+    check_memory(model.stack, data, trainer)
 
 
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:

@@ -3,11 +3,9 @@
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.graph_strategy import GraphStrategy
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.recorder import BestEpoch
 from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression, Task
 
 __all__ = [
-    "BestEpoch",
     "Binary",
     "Diverged",
     "GraphStrategy",

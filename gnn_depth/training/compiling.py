@@ -38,7 +38,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     else:
         sizes = None
         if repeated is not None:
-            sizes = [Size(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
+            sizes = [(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
         decision = decide(choice, stack, sizes, steps_of(trainer))
     if decision.compiled:
         # Other graphs are seen in too few steps for compiling to pay off.
@@ -49,11 +49,7 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
 
 
 def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
-    """Refuse ``compile: on`` if every step has a different graph.
-
-    Raises:
-        ValueError: Compiling was requested.
-    """
+    """Refuse ``compile: on`` if every step has a different graph."""
     if choice in ("on", True) and graph_dropout.p:
         raise ValueError(
             f"compile on: {type(graph_dropout).__name__} changes the graph in every step, so layers would be "
@@ -61,28 +57,19 @@ def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
         )
 
 
-class Size(NamedTuple):
-    """Size of the graph of a layer; its nodes include all sources."""
-
-    nodes: int
-    edges: int
-
-
 class Decision(NamedTuple):
-    """The decision to compile the layers or not, with its reason."""
-
     compiled: bool
     reason: str
 
 
-def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[Size] | None, steps: int) -> Decision:
+def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[tuple[int, int]] | None, steps: int) -> Decision:
     """Decide whether compiling takes less time than it saves over all training steps.
 
     Nothing is timed, and the compiler's cache does not count, so the same config on the same data always gets the same
     answer and a run can be repeated to the last bit.
 
-    Each layer estimates its own saving from the size of its graph; there are no sizes if every batch may have another
-    graph. The number of steps is -1 if the training has no end.
+    Each layer estimates its own saving from the size of its graph, (sources, edges); there are no sizes if every batch
+    may have another graph. The number of steps is -1 if the training has no end.
     """
     if choice in ("off", False):
         return Decision(False, "compile is off")

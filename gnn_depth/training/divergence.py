@@ -27,10 +27,7 @@ class PartFault(ValueError):
 def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
     """Try all parts once on five nodes; refuse a part that raises an error or breaks its base class's contract.
 
-    Afterwards the stack, which is on the CPU, and torch's random state are as before.
-
-    Raises:
-        PartFault: A part of this package raises, or any part returns something else than its base class promises.
+    An error of a plugin's part is raised as it is. The stack and torch's random state are as before afterwards.
     """
     for name, parameter in stack.named_parameters():
         if not parameter.isfinite().all():

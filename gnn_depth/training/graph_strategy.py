@@ -97,18 +97,16 @@ class GraphStrategy(DDPStrategy):
         return closure_loss
 
     def _average_gradients(self) -> None:
-        """Replace gradients by their means over the processes, in one exchange for each type of numbers."""
+        """Replace gradients by their means over the processes, in one exchange."""
         if self.world_size == 1:
             return
         assert self.model is not None
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-        for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
-            same = [gradient for gradient in gradients if gradient.dtype == dtype]
-            flat = torch.cat([gradient.flatten() for gradient in same])
-            dist.all_reduce(flat)
-            flat /= self.world_size
-            for gradient, mean in zip(same, torch.split(flat, [gradient.numel() for gradient in same]), strict=True):
-                gradient.copy_(mean.view_as(gradient))
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        flat /= self.world_size
+        for gradient, mean in zip(gradients, torch.split(flat, [each.numel() for each in gradients]), strict=True):
+            gradient.copy_(mean.view_as(gradient))
 
 
 StrategyRegistry.register("graph", GraphStrategy, description="One graph divided among the processes.")

@@ -1,14 +1,15 @@
 """Every use of Lightning's private API, with its reason; tests/training/test_lightning_internals.py tests each.
 
 Lightning has no public way to skip its evaluation loop for one batch, to handle signals otherwise, to see exactly how
-far its loops are, or to keep objects out of a checkpoint's hyperparameters; PyTorch has none to keep the order in which
-gradients are summed over processes.
+far its loops are, to save the weights of an earlier epoch, or to keep objects out of a checkpoint's hyperparameters;
+PyTorch has none to keep the order in which gradients are summed over processes.
 """
 
 import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -18,7 +19,7 @@ from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
 from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities.model_helpers import is_overridden
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gnn_depth.data.base import FullBatch, NodeBatch
@@ -150,10 +151,7 @@ def _set_training(modules: list[nn.Module], mode: bool) -> None:
 
 
 def is_between_epochs(trainer: L.Trainer) -> bool:
-    """True if the last epoch is complete and no batch of the next one has begun.
-
-    Only then does a checkpoint hold the whole state of the training: sums over an epoch's batches are not saved.
-    """
+    """True if the last epoch is complete and no batch of the next one has begun."""
     epoch: Any = trainer.fit_loop.epoch_progress.current
     batches = trainer.fit_loop.epoch_loop.batch_progress
     if epoch.started == epoch.processed:  # before an epoch, or after it
@@ -217,36 +215,35 @@ def save_whole_epoch(loops: dict[str, Any]) -> None:
     batches["is_last_batch"] = False
 
 
+def save_weights(trainer: L.Trainer, path: Path, weights: dict[str, Tensor], epoch: int) -> None:
+    """Save a checkpoint without the optimizer's state, of an earlier epoch than the current one."""
+    checkpoint = trainer._checkpoint_connector.dump_checkpoint(weights_only=True)
+    trainer.strategy.save_checkpoint(checkpoint | {"state_dict": weights, "epoch": epoch}, path)
+    trainer.strategy.barrier()
+
+
 # ------------------------------------------------------------------------------------------------------ signals
-
-
-class _Signals:
-    """Replaces the object that a trainer asks whether a signal has arrived."""
-
-    def __init__(self, begin: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
-        self._begin = begin
-        self._is_stopping = is_stopping
-
-    @property
-    def received_sigterm(self) -> bool:
-        return self._is_stopping()
-
-    def register_signal_handlers(self) -> None:
-        self._begin()
-
-    def teardown(self) -> None:
-        """Nothing to restore: checkpoints that are saved after the last step are saved undisturbed."""
 
 
 def replace_signal_handling(trainer: L.Trainer, begin: Callable[[], None], is_stopping: Callable[[], bool]) -> None:
     """Keep Lightning from installing signal handlers, which talk to the other processes in the middle of a step.
 
-    Args:
-        trainer: The trainer.
-        begin: Called instead of installing them, when all is set up or restored.
-        is_stopping: Asked between two steps and after each epoch; if true, the trainer raises ``SIGTERMException``.
+    ``begin`` is called instead, when all is set up or restored. Between two steps and after each epoch the trainer asks
+    ``is_stopping``, and if it is, raises ``SIGTERMException``.
     """
-    trainer._signal_connector = _Signals(begin, is_stopping)  # type: ignore[assignment]
+
+    class Signals:
+        """Stands for the object that the trainer asks whether a signal has arrived."""
+
+        received_sigterm = property(lambda self: is_stopping())
+
+        def register_signal_handlers(self) -> None:
+            begin()
+
+        def teardown(self) -> None:
+            """Nothing to restore: checkpoints that are saved after the last step are saved undisturbed."""
+
+    trainer._signal_connector = Signals()  # type: ignore[assignment]
 
 
 # -------------------------------------------------------------------------------------------------- the module

@@ -52,7 +52,6 @@ class EpochLog(L.Callback):
 
     def hand_over(self, trainer: L.Trainer) -> None:
         """Pass all rows to the loggers."""
-        self._rows = [row for row in self._rows if row.values]
         try:
             for values in _numbers(self._rows):
                 row = self._rows[0]
@@ -85,13 +84,10 @@ class EpochLog(L.Callback):
 
 
 def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
-    """The values of rows as Python numbers, with one transfer from each device."""
+    """The values of rows as Python numbers, with one transfer from their device."""
     values = [value for row in rows for value in row.values.values()]
-    numbers: dict[int, float] = {}
-    for device in {value.device for value in values}:
-        here = [value for value in values if value.device == device]
-        numbers |= zip(map(id, here), torch.stack(here).tolist(), strict=True)
-    return [{name: numbers[id(value)] for name, value in row.values.items()} for row in rows]
+    numbers = iter(torch.stack(values).tolist() if values else [])
+    return [{name: next(numbers) for name in row.values} for row in rows]
 
 
 class EventLogger(TensorBoardLogger):
@@ -118,7 +114,6 @@ class EventLogger(TensorBoardLogger):
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
         from torch.utils.tensorboard.summary import hparams as summaries
 
-        self.log_hyperparams(dict(hparams))  # hparams.yaml
         final = {f"~final/{name.replace('/', '_')}": value for name, value in metrics.items()}
         self.log_metrics(final, 0)
         experiment, *session = summaries(dict(hparams), final)  # type: ignore[no-untyped-call]
@@ -184,7 +179,7 @@ class EpochProgress(ProgressBar):
 
 
 def _metrics(trainer: L.Trainer) -> str:
-    known, task = trainer.callback_metrics, getattr(trainer.lightning_module, "task", None)
-    best = task.best if task else "acc"
+    known, module = trainer.callback_metrics, trainer.lightning_module
+    best = module.task.best  # type: ignore[union-attr]
     shown = ("train/loss", "val/loss", f"val/{best}", f"test/{best}")
     return ", ".join(f"{name} {known[name].item():.4f}" for name in shown if name in known)

@@ -1,16 +1,15 @@
 """Estimate whether a training on the whole graph fits into memory, before any of it is allocated."""
 
+import contextlib
 import math
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from torch import nn
 
 from gnn_depth.data.base import GraphDataModule, NodeDataModule
 from gnn_depth.nn.parts import Layer
@@ -27,19 +26,14 @@ OF_PROCESS = 300e6  # bytes of the imported libraries
 PASSING = 3
 
 
-def check_memory(stack: DeepGNN, data: GraphDataModule, device: torch.device, processes: int, size: int) -> None:
-    """Refuse training on the full graph if it would not fit into memory, before it begins.
-
-    Only data sets that train in full batches are checked. The processes of this machine share its memory on a CPU; each
-    has a GPU of its own. A number has ``size`` bytes.
-
-    Raises:
-        MisconfigurationException: It needs more than is free; the message names both and the ways out.
-    """
+def check_memory(stack: DeepGNN, data: GraphDataModule, trainer: L.Trainer) -> None:
+    """Refuse a training on full batches that would not fit into memory."""
     if not isinstance(data, NodeDataModule) or type(data).train_dataloader is not NodeDataModule.train_dataloader:
         return
-    graph, free = data.batch.graph, available(device)
-    processes = processes if device.type == "cpu" else 1
+    graph, device = data.batch.graph, trainer.strategy.root_device
+    free = available(device)
+    processes = trainer.num_devices if device.type == "cpu" else 1  # these share memory; each GPU has its own
+    size = CONVERTED.get(str(trainer.precision)) or next(stack.parameters()).element_size()
     need = processes * estimate(stack, graph.num_nodes, graph.num_edges, size)
     if need > free:
         count = "" if processes == 1 else f" of {processes} processes"
@@ -56,9 +50,6 @@ def check_weights(in_channels: Any, num_classes: int, num_layers: NumLayers = 2,
     """Refuse a stack whose parameters would not fit into memory, before they are allocated.
 
     The parameters of stacks with two and three layers, on the meta device, tell those of any depth.
-
-    Raises:
-        ValueError: They need more than this machine has free.
     """
     few = [min(num_layers, depth) for depth in (2, 3)]
     try:
@@ -80,11 +71,7 @@ def check_weights(in_channels: Any, num_classes: int, num_layers: NumLayers = 2,
 
 
 def check_processes(trainer: L.Trainer) -> None:
-    """Refuse more processes on a CPU than its memory has room for; each imports all libraries.
-
-    Raises:
-        MisconfigurationException: They need more than is free.
-    """
+    """Refuse more processes on a CPU than its memory has room for; each imports all libraries."""
     need, free = trainer.num_devices * OF_PROCESS, _largest()
     if trainer.strategy.root_device.type == "cpu" and trainer.num_devices > 1 and need > free:
         raise MisconfigurationException(
@@ -96,11 +83,11 @@ def check_processes(trainer: L.Trainer) -> None:
 def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
     """Estimate the peak bytes of a training step of an uncompiled stack, without the data, within a factor of 1.5.
 
-    A number has ``size`` bytes.
+    A number of the hidden states has ``size`` bytes.
     """
     edges = num_nodes + num_edges  # with self-loops
     layers = [layer for layer in stack.layers if isinstance(layer, Layer)]
-    rounds = [size * _kept(stack, place, layer, num_nodes, edges) for place, layer in enumerate(layers)]
+    rounds = [size * _kept_by_block(stack, place, layer, num_nodes, edges) for place, layer in enumerate(layers)]
     states = [size * num_nodes * layer.in_channels for layer in layers]
     every, widest = stack.segment_length, max(max(layer.in_channels, layer.width) for layer in layers)
     if stack.reversible:
@@ -113,7 +100,7 @@ def estimate(stack: DeepGNN, num_nodes: int, num_edges: int, size: int) -> int:
     return kept + PASSING * size * num_nodes * widest + edges * (OF_EDGE + OF_EDGE_AND_HEAD * heads)
 
 
-def _kept(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> int:
+def _kept_by_block(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> int:
     """Number of values that a block keeps for the backward pass."""
     skip = stack.skips[place] if place < len(stack.skips) else None
     norms = len(list(stack.norms[place].children())) if place < len(stack.norms) else 0
@@ -122,17 +109,8 @@ def _kept(stack: DeepGNN, place: int, layer: Layer, nodes: int, edges: int) -> i
     return own + layer.kept_numbers(nodes, edges)
 
 
-def number_size(trainer: L.Trainer, module: nn.Module) -> int:
-    """Bytes of one number of the hidden states that a training of a module will keep."""
-    return CONVERTED.get(str(trainer.precision)) or next(module.parameters()).element_size()
-
-
 def available(device: torch.device) -> float:
-    """Free bytes of a device, or the value of the variable if it is set.
-
-    Raises:
-        MisconfigurationException: The variable is not a number.
-    """
+    """Free bytes of a device, or the value of the variable if it is set."""
     if given := os.environ.get(VARIABLE):
         try:
             return float(given) * GB
@@ -143,58 +121,41 @@ def available(device: torch.device) -> float:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + unused)
-    return min(_free(), default=math.inf) if device.type == "cpu" else math.inf
+    return _free() if device.type == "cpu" else math.inf
 
 
 def _largest() -> float:
     """Free bytes of the machine, or more if the variable says so."""
-    return max(min(_free(), default=math.inf), available(torch.device("cpu")))
+    return max(_free(), available(torch.device("cpu")))
 
 
-def _free() -> Iterator[float]:
-    """Free bytes of this machine and of the process's control groups, if the system reports them."""
-    lines = _lines(Path("/proc/meminfo"))
-    if "MemAvailable:" in lines:
-        yield lines["MemAvailable:"] * 1024
-    yield from _free_in_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
-
-
-def _free_in_groups(of_process: Path, mounted: Path) -> Iterator[float]:
-    """Free bytes of each control group that has a limit, from the outermost to the one of the process.
+def _free(meminfo: str = "/proc/meminfo", groups: str = "/proc/self/cgroup", mounted: str = "/sys/fs/cgroup") -> float:
+    """Free bytes of this machine within the limits of the process's control groups; infinite where nothing says so.
 
     Args:
-        of_process: File with the groups of the process, one line ``number:controllers:path`` per hierarchy.
+        meminfo: File with the machine's memory.
+        groups: File with the groups of the process, one line ``number:controllers:path`` per hierarchy.
         mounted: Where they are mounted: version 2 here, each hierarchy of version 1 in a folder of its controllers.
     """
-    try:
-        lines = of_process.read_text().splitlines()
-    except OSError:  # another system
-        return
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        if controllers in ("", "memory"):
-            root = mounted / controllers
-            files = (
-                ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
-            )
-            inner = () if ".." in path else Path(path).parts[1:]  # in a container it may lead outside the mount
-            for depth in range(len(inner) + 1):
-                yield from _free_in(root.joinpath(*inner[:depth]), *files)
+    free = [_lines(meminfo).get("MemAvailable:", math.inf) * 1024]
+    for line in Path(groups).read_text().splitlines() if Path(groups).exists() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        limit, used = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
+        inner = () if ".." in path else Path(path).parts[1:]  # in a container it may lead outside the mount
+        for depth in range(len(inner) + 1):  # a limit holds for all groups inside
+            group = Path(mounted, controllers, *inner[:depth])
+            with contextlib.suppress(OSError, ValueError):  # no such group, or a limit of "max"
+                left = int((group / f"memory.{limit}").read_text()) - int((group / f"memory.{used}").read_text())
+                # Cached file pages count as used, but are freed when memory is short. Version 1 lists those of inner
+                # groups apart.
+                pages = _lines(group / "memory.stat")
+                free.append(left + pages.get("total_inactive_file", pages.get("inactive_file", 0)))
+    return min(free)
 
 
-def _free_in(group: Path, limit: str, used: str) -> Iterator[float]:
-    try:
-        free = int((group / limit).read_text()) - int((group / used).read_text())
-    except (OSError, ValueError):  # no such group, or a limit of "max"
-        return
-    # Cached file pages count as used, but are freed when memory is short. Version 1 lists those of inner groups apart.
-    pages = _lines(group / "memory.stat")
-    yield free + pages.get("total_inactive_file", pages.get("inactive_file", 0))
-
-
-def _lines(path: Path) -> dict[str, int]:
-    """The first word and the number of each line of a file; empty if it cannot be read."""
-    try:
-        rows = [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return {}
+def _lines(path: str | Path) -> dict[str, int]:
+    """The first word and the number of each line of a file; empty if there is none."""
+    rows = [line.split() for line in Path(path).read_text().splitlines()] if Path(path).exists() else []
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

@@ -8,6 +8,7 @@ from typing import Any
 import lightning as L
 import torch
 from jaxtyping import Float, Int
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -39,19 +40,8 @@ def macro_f1(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "se
 class NodeSets:
     """The nodes of one or more sets of a batch, one set after the other; graphs where each graph has a target.
 
-    Args:
-        y: Targets of the nodes.
-        masks: The nodes of each set.
-        num_classes: Number of classes; None for other targets.
-        share: P n / N for the n nodes here of N in all P processes that hold a graph together: the mean over the
-            processes of share x mean loss is the mean loss of all N nodes.
-
-    Attributes:
-        sizes: Number of nodes of each set.
-        nodes: The nodes.
-        targets: The target of each.
-        cells: For each node its first cell in the confusion matrices of all sets, see :func:`confusion`; None for
-            other targets than classes.
+    ``share`` is P n / N for the n nodes here of N in all P processes that hold a graph together: the mean over the
+    processes of share x mean loss is the mean loss of all N nodes.
     """
 
     def __init__(self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None, share: float = 1.0) -> None:
@@ -60,7 +50,7 @@ class NodeSets:
         self.sizes = [len(part) for part in parts]
         self.nodes = torch.cat(parts)
         self.targets = y[self.nodes]
-        self.cells: Tensor | None = None
+        self.cells: Tensor | None = None  # for each node its first cell in the matrices of :func:`confusion`
         if num_classes is not None:
             sets = torch.cat([torch.full_like(part, place) for place, part in enumerate(parts)])
             self.cells = (sets * num_classes + self.targets) * num_classes
@@ -79,12 +69,10 @@ class BatchSets:
         self._num_classes = task.num_outputs if task.counts_classes else None
 
     def belong_to(self, batch: NodeBatch) -> bool:
-        """True if these are the sets of a batch."""
         return all(ours is theirs for ours, theirs in zip(self._batch, (batch.y, *batch.masks), strict=True))
 
     @cached_property
     def train(self) -> NodeSets:
-        """The training nodes."""
         y, train_mask, _, _ = self._batch
         share = 1.0
         if self._graph.is_shard:
@@ -103,21 +91,14 @@ class EpochMetrics:
     """The metrics of sets of nodes over the batches since the last :meth:`compute`.
 
     The state is what sums up over batches and processes: losses, confusion matrices where the targets are classes, and
-    the task's own metrics.
-
-    Args:
-        names: Names of the sets; the first one has a loss.
-        task: The task.
-        keeps_all: Whether metrics that keep all predictions of an epoch, such as ROC AUC, are computed.
-
-    Attributes:
-        counts: The confusion matrices of the last :meth:`compute`; None without any.
+    the task's own metrics; with ``keeps_all`` also those that keep all predictions of an epoch, such as ROC AUC. The
+    first set has a loss.
     """
 
     def __init__(self, names: Sequence[str], task: Task, keeps_all: bool = True) -> None:
         self.names = names
         self.task = task
-        self.counts: Tensor | None = None
+        self.counts: Tensor | None = None  # the confusion matrices of the last compute
         self._own = [
             {name: one for name, one in task.metrics().items() if keeps_all or not _keeps_all(one)} for _ in names
         ]
@@ -140,13 +121,12 @@ class EpochMetrics:
 
     def restore(self, state: dict[str, Any], device: torch.device) -> None:
         """Go on with sums from a checkpoint."""
-        counts = state["counts"]
-        self._sizes, self._counts = state["sizes"], counts.to(device) if isinstance(counts, Tensor) else counts
-        self._losses = [(loss.to(device), size) for loss, size in state["losses"]]
-        for metric, values in zip(self._all(), state.get("own", ()), strict=False):
+        state = move_data_to_device(state, device)
+        self._sizes, self._counts, self._losses = state["sizes"], state["counts"], state["losses"]
+        for metric, values in zip(self._all(), state["own"], strict=True):
             metric.to(device)
             for name, value in values.items():
-                setattr(metric, name, value.to(device))
+                setattr(metric, name, value)
         self._began = True
 
     def add(self, sets: NodeSets, out: Float[Tensor, "nodes outputs"], loss: Tensor | None = None) -> None:

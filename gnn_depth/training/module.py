@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
@@ -18,13 +18,14 @@ from gnn_depth.nn.named import Named
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import NonNegative, in_range
+from gnn_depth.registry import unknown
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.lightning_internals import OneBatchValidation, PlainModule, is_one_batch_an_epoch
 from gnn_depth.training.loggers import EpochLog
 from gnn_depth.training.memory import check_weights
 from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
-from gnn_depth.training.optimizers import configured
+from gnn_depth.training.optimizers import decay_apart, fused
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, make_task
 
@@ -85,8 +86,6 @@ class NodeClassifier(PlainModule):
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._sets: BatchSets | None = None
-        self.epoch_of_weights: int | None = None  # if they are not those of the current epoch
-        self._begun: dict[str, Any] | None = None  # sums of an epoch that a resumed training goes on with
 
     def forward(self, batch: NodeBatch) -> Tensor:
         """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows, outputs)."""
@@ -105,7 +104,7 @@ class NodeClassifier(PlainModule):
         check_precision(self.trainer)
         # Lightning converts only after loading a checkpoint, and so would round its float64 weights to float32.
         self.trainer.precision_plugin.convert_module(self)
-        self._sets = self._begun = None
+        self._sets = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
         if stage == "fit":
@@ -113,19 +112,16 @@ class NodeClassifier(PlainModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        if self.epoch_of_weights is not None:
-            checkpoint["epoch"] = self.epoch_of_weights  # the best one, not that of the saving
         # With several processes each has its own sums, but only the first one writes the checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
             checkpoint["train_metrics"] = self.train_metrics.state()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        self._begun = checkpoint.get("train_metrics")
+        if self.attached_trainer is not None and (begun := checkpoint.get("train_metrics")):
+            self.train_metrics.restore(begun, self.trainer.strategy.root_device)
 
     def on_train_start(self) -> None:
-        if self._begun is not None:
-            self.train_metrics.restore(self._begun, self.device)
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
@@ -145,7 +141,7 @@ class NodeClassifier(PlainModule):
 
     def on_train_epoch_end(self) -> None:
         if values := self.train_metrics.compute(self.trainer):
-            self._log(values | {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"])})
+            self._log(values | {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"], device=self.device)})
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
         evaluated, scores = self._evaluate(batch)
@@ -183,11 +179,23 @@ class NodeClassifier(PlainModule):
                 parameter.grad = None
 
     def configure_optimizers(self) -> Any:
-        layers, decay = self.stack.layers.parameters(), self.layer_weight_decay
-        monitored = [f"{of_set}/{name}" for of_set in ("train", "val") for name in self.task.metric_names()]
-        return configured(
-            self.optimizer, self.scheduler, self.parameters(), self.attached_trainer, monitored, layers, decay
-        )
+        try:
+            optimizer = self.optimizer(self.parameters())
+            if self.layer_weight_decay is not None:
+                decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
+            optimizer = fused(optimizer, self.attached_trainer)
+        except ValueError as error:
+            raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
+        if self.scheduler is None:
+            return optimizer
+        schedule = self.scheduler(optimizer)
+        config: dict[str, Any] = {"scheduler": schedule}
+        if isinstance(schedule, ReduceLROnPlateau):
+            metrics = [f"{of_set}/{name}" for of_set in ("train", "val") for name in self.task.metric_names()]
+            if schedule.monitor not in metrics:
+                raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, metrics))
+            config["monitor"] = schedule.monitor
+        return {"optimizer": optimizer, "lr_scheduler": config}
 
     def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
         """The nodes of validation and test, and their scores."""
@@ -204,7 +212,7 @@ class NodeClassifier(PlainModule):
         raise Diverged(f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
 
     def _log(self, values: dict[str, Tensor]) -> None:
-        if is_one_batch_an_epoch(self.trainer):
+        if values and is_one_batch_an_epoch(self.trainer):
             self.epoch_log.put(self.trainer, values)
         else:  # one point an epoch: on_step would add a second tag for each name
             self.log_dict(values, on_step=False, on_epoch=True, batch_size=1, sync_dist=True)
@@ -216,11 +224,7 @@ class NodeClassifier(PlainModule):
 
 
 def check_precision(trainer: L.Trainer) -> None:
-    """Refuse 16-bit parameters with a 5-bit exponent: gradients of deep stacks leave their range.
-
-    Raises:
-        MisconfigurationException: The trainer's precision is 16-true.
-    """
+    """Refuse 16-bit parameters with a 5-bit exponent: gradients of deep stacks leave their range."""
     if trainer.precision == "16-true":
         raise MisconfigurationException(
             "precision 16-true has too small a range for deep stacks: use 16-mixed, bf16-mixed or bf16-true."

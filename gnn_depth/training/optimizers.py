@@ -1,7 +1,6 @@
 """Optimizers in their fused form, weight decay of the layers, and learning rate schedules."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import lightning as L
@@ -11,52 +10,11 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, Reduce
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
-from gnn_depth.registry import unknown
-
 FUSED = (Adagrad, Adam, AdamW, SGD)
 
 
-def configured(
-    optimizer: OptimizerCallable,
-    scheduler: LRSchedulerCallable | None,
-    parameters: Iterator[nn.Parameter],
-    trainer: L.Trainer | None,
-    monitored: Sequence[str],
-    layers: Iterable[nn.Parameter] = (),
-    layer_weight_decay: float | None = None,
-) -> Any:
-    """Make the optimizer and its schedule, as a module's ``configure_optimizers`` returns them.
-
-    The layers have a weight decay of their own if one is given. A schedule can watch the ``monitored`` metrics.
-
-    Raises:
-        MisconfigurationException: The optimizer refuses its options or the layers' weight decay, or the schedule
-            monitors an unknown metric.
-    """
-    try:
-        made = optimizer(parameters)
-        if layer_weight_decay is not None:
-            _decay_apart(made, set(layers), layer_weight_decay)
-        made = fused(made, trainer)
-    except ValueError as error:
-        raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
-    if scheduler is None:
-        return made
-    schedule = scheduler(made)
-    config: dict[str, Any] = {"scheduler": schedule}
-    if isinstance(schedule, ReduceLROnPlateau):
-        if schedule.monitor not in monitored:
-            raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, monitored))
-        config["monitor"] = schedule.monitor
-    return {"optimizer": made, "lr_scheduler": config}
-
-
 def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None) -> None:
-    """Take one step of an optimizer of torch, and of its schedule, on a weight of its own: some options only fail then.
-
-    Raises:
-        MisconfigurationException: One of them fails.
-    """
+    """Take one step of an optimizer of torch and of its schedule, on one weight: some options only fail then."""
     weight = nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.zeros(2, 2)
     what = "model.optimizer"
@@ -77,7 +35,7 @@ def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None
         ) from error
 
 
-def _decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
+def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
     """Split every group in two, so that the layers' parameters have a weight decay of their own."""
     if "weight_decay" not in optimizer.defaults:
         raise MisconfigurationException(
@@ -97,7 +55,6 @@ def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:
 
     It runs a whole step in one kernel, several times faster for deep stacks; its numbers are equal up to rounding.
     """
-    optimizer.register_load_state_dict_pre_hook(_keep_form)
     # In 16-mixed Lightning refuses to clip gradients if the optimizer undoes their scaling itself, as fused ones do.
     clips = trainer is not None and trainer.precision == "16-mixed" and trainer.gradient_clip_val
     if clips or type(optimizer) not in FUSED or not all(_can_be_fused(group) for group in optimizer.param_groups):
@@ -105,9 +62,7 @@ def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:
     groups = [group | {"fused": True} for group in optimizer.param_groups]
     accepted = inspect.signature(type(optimizer)).parameters
     options = {name: value for name, value in optimizer.defaults.items() if name in accepted}
-    new: Optimizer = type(optimizer)(groups, **options | {"fused": True})
-    new.register_load_state_dict_pre_hook(_keep_form)
-    return new
+    return type(optimizer)(groups, **options | {"fused": True})
 
 
 def _can_be_fused(group: dict[str, Any]) -> bool:
@@ -122,10 +77,3 @@ def _can_be_fused(group: dict[str, Any]) -> bool:
             for p in group["params"]
         )
     )
-
-
-def _keep_form(optimizer: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
-    """Keep this optimizer fused or unfused, whichever the optimizer in a loaded checkpoint was."""
-    groups = zip(state["param_groups"], optimizer.param_groups, strict=False)  # torch reports what does not fit
-    kept = [saved | {key: own[key] for key in ("fused", "foreach") if key in own} for saved, own in groups]
-    return state | {"param_groups": kept + state["param_groups"][len(kept) :]}

@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,41 +29,36 @@ from gnn_depth.runs import (
     write_result,
 )
 from gnn_depth.signals import Stopped
-from gnn_depth.training.checkpoints import sync_folder
 from gnn_depth.training.divergence import Diverged
-from gnn_depth.training.lightning_internals import is_between_epochs, is_within_step, resume_epoch, save_whole_epoch
+from gnn_depth.training.lightning_internals import (
+    is_between_epochs,
+    is_within_step,
+    resume_epoch,
+    save_weights,
+    save_whole_epoch,
+)
 from gnn_depth.training.loggers import EventLogger, folder_loggers
-from gnn_depth.training.tasks import MultiClass, Task
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
-LOOK_SECONDS = 1.0  # between two looks at the clock
 # Options that usually differ between single runs, for TensorBoard's HParams page; in a sweep its axes are used.
 USUALLY_VARIED = ("model.layer", "model.norm", "model.init", "model.num_layers", "model.skip")
 
 
+@dataclass
 class BestEpoch:
     """The epoch with the best validation metric: its metrics, and a copy of its weights in memory.
 
     The field reports test accuracy at the epoch of the best validation accuracy. The first of equal epochs counts.
     Epochs with a validation loss that is not finite never count: the largest of NaN scores is always class 0. Only
     :meth:`save` writes a file.
-
-    Args:
-        monitor: The metric that is compared.
-        lower_is_better: True to minimise it, false to maximise it.
-
-    Attributes:
-        epoch: The best epoch, counted from 0, or None before the first validation.
-        metrics: All metrics that were logged in that epoch.
     """
 
-    def __init__(self, monitor: str = "val/acc", lower_is_better: bool = False) -> None:
-        self.monitor = monitor
-        self.lower_is_better = lower_is_better
-        self.epoch: int | None = None
-        self.metrics: dict[str, float] = {}
-        self.weights: dict[str, Tensor] = {}
-        self._saved: tuple[Path, int] | None = None
+    monitor: str = "val/acc"
+    lower_is_better: bool = False
+    epoch: int | None = None  # counted from 0; None before the first validation
+    metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    _saved: tuple[Path, int] | None = None
 
     def see(self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule) -> None:
         """Compare an epoch that has just been validated with the best one so far."""
@@ -82,30 +78,18 @@ class BestEpoch:
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
         """Write the best epoch's weights as a checkpoint without the optimizer's state, unless already written."""
-        if self.epoch is None or self._saved == (path, self.epoch):
-            return
-        module = trainer.lightning_module
-        last = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
-        module.load_state_dict(self.weights)
-        module.epoch_of_weights = self.epoch  # type: ignore[assignment]
-        try:
-            trainer.save_checkpoint(path, weights_only=True)
-        finally:
-            module.epoch_of_weights = None  # type: ignore[assignment]
-            module.load_state_dict(last)
-        self._saved = path, self.epoch
+        if self.epoch is not None and self._saved != (path, self.epoch):
+            save_weights(trainer, path, self.weights, self.epoch)
+            self._saved = path, self.epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """The state with which a resumed run continues the comparison."""
         return {"epoch": self.epoch, "metrics": self.metrics, "weights": self.weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of :meth:`state_dict`."""
         self.epoch, self.metrics, self.weights = state["epoch"], state["metrics"], state["weights"]
 
 
 def numbers(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
-    """Convert metrics to Python numbers."""
     return {name: float(value) for name, value in metrics.items()}
 
 
@@ -114,13 +98,6 @@ class Autosave:
 
     The clock of the first process decides for all. The processes communicate about once a second, before an epoch
     agreed on in advance: doing so in every epoch would cost more than a step on a small graph.
-
-    Args:
-        minutes: Minutes between two saves, more if saving takes more than a hundredth of them; None for never.
-        epochs: Number of epochs after which to save as well, whatever the time; None for never.
-
-    Raises:
-        ValueError: One of them is not positive.
     """
 
     def __init__(self, minutes: float | None, epochs: int | None) -> None:
@@ -129,11 +106,8 @@ class Autosave:
         self._cost = 0.0
 
     def start(self, epoch: int) -> None:
-        """Start the clock at this epoch."""
-        self._start = self._looked_epoch = epoch
-        self._next_look = epoch + 1
-        self._ahead = 1
-        self._saved = self._looked = time.monotonic()
+        self._start, self._next_look = epoch, epoch + 1
+        self._saved = self._began = time.monotonic()
 
     def saved(self, began: float) -> None:
         """Start the clock again after a save that began at this time."""
@@ -147,18 +121,11 @@ class Autosave:
             return True
         if self.minutes is None or epoch < self._next_look:
             return False
-        due, self._ahead = trainer.strategy.broadcast(self._look(epoch))
-        self._next_look = epoch + self._ahead
-        return due
-
-    def _look(self, epoch: int) -> tuple[bool, int]:
-        """Decide whether it is time, and after how many epochs to look again: at most twice as many as before."""
-        assert self.minutes is not None
         now = time.monotonic()
-        pace = (epoch - self._looked_epoch) / max(now - self._looked, 1e-9)
-        self._looked, self._looked_epoch = now, epoch
         due = now - self._saved >= max(60 * self.minutes, self._cost / SHARE)
-        return due, max(1, min(int(pace * LOOK_SECONDS), 2 * self._ahead))
+        epochs_per_second = (epoch - self._start) / max(now - self._began, 1e-9)
+        due, self._next_look = trainer.strategy.broadcast((due, epoch + max(1, int(epochs_per_second))))
+        return due
 
 
 class RunRecorder(L.Callback):
@@ -182,11 +149,6 @@ class RunRecorder(L.Callback):
         shown: The folder as messages name it, from the working directory in which the run began.
         best: The best epoch so far.
         result: What ``result.json`` says.
-        task: The task that is trained.
-        chance: The metric of a model that has learned nothing, if the module knows it.
-
-    Raises:
-        ValueError: One of the intervals is not positive.
     """
 
     @in_range
@@ -204,8 +166,6 @@ class RunRecorder(L.Callback):
         self.best = BestEpoch()
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
-        self.task: Task | type[Task] = MultiClass
-        self.chance: float | None = None
         self._last: dict[str, Tensor] = {}
         self._is_cut = False
         self._lock: int | None = None
@@ -222,9 +182,6 @@ class RunRecorder(L.Callback):
         """Make the run's folder before anything is trained, and the loggers that write into it.
 
         ``hparams`` is the config, flattened to dotted keys and plain values. ``name`` is used where none was given.
-
-        Raises:
-            ValueError: The folder cannot be made or written.
         """
         self._started = time.perf_counter()
         self._hparams = hparams
@@ -259,9 +216,9 @@ class RunRecorder(L.Callback):
         if self.folder is None:
             return
         self.folder = Path(trainer.strategy.broadcast(str(self.folder)))
-        data = trainer.datamodule  # type: ignore[attr-defined]
-        self.task = getattr(pl_module, "task", MultiClass)
-        self.best.monitor, self.best.lower_is_better = f"val/{self.task.best}", self.task.lower_is_better
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]
+        task: Any = pl_module.task
+        self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
         self.result["monitor"] = self.best.monitor
         self.result["num_parameters"] = sum(p.numel() for p in pl_module.parameters())
         if (missing := getattr(data, "missing_mask", None)) is not None:
@@ -298,7 +255,6 @@ class RunRecorder(L.Callback):
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
             self._last = dict(trainer.callback_metrics)  # an epoch cut short by max_steps is measured after our hook
-            self.chance = getattr(pl_module, "chance", None)
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
             self._release()
@@ -336,15 +292,29 @@ class RunRecorder(L.Callback):
                 if name.startswith(("val/", "val_", "test/", "test_"))
             },
         }
-        if found := _findings(trainer):
-            self.result["findings"] = found
+        findings = {}
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if callable(ask := getattr(callback, "findings", None)):
+                try:
+                    findings[type(callback).__name__] = ask()
+                except Exception as error:  # the device may be gone, and the rest of the result must still be written
+                    rank_zero_warn(f"the findings of {type(callback).__name__} are not in the result: {error}")
+        if findings:
+            self.result["findings"] = findings
         if trainer.is_global_zero:
             write_result(self.folder, self.result)
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
                 axes = {name: "null" if label is None else label for name, label in self.result.get("axes", {}).items()}
                 varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
-                logger.log_result(self._hparams | axes, final_metrics(self.result["metrics"], self.task), varied)
+                logger.log_result(self._hparams | axes, self._final_metrics(), varied)
+
+    def _final_metrics(self) -> dict[str, float]:
+        """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for each."""
+        ends = tuple(f"{name}_at_best_val" for name in ("acc", "auroc", self.best.monitor.removeprefix("val/")))
+        found: dict[str, float] = self.result["metrics"]
+        compared = [name for name in found if name.endswith(ends)]
+        return {name: found[name] for name in (*compared, "train/loss", "val/loss") if name in found}
 
     def _release(self) -> None:
         if self._lock is not None and self.folder is not None:
@@ -358,8 +328,6 @@ class RunRecorder(L.Callback):
         if not self._is_cut:
             trainer.save_checkpoint(last, weights_only=False)
         self.best.save(trainer, last.with_name("best.ckpt"))
-        if trainer.is_global_zero:
-            sync_folder(last.parent)
         self.autosave.saved(began)
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -372,23 +340,3 @@ class RunRecorder(L.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best.load_state_dict(state_dict)
         self._last = state_dict["last"]
-
-
-def final_metrics(metrics: dict[str, float], task: Task | type[Task] = MultiClass) -> dict[str, float]:
-    """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for each."""
-    ends = tuple(f"{name}_at_best_val" for name in ("acc", "auroc", task.best))
-    compared = [name for name in metrics if name.endswith(ends)]
-    compared += [name for name in ("train/loss", "val/loss") if name in metrics]
-    return {name: metrics[name] for name in compared}
-
-
-def _findings(trainer: L.Trainer) -> dict[str, Any]:
-    """The results of all callbacks with a method ``findings``, by class name."""
-    found = {}
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        if callable(ask := getattr(callback, "findings", None)):
-            try:
-                found[type(callback).__name__] = ask()
-            except Exception as error:  # the device may be gone, and the rest of the result must still be written
-                rank_zero_warn(f"the findings of {type(callback).__name__} are not in the result: {error}")
-    return found

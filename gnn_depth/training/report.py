@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.tasks import Task
 
@@ -11,10 +12,10 @@ NEAR_CHANCE = 0.02  # this little above chance is no result
 FALLS = 0.1  # a last epoch this much worse than the best one is worth a warning, relative for errors
 
 
-def report(recorder: RunRecorder) -> str:
+def report(recorder: RunRecorder, module: NodeClassifier) -> str:
     """The main result of a finished run, warnings, metrics of the best and the last epoch, and where to look next."""
     result, best, last = recorder.result, recorder.best, recorder.last_metrics
-    words = _words(recorder.task)
+    words = _words(module.task)
     shown = best.metrics if best.epoch is not None else last
     measure = best.monitor.partition("/")[2]
     answer = next((f"{which}/{measure}" for which in SETS if f"{which}/{measure}" in shown), None)
@@ -24,7 +25,7 @@ def report(recorder: RunRecorder) -> str:
             f"the best validation epoch, {(best.epoch or 0) + 1} of" if best.epoch is not None else "the last epoch,"
         )
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where} {result['epochs']}")
-        if warnings := _warnings(answer, shown, last, recorder):
+        if warnings := _warnings(answer, shown, last, module):
             assert recorder.shown is not None
             probe = f"gnn-depth probe --ckpt_path {recorder.shown / 'checkpoints' / 'last.ckpt'}"
             lines += [*warnings, f"  More epochs may help. See what fails, layer by layer: {probe}"]
@@ -34,7 +35,7 @@ def report(recorder: RunRecorder) -> str:
     return "\n".join(
         [
             *lines,
-            *(["", rows(columns, recorder.task)] if last.keys() - {"train/lr"} else []),
+            *(["", rows(columns, module.task)] if last.keys() - {"train/lr"} else []),
             "",
             f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s; "
             f"{result['num_parameters']:,} parameters",
@@ -44,7 +45,7 @@ def report(recorder: RunRecorder) -> str:
     )
 
 
-def rows(columns: Mapping[str, Mapping[str, float]], task: Task | type[Task]) -> str:
+def rows(columns: Mapping[str, Mapping[str, float]], task: Task) -> str:
     """Metrics in words, one in a line, with a column of values for each head; a single head that is empty is left out.
 
     The last column decides which metrics are shown.
@@ -59,14 +60,14 @@ def rows(columns: Mapping[str, Mapping[str, float]], task: Task | type[Task]) ->
     return "\n".join(lines)
 
 
-def _words(task: Task | type[Task]) -> dict[str, str]:
+def _words(task: Task) -> dict[str, str]:
     """Metrics in the order in which they are shown, and in words."""
     measures = {**task.words, "loss": "loss"}
     return {f"{which}/{name}": f"{of_set} {word}" for which, of_set in SETS.items() for name, word in measures.items()}
 
 
-def _warnings(answer: str, best: Mapping[str, float], last: Mapping[str, float], recorder: RunRecorder) -> list[str]:
-    task, chance, found = recorder.task, recorder.chance, []
+def _warnings(answer: str, best: Mapping[str, float], last: Mapping[str, float], module: NodeClassifier) -> list[str]:
+    task, chance, found = module.task, module.chance, []
     judged = f"{answer.partition('/')[0]}/{task.chance_metric}" if task.chance_metric else answer
     if chance is not None and best.get(judged, 1.0) <= chance + NEAR_CHANCE:
         # A metric that is not the answer is named.

@@ -3,6 +3,7 @@
 import hashlib
 import random
 import signal
+from functools import partial
 from typing import Any
 
 import lightning as L
@@ -35,12 +36,7 @@ def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
     random.seed(number)
     np.random.seed(number % 2**32)
     if device.type != "cpu":
-        device_module = torch.get_device_module(device)
-        generators = getattr(device_module, "default_generators", ())
-        if device.index is not None and device.index < len(generators):
-            generators[device.index].manual_seed(number)
-        else:
-            device_module.manual_seed(number)
+        torch.get_device_module(device).manual_seed(number)
 
 
 class SeededSteps(L.Callback):
@@ -83,14 +79,11 @@ class SafeStop(L.Callback):
     Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
     agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So no
     process stops alone while the others wait for it. A time limit such as ``max_time`` ends the training the same way.
-
-    Args:
-        kept: The signals of this process; they are held back from the first step on.
     """
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
-        self.received_sigterm = False
+        self._stops = False
         self._number = 0
         self._only_between_epochs = False
         self._limits: list[tuple[Timer, float]] = []
@@ -101,11 +94,8 @@ class SafeStop(L.Callback):
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
         # Weight averaging replaces the schedule when an epoch begins; a training resumed within an epoch skips that.
         self._only_between_epochs = any(isinstance(each, StochasticWeightAveraging) for each in callbacks)
-        replace_signal_handling(trainer, self._hold_signals, lambda: self.received_sigterm)
+        replace_signal_handling(trainer, partial(setattr, self.kept, "holding", True), lambda: self._stops)
         callbacks.insert(0, self)
-
-    def _hold_signals(self) -> None:
-        self.kept.holding = True
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # The end of the epoch follows the last batch; gradients that wait for more batches are in no checkpoint.
@@ -132,8 +122,7 @@ class SafeStop(L.Callback):
             numbers = torch.tensor([number], device=trainer.strategy.root_device)
             number = int(trainer.strategy.reduce(numbers, reduce_op="max"))
         if number and not _is_complete(trainer):
-            self._number, self.kept.saving = number, True
-            self.received_sigterm = True
+            self._number, self._stops, self.kept.saving = number, True, True
 
 
 def _is_complete(trainer: L.Trainer) -> bool:

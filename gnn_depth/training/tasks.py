@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, R2Score
 from torchmetrics.classification import MultilabelAUROC, MultilabelF1Score
@@ -199,11 +199,7 @@ class Regression(Task):
 
 
 def make_task(task: Any, default: str, num_outputs: int) -> Task:
-    """The task that was asked for, by a factory, a name, or a dict of a name and options; if by None, the data's own.
-
-    Raises:
-        ValueError: There is no such task, or it takes other targets; the message names the tasks that fit.
-    """
+    """The task that was asked for: a factory, a name, or a dict of a name and options; for None the data's own."""
     own: Any = get("task", default)
     made: Task = (own if task is None else part("task", task))(num_outputs)
     if made.targets != own.targets:
@@ -219,22 +215,12 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
 # Metrics that torchmetrics has only in forms that saturate or refuse small sets
 
 
-def auroc(scores: Float[Tensor, "nodes"], classes: Int[Tensor, "nodes"]) -> Float[Tensor, ""]:
-    """Probability that a node of class 1 has a higher score than one of class 0; ties count half.
-
-    Zero if a class is absent.
-    """
-    ranked = scores.sort().values
-    # Twice the mean rank of all nodes with the same score, counted from 0.
-    ranks = torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
-    ones = classes.sum()
-    zeros = len(classes) - ones
-    wins = (ranks * classes).sum() - ones * (ones - 1)
-    return (wins.double() / (2 * ones * zeros).clamp_min(1)).float()
-
-
 class RankingArea(Metric):
-    """ROC AUC of any scores; torchmetrics turns them into probabilities, which become equal where they saturate."""
+    """ROC AUC of any scores: the probability that a node of class 1 has a higher one than a node of class 0.
+
+    Ties count half; it is zero if a class is absent. torchmetrics turns scores into probabilities, which become equal
+    where they saturate.
+    """
 
     full_state_update = False
 
@@ -248,7 +234,14 @@ class RankingArea(Metric):
         self.classes.append(classes)  # type: ignore[operator, union-attr]
 
     def compute(self) -> Tensor:
-        return auroc(dim_zero_cat(self.scores), dim_zero_cat(self.classes))  # type: ignore[arg-type]
+        scores, classes = dim_zero_cat(self.scores), dim_zero_cat(self.classes)  # type: ignore[arg-type]
+        ranked = scores.sort().values
+        # Twice the mean rank of all nodes with the same score, counted from 0.
+        ranks = torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
+        ones = classes.sum()
+        zeros = len(classes) - ones
+        wins = (ranks * classes).sum() - ones * (ones - 1)
+        return (wins.double() / (2 * ones * zeros).clamp_min(1)).float()
 
 
 class R2(R2Score):

@@ -124,8 +124,7 @@ def refused(gnn_depth: Callable) -> Callable:
 def own_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A registry whose changes are forgotten afterwards, with the modules that were imported from the test's folder."""
     monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
-    for name in ("_CONFLICTS", "_BROKEN", "_OWNERS"):
-        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+    monkeypatch.setattr(registry, "_BROKEN", dict(registry._BROKEN))
     yield
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):

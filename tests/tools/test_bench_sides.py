@@ -8,7 +8,7 @@ from torch_geometric.data import Batch
 
 from gnn_depth.graph import Graph
 from tools.bench import sides
-from tools.bench.cases import CASES, Case
+from tools.bench.cases import Case
 from tools.bench.graphs import Data, load
 
 FAMILIES = [
@@ -70,25 +70,8 @@ def test_of_trees_the_peer_reads_what_we_read(trees):
     torch.testing.assert_close(collated.y, trees.y)
 
 
-def test_layers_are_compiled_as_in_a_training(data, trees, monkeypatch):
-    asked = []
-    monkeypatch.setattr(sides, "keep_compiled_code", lambda: None)
-    monkeypatch.setattr(sides.DeepGNN, "compile_layers", lambda self, only: asked.append(only))
-    for case, given, compiling in ((FAMILIES[0], data, "on"), (TREES, trees, "on"), (TREES, trees, "off")):
-        sides.ours(case, given, compiling)
-    assert len(asked) == 2
-    assert asked[0] is None
-    assert asked[1] is trees.graph
-
-
 def test_different_scores_are_an_error():
     with pytest.raises(ValueError, match=r"the sides differ by 1\.0e-02"):
         sides.check_equal(torch.ones(3), torch.tensor([1.0, 1.0, 1.01]))
     with pytest.raises(ValueError, match="differ by nan"):
         sides.check_equal(torch.ones(3), torch.full((3,), torch.nan))
-
-
-def test_a_parameter_without_a_counterpart_is_an_error(data):
-    gcn, gatv2 = (sides.ours(CASES[name], data, "off").model for name in ("gcn-64-cora", "gatv2-10-cora"))
-    with pytest.raises(ValueError, match="no counterpart"):
-        sides.share_weights(gcn, gatv2)

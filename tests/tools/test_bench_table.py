@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from tools.bench import __main__ as bench
-from tools.bench.cases import CASES, SHORT, choose
-from tools.bench.scale import counts, exponents
+from tools.bench.cases import SHORT, choose
 from tools.bench.table import render
 
 PEAK = {"steps": 123456789, "first": 523456789, "reset": True}
@@ -32,40 +31,18 @@ ROW = {
 }
 
 
-def test_names_choose_cases_and_no_name_the_short_set():
-    assert [case.name for case in choose([], long=False)] == list(SHORT)
-    assert [case.name for case in choose([], long=True)] == list(CASES)
-    assert [case.name for case in choose(["gcn-64-cora"], long=True)] == ["gcn-64-cora"]
-
-
 def test_an_unknown_case_is_an_error_that_names_the_nearest():
     with pytest.raises(ValueError, match=r"no case 'gcn-64-coda'. Did you mean gcn-64-cora\?"):
         choose(["gcn-64-coda"], long=False)
 
 
-def test_the_short_set_has_every_family_and_every_graph():
-    chosen = choose([], long=False)
-    assert {case.family for case in chosen} == {case.family for case in CASES.values()}
-    graphs, all_graphs = ({case.data for case in cases} for cases in (chosen, CASES.values()))
-    assert all_graphs - graphs == {"trees-6"}  # each round of a tree is compiled by itself
-
-
-def test_a_measurement_stands_in_the_table_with_its_targets_and_failures_below():
+def test_a_measurement_stands_in_the_table_with_failures_below():
     table = render([ROW])
-    for text in ("28162", "0.011 (.011-.012)", "0.02 met", "2.03 not met", "12.90 -> 0.12 "):
+    for text in ("28162", "0.011 (.011-.012)", "2.03", "12.90 -> 0.12 "):
         assert text in table
     table = render([ROW | {"failure": "no compiler"}, {"case": "gcn-64-cora", "malloc": "tuned", "error": "no memory"}])
     assert "FAILED gcn-64-cora (tuned malloc): no memory" in table
     assert "gatv2-40-squirrel was not compiled: no compiler" in table
-
-
-def test_scaling_covers_three_decades_and_fits_the_upper_two():
-    sizes = counts(10_000_000)
-    assert (sizes[0], sizes[-1], len(sizes)) == (10_000, 10_000_000, 7)
-    rows = [{"edges": n, "build": 1e-7 * n, "step": 1e-3 + 1e-6 * n} for n in sizes]
-    overall, last = exponents(rows)["step"]
-    assert exponents(rows)["build"] == pytest.approx((1, 1))
-    assert overall < last == pytest.approx(1, abs=0.02)
 
 
 def test_what_was_measured_before_an_interrupt_is_printed_and_written(monkeypatch, tmp_path, capsys):

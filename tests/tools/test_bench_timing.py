@@ -1,10 +1,6 @@
 """What is made of measurements, on made-up ones."""
 
-import math
-
-import pytest
-
-from tools.bench.timing import Patience, Plan, Sample, busy_ticks, compare, exponent, sample, upper
+from tools.bench.timing import Sample, busy_ticks, compare
 
 
 def rounds(*pairs: tuple[float, float], foreign: float = 0.0) -> list[dict[str, Sample]]:
@@ -17,39 +13,12 @@ def test_a_ratio_is_taken_within_each_round_so_a_drift_of_both_sides_cancels():
     assert (pair.peer, pair.ours, pair.rounds, pair.noisy) == (2.0, 1.0, 3, False)
 
 
-def test_rounds_in_which_other_processes_ran_are_dropped():
+def test_rounds_in_which_other_processes_ran_are_dropped_unless_there_are_no_others():
     pair = compare([*rounds((1.0, 0.25)), *rounds((1.0, 9.0), foreign=0.5)])
     assert (pair.ratio, pair.rounds, pair.noisy) == (0.25, 1, False)
-
-
-def test_noisy_rounds_serve_where_there_are_no_others_and_are_marked():
     pair = compare(rounds((1.0, 0.25), (1.0, 0.5), (1.0, 0.75), foreign=0.5))
     assert (pair.ratio, pair.low, pair.high, pair.rounds, pair.noisy) == (0.5, 0.25, 0.75, 3, True)
 
 
-def test_the_exponent_of_a_power_law_is_found():
-    sizes = [10, 100, 1000, 10000]
-    assert exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert math.isnan(exponent([10], [1.0]))
-
-
-def test_the_upper_two_decades_hold_both_of_their_ends():
-    assert upper([10_000, 31_623, 100_000, 1_000_000, 3_162_278, 10_000_000], 2) == [2, 3, 4, 5]
-
-
 def test_busy_time_leaves_out_idle_waiting_and_stolen_time():
     assert busy_ticks("cpu  1 2 4 1000 2000 8 16 4000 0 0") == 31
-
-
-def test_slow_cases_get_fewer_rounds_and_three_at_least():
-    counts = [
-        Plan(rounds=9, budget=30.0).count(*spent_done) for spent_done in ((1.0, 1), (6.0, 1), (300.0, 1), (60.0, 5))
-    ]
-    assert counts == [9, 5, 3, 3]
-    assert Plan(rounds=1, budget=30.0).count(1.0, 1) == 1, "fewer may be asked for"
-
-
-def test_without_patience_a_sample_is_taken_at_once_and_once():
-    calls = []
-    sample(lambda: calls.append(1), 3, Patience(left=0.0))
-    assert len(calls) == 3

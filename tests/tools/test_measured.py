@@ -65,30 +65,25 @@ def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
     assert "| A 2020 | made | 1 | 0 | 1 |" in measured.counts([results])
 
 
-def test_finished_runs_take_the_place_of_an_older_claim(tmp_path):
-    at = {"data": "Cora", "depth": 2}
-    made(tmp_path / "results", [{"at": at, "mean": 80.5, "commit": "old", "stale": True}])
-    for seed, value in ((1, 0.79), (0, 0.81)):
-        folder = tmp_path / f"runs/seed_{seed}"
-        folder.mkdir(parents=True)
+def finished(folder, at, *runs):
+    """Results of finished runs: a seed and a metric each."""
+    for seed, value in runs:
+        (folder / f"seed_{seed}").mkdir(parents=True)
         result = {"status": "finished", "sweep": "made", "axes": at, "seed": seed, "git": {"commit": "0123456789"},
                   "seconds": 3.0, "metrics": {"test_acc_at_best_val": value}}  # fmt: skip
-        (folder / "result.json").write_text(json.dumps(result))
+        (folder / f"seed_{seed}/result.json").write_text(json.dumps(result))
+
+
+def test_finished_runs_take_the_place_of_an_older_claim_unless_it_has_more_seeds(tmp_path):
+    at = {"data": "Cora", "depth": 2}
+    made(tmp_path / "results", [{"at": at, "mean": 80.5, "commit": "old", "stale": True}])
+    finished(tmp_path / "runs", at, (1, 0.79), (0, 0.81))
     assert list(take(tmp_path / "runs", tmp_path / "results")) == ["made.json: Cora, 2: 80.0 ± 1.4"]
     (claim,) = load(tmp_path / "results")[0].claims
     assert claim.data == {"at": at, "values": [81.0, 79.0], "seeds": [0, 1], "commit": "0123456", "seconds": 3}
-
-
-def test_a_claim_of_more_seeds_stays(tmp_path):
-    at = {"data": "Cora", "depth": 2}
-    made(tmp_path / "results", [{"at": at, "values": [80.0, 81.0], "seeds": [0, 1], "commit": "old"}])
-    folder = tmp_path / "runs/seed_0"
-    folder.mkdir(parents=True)
-    result = {"status": "finished", "sweep": "made", "axes": at, "seed": 0, "git": {"commit": "0123456789"},
-              "seconds": 3.0, "metrics": {"test_acc_at_best_val": 0.7}}  # fmt: skip
-    (folder / "result.json").write_text(json.dumps(result))
-    assert not list(take(tmp_path / "runs", tmp_path / "results"))
-    assert load(tmp_path / "results")[0].claims[0].values == [0.8, 0.81]
+    finished(tmp_path / "one", at, (0, 0.7))
+    assert not list(take(tmp_path / "one", tmp_path / "results"))
+    assert load(tmp_path / "results")[0].claims[0].values == [0.81, 0.79]
 
 
 def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():

@@ -79,12 +79,6 @@ def test_a_layer_of_ones_own_says_itself_what_it_keeps():
     assert more - less == 4 * 10 * 4 * (NODES + EDGES)
 
 
-def test_an_estimate_is_linear_in_the_graph_and_larger_for_wider_numbers():
-    once = memory.estimate(stack(GAT), NODES, EDGES, 4)
-    assert memory.estimate(stack(GAT), 10 * NODES, 10 * EDGES, 4) == 10 * once
-    assert memory.estimate(stack(GAT), NODES, EDGES, 8) > 1.5 * once
-
-
 def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tmp_path):
     cpu = torch.device("cpu")
     monkeypatch.delenv(memory.VARIABLE, raising=False)
@@ -99,7 +93,20 @@ def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tm
         memory.available(cpu)
 
 
-def test_every_control_group_around_the_process_limits_memory(tmp_path):
+@pytest.mark.parametrize(
+    ("of_process", "available", "free"),
+    [
+        ("0::/jobs/4711\n", 10**6, 600),  # of the inner group: 700 - 100
+        ("0::/jobs\n", 10**6, 800),
+        ("5:cpu,cpuacct:/box\n4:memory:/box\n", 10**6, 430),  # version 1, with 30 bytes of cached pages
+        ("4:memory:/../other\n", 10**6, 5000),  # outside of what a container sees
+        ("0::/\n", 3, 3 * 1024),
+        (None, 10**6, 10**6 * 1024),
+    ],
+)
+def test_free_memory_is_that_of_the_machine_within_every_control_group_around_the_process(
+    tmp_path, of_process, available, free
+):
     files = {
         "": {"memory.max": "max", "memory.current": "50"},
         "jobs": {"memory.max": "900", "memory.current": "100"},
@@ -112,12 +119,10 @@ def test_every_control_group_around_the_process_limits_memory(tmp_path):
         for name, text in content.items():
             (tmp_path / group / name).write_text(text)
     (tmp_path / "memory/box/memory.stat").write_text("inactive_file 1\ntotal_inactive_file 30\n")
-    of_process = tmp_path / "cgroup"
-    of_process.write_text("5:cpu,cpuacct:/box\n4:memory:/box\n0::/jobs/4711\n")
-    assert list(memory._free_in_groups(of_process, tmp_path)) == [5000, 430, 800, 600]
-    of_process.write_text("4:memory:/../other\n")
-    assert list(memory._free_in_groups(of_process, tmp_path)) == [5000]
-    assert list(memory._free_in_groups(tmp_path / "none", tmp_path)) == []
+    (tmp_path / "meminfo").write_text(f"MemAvailable: {available} kB\n")
+    if of_process:
+        (tmp_path / "cgroup").write_text(of_process)
+    assert memory._free(str(tmp_path / "meminfo"), str(tmp_path / "cgroup"), str(tmp_path)) == free
 
 
 WORDS = [

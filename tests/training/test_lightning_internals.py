@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, LambdaCallback, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, LambdaCallback, ModelCheckpoint
 from lightning.pytorch.cli import ReduceLROnPlateau
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed, nn
@@ -68,33 +68,6 @@ def test_the_rows_are_those_of_lightnings_own_loop(make_trainer, every, precisio
     assert any("test/auroc" in row for row in ours.values()) == (task == "binary")
     for name, value in model.state_dict().items():
         assert torch.equal(value, plain.state_dict()[name])
-
-
-def test_without_validation_there_is_none(make_trainer):
-    rows, _, _ = fit(make_trainer, limit_val_batches=0)
-    assert not any(name.startswith(("val/", "test/")) for row in rows.values() for name in row)
-
-
-def test_early_stopping_stops_where_it_does_under_lightnings_own_loop(make_trainer):
-    def stopped(cls):
-        stop = EarlyStopping("val/loss", min_delta=1e9, patience=2)
-        _, trainer, _ = fit(make_trainer, cls, epochs=20, callbacks=[stop], check_val_every_n_epoch=3)
-        return trainer.current_epoch, stop.stopped_epoch, stop.best_score.item()
-
-    ours = stopped(NodeClassifier)
-    assert ours == stopped(Plain)
-    assert ours[0] == 3 * 3
-
-
-def test_the_checkpoints_kept_are_those_of_lightnings_own_loop(make_trainer, tmp_path):
-    def kept(cls):
-        save = ModelCheckpoint(tmp_path / cls.__name__, monitor="val/acc", mode="max", save_top_k=3)
-        fit(make_trainer, cls, callbacks=[save], enable_checkpointing=True, check_val_every_n_epoch=2)
-        return sorted(path.name for path in (tmp_path / cls.__name__).iterdir()), save.best_model_score.item()
-
-    ours = kept(NodeClassifier)
-    assert ours == kept(Plain)
-    assert len(ours[0]) == 3
 
 
 @pytest.mark.parametrize(("monitor", "every"), [("val/loss", 1), ("train/loss", 5)])
@@ -324,13 +297,6 @@ def test_the_hook_that_lightning_is_in_is_noted_without_a_look_at_parameters(mak
     make_trainer(1, callbacks=[Look()]).fit(model, tiny)
     assert names == ["on_train_epoch_end"]
     assert "_current_fx_name" in vars(model)
-
-
-def test_a_model_without_a_trainer_has_none(model, make_trainer, tiny):
-    assert model.attached_trainer is None
-    trainer = make_trainer(1)
-    trainer.fit(model, tiny)
-    assert model.attached_trainer is trainer
 
 
 def test_hyperparameters_of_checkpoints_and_of_loggers_are_plain_data():

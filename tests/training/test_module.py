@@ -16,7 +16,6 @@ from torchmetrics.functional.classification import multiclass_f1_score
 
 from gnn_depth.data import TreeNeighborsMatch
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.functional import SparseFeatures, sparse_features
 from gnn_depth.nn.layers import GAT, GCN
 from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
@@ -120,21 +119,17 @@ def test_of_a_shared_layer_the_first_bad_round_is_named(tiny):
     assert first_non_finite(stack, replace(tiny.batch, x=torch.ones(20, 4))) == "output of layer 4 (GCN)"
 
 
-def test_a_bad_layer_behind_sparse_features_and_no_encoder_is_named(tiny):
-    stack = DeepGNN(4096, 2, GCN, 2, 4, encoder="none")
+@pytest.mark.parametrize(
+    ("x", "options"),
+    [(torch.eye(20, 4096), {"encoder": "none"}), (torch.ones(20, 4), {"skip": Oscillator})],
+    ids=["sparse features", "a second state"],
+)
+def test_a_bad_layer_is_named_whatever_it_reads_and_whatever_joins_its_output(tiny, x, options):
+    stack = DeepGNN(x.shape[1], 2, GCN, 3, 4, **options)
     with torch.no_grad():
         stack.layers[1].lin.weight.fill_(torch.nan)
-    bags = torch.eye(20, 4096)
-    assert isinstance(sparse_features(bags), SparseFeatures)
-    found = first_non_finite(stack, replace(tiny.batch, x=bags))
+    found = first_non_finite(stack, replace(tiny.batch, x=x))
     assert found == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the previous step"
-
-
-def test_a_bad_layer_before_a_skip_with_a_second_state_is_named(tiny):
-    stack = DeepGNN(4, 2, GCN, 3, 4, skip=Oscillator)
-    with torch.no_grad():
-        stack.layers[1].lin.weight.fill_(torch.inf)
-    assert "layer 2 (GCN)" in first_non_finite(stack, tiny.batch)
 
 
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
@@ -179,20 +174,16 @@ def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(tiny
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "trainer", "message"),
     [
-        ({"scheduler": partial(ReduceLROnPlateau, monitor="val/los")}, "Did you mean 'val/loss'"),
-        ({"optimizer": partial(torch.optim.SGD, lr=-1.0)}, "the optimizer refuses .* learning rate: -1"),
+        ({"scheduler": partial(ReduceLROnPlateau, monitor="val/los")}, {}, "Did you mean 'val/loss'"),
+        ({"optimizer": partial(torch.optim.SGD, lr=-1.0)}, {}, "the optimizer refuses .* learning rate: -1"),
+        ({}, {"precision": "16-true"}, "16-true"),
     ],
 )
-def test_an_optimizer_or_schedule_that_cannot_work_is_refused_before_training(options, message):
+def test_what_cannot_train_is_refused_at_the_start(tiny, make_trainer, options, trainer, message):
     with pytest.raises(MisconfigurationException, match=message):
-        NodeClassifier(4, 2, **options).configure_optimizers()
-
-
-def test_true_half_precision_is_refused_at_the_start(tiny, make_trainer, model):
-    with pytest.raises(MisconfigurationException, match="16-true"):
-        make_trainer(1, precision="16-true").fit(model, datamodule=tiny)
+        make_trainer(1, **trainer).fit(NodeClassifier(4, 2, **options), datamodule=tiny)
 
 
 def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer, model):

@@ -2,6 +2,7 @@
 
 import copy
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -59,42 +60,14 @@ def test_what_the_user_chose_stays(model, options):
     assert fused(optimizer, None) is optimizer
 
 
-def test_other_optimizers_and_other_numbers_are_left_alone(model):
-    other = RMSprop(model.parameters())
-    assert fused(other, None) is other
-
-    class Mine(Adam):
-        pass
-
-    mine = Mine(model.parameters())
-    assert fused(mine, None) is mine
+def test_other_optimizers_other_numbers_and_clipped_scaled_gradients_keep_their_form(model):
+    clipping = SimpleNamespace(precision="16-mixed", gradient_clip_val=1.0)
+    mine = type("Mine", (Adam,), {})
+    for optimizer, trainer in ((RMSprop, None), (mine, None), (Adam, clipping)):
+        made = optimizer(model.parameters())
+        assert fused(made, trainer) is made
     half = Adam(model.bfloat16().parameters())
     assert fused(half, None) is half
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_a_checkpoint_written_either_way_resumes_in_the_runs_own_form(model, first):
-    def make(is_fused):
-        return fused(Adam(model.parameters(), **ADAM, fused=None if is_fused else False), None)
-
-    before = make(first)
-    losses(model, before, 5)
-    weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(before.state_dict())
-    expected = losses(model, before, 5)
-    model.load_state_dict(weights)
-    after = make(not first)
-    form = forms(after)
-    after.load_state_dict(state)
-    assert forms(after) == form
-    assert losses(model, after, 5) == pytest.approx(expected, rel=1e-5)
-
-
-def test_scaled_gradients_that_are_clipped_keep_the_plain_form(model):
-    class Trainer:
-        precision, gradient_clip_val = "16-mixed", 1.0
-
-    optimizer = Adam(model.parameters())
-    assert fused(optimizer, Trainer()) is optimizer
 
 
 DECAYING = partial(Adam, lr=0.01, weight_decay=5e-4)
@@ -110,29 +83,15 @@ def groups_of(decay=0.01, optimizer=DECAYING, **options):
     return model, [(group["weight_decay"], group["params"]) for group in groups]
 
 
-def same(ours, theirs):
-    return {id(parameter) for parameter in ours} == {id(parameter) for parameter in theirs}
-
-
 @pytest.mark.parametrize("options", [{}, {"share_layers": True}, {"layer": partial(GAT, heads=2), "norm": [LayerNorm]}])
 def test_the_layers_decay_by_themselves_and_all_else_as_the_optimizer_says(options):
     model, ((layers, ours), (rest, others)) = groups_of(**options)
     assert (layers, rest) == (0.01, 5e-4)
-    assert same(ours, model.stack.layers.parameters())
-    assert same([*ours, *others], model.parameters())
+    assert set(ours) == set(model.stack.layers.parameters())
+    assert set(ours) | set(others) == set(model.parameters())
     assert len(ours) + len(others) == len(list(model.parameters()))  # none is in both, and none twice
-
-
-def test_a_stack_of_layers_alone_has_one_group():
-    model, ((decay, parameters),) = groups_of(encoder="none", decoder="none")
-    assert decay == 0.01
-    assert same(parameters, model.parameters())
-
-
-def test_none_leaves_everything_to_the_optimizer():
-    model, ((decay, parameters),) = groups_of(None)
-    assert decay == 5e-4
-    assert same(parameters, model.parameters())
+    _, ((decay, _),) = groups_of(encoder="none", decoder="none")
+    assert decay == 0.01, "a stack of layers alone has one group"
 
 
 def test_groups_of_the_users_own_are_parted_and_keep_their_options():
@@ -167,24 +126,11 @@ def test_a_step_follows_the_formula(tiny, make_trainer):
         torch.testing.assert_close(weight.detach(), expected[name])
 
 
-def test_a_resumed_training_is_the_uninterrupted_one(tiny, make_trainer, tmp_path):
-    whole, half, resumed = (groups_of()[0] for _ in range(3))
-    make_trainer(6).fit(whole, tiny)
-    first = make_trainer(3)
-    first.fit(half, tiny)
-    first.save_checkpoint(tmp_path / "half.ckpt")
-    make_trainer(6).fit(resumed, tiny, ckpt_path=tmp_path / "half.ckpt", weights_only=True)
-    assert [group["weight_decay"] for group in resumed.optimizers().param_groups] == [0.01, 5e-4]
-    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters()))
-
-
 @pytest.mark.parametrize(
     ("decay", "optimizer", "message"),
     [
         (0.1, torch.optim.LBFGS, "0.1.*LBFGS"),
-        (0.1, torch.optim.Rprop, "0.1.*Rprop"),
         (-0.1, DECAYING, "not -0.1"),
-        (float("nan"), DECAYING, "not nan"),
     ],
 )
 def test_what_cannot_decay_so_is_refused(decay, optimizer, message):

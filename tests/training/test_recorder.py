@@ -16,7 +16,7 @@ from gnn_depth.training import recorder as recording
 from gnn_depth.training.divergence import Diverged
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
 from gnn_depth.training.report import report
-from gnn_depth.training.tasks import Binary
+from gnn_depth.training.tasks import make_task
 from tests.training.conftest import BreakWeights, Tiny, scalars
 
 
@@ -40,7 +40,7 @@ def result_of(recorder):
     return json.loads((recorder.folder / "result.json").read_text())
 
 
-def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(fit, recorder, tiny, tmp_path):
+def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(fit, recorder, tiny, model, tmp_path):
     fit()
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
     assert (recorder.folder / "config.yaml").read_text() == "model: {}\n"
@@ -57,14 +57,14 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(fit, 
         assert [step for step, _ in points[tag]] == [0, 1, 2, 3], tag
         written = [float(row[tag]) for row in rows if row[tag]]
         assert written == pytest.approx([value for _, value in points[tag]])
-    first, *rest = report(recorder).splitlines()
+    first, *rest = report(recorder, model).splitlines()
     value = recorder.best.metrics["test/acc"]
     assert first == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
     assert any(line.split()[:2] == ["training", "loss"] for line in rest)
     assert str(recorder.folder) in rest[-2]
     assert rest[-1].endswith(f"tensorboard --logdir {recorder.root}")
     classes = tiny.batch.y[tiny.batch.test_mask]
-    assert recorder.chance == pytest.approx(classes.bincount().max().item() / len(classes)), "the most frequent class"
+    assert model.chance == pytest.approx(classes.bincount().max().item() / len(classes)), "the most frequent class"
 
 
 def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
@@ -112,14 +112,6 @@ def test_improvements_write_no_checkpoint(fit, recorder):
     fit(callbacks=[NoFile()])
 
 
-def test_a_binary_set_is_selected_by_the_area_under_the_curve(recorder, make_trainer):
-    loggers = recorder.open("", {}, "x", 0)
-    model = NodeClassifier(4, 2, hidden_channels=8, task="binary")
-    make_trainer(2, callbacks=[recorder], logger=loggers).fit(model, datamodule=Tiny("binary"))
-    assert recorder.best.monitor == "val/auroc"
-    assert "test_auroc_at_best_val" in result_of(recorder)["metrics"]
-
-
 def test_the_mask_of_missing_features_is_kept_with_the_run(fit, recorder, tiny):
     tiny.missing_mask = torch.arange(20) > 12
     tiny.missing_hash = "of the mask"
@@ -162,22 +154,17 @@ def test_an_exception_ends_in_its_status(fit, recorder, error, raised, status):
     assert (recorder.folder / "checkpoints" / "best.ckpt").exists() == (status == "interrupted")
 
 
-def test_a_run_is_marked_running_before_it_trains(recorder):
-    recorder.open("", {}, "x", 0)
-    assert result_of(recorder)["status"] == "running"
-
-
 @pytest.fixture
 def ended(recorder, tmp_path):
     """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch and its last."""
 
-    def of(best, last=None, chance=None):
+    def of(best, last=None, chance=None, task="multiclass", epoch=3):
         recorder.folder = recorder.shown = tmp_path
-        recorder.chance = chance
         recorder.result = {"status": "finished", "epochs": 20, "seconds": 1.0, "num_parameters": 5}
-        recorder.best.epoch, recorder.best.metrics = 3, best
+        recorder.best.epoch, recorder.best.metrics = epoch, best
         recorder._last = last or best
-        return report(recorder)
+        recorder.best.monitor = f"val/{make_task(None, task, 2).best}"
+        return report(recorder, SimpleNamespace(task=make_task(None, task, 2), chance=chance))
 
     return of
 
@@ -194,17 +181,15 @@ def test_chance_level_and_a_fall_after_the_best_epoch_are_warned_of_with_the_pro
         assert "gnn-depth probe --ckpt_path" in text
 
 
-def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_training(ended, recorder):
+def test_without_test_nodes_the_answer_is_of_validation_and_without_those_of_training(ended):
     assert ended({"val/acc": 0.8, "val/f1": 0.7}).startswith(
         "validation accuracy 80.0% at the best validation epoch, 4 "
     )
-    recorder.best.monitor, recorder.task = "val/auroc", Binary
-    assert ended({"val/auroc": 0.51, "test/auroc": 0.512}, chance=0.5).startswith("test ROC AUC 0.512 at")
-    recorder.best.monitor = "val/acc"
-    ended({})
-    recorder.best.epoch, recorder._last = None, {"train/acc": 0.5, "train/loss": 1.0, "own/score": 2.0}
-    assert report(recorder).startswith("training accuracy 50.0% at the last epoch, 20")
-    assert "own/score" in report(recorder)
+    scores = {"val/auroc": 0.51, "test/auroc": 0.512}
+    assert ended(scores, chance=0.5, task="binary").startswith("test ROC AUC 0.512 at")
+    said = ended({}, {"train/acc": 0.5, "train/loss": 1.0, "own/score": 2.0}, epoch=None)
+    assert said.startswith("training accuracy 50.0% at the last epoch, 20")
+    assert "own/score" in said
 
 
 def seen(values, losses=None):
@@ -228,20 +213,6 @@ def test_the_first_of_equal_epochs_counts_with_its_own_weights_and_training_metr
 def test_an_epoch_whose_validation_loss_is_not_finite_never_counts():
     best = seen([0.2, 0.9, 0.3], losses=[1.0, float("nan"), 1.0])
     assert best.epoch == 2
-
-
-def test_without_the_metric_there_is_no_best_epoch():
-    best = BestEpoch("val/auroc")
-    best.see(0, {"val/acc": 1.0}, nn.Linear(1, 1))
-    assert best.epoch is None
-
-
-def test_a_state_goes_on_comparing_where_it_left_off():
-    best, resumed = seen([0.4, 0.8]), BestEpoch()
-    resumed.load_state_dict(best.state_dict())
-    resumed.see(2, {"val/acc": 0.6}, nn.Linear(1, 1))
-    assert resumed.epoch == 1
-    assert resumed.metrics["val/acc"] == pytest.approx(0.8)
 
 
 @pytest.fixture

@@ -25,7 +25,10 @@ def main() -> int:
         return 0
     try:
         cases = choose(given.case, given.long)
-        check(given)
+        if given.data and not Path(given.data).expanduser().is_dir():
+            raise ValueError(
+                f"--data or $GNN_DEPTH_DATA: {given.data!r} is no folder. Leave it out to generate graphs."
+            )
     except ValueError as error:
         parser.error(str(error))
     rows: list[dict[str, Any]] = []
@@ -40,22 +43,6 @@ def main() -> int:
         say(f"interrupted: {len(rows)} of the measurements are there.")
     print(render(rows))
     return INTERRUPTED if interrupted else int(any("error" in row for row in rows))
-
-
-def check(given: argparse.Namespace) -> None:
-    """Find out now what would end the run later.
-
-    Raises:
-        ValueError: A folder that is not there, or no rounds.
-    """
-    if given.rounds < 1:
-        raise ValueError(f"--rounds must be at least 1, not {given.rounds}.")
-    if given.data and not Path(given.data).expanduser().is_dir():
-        raise ValueError(
-            f"--data or $GNN_DEPTH_DATA: {given.data!r} is no folder. Leave it out to generate the graphs."
-        )
-    if given.json and not Path(given.json).absolute().parent.is_dir():
-        raise ValueError(f"--json: there is no folder {str(Path(given.json).parent)!r}.")
 
 
 def measure(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:

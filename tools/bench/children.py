@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +46,12 @@ def run(module: str, *arguments: str, malloc: str = "default") -> dict[str, Any]
         said = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
         raise ChildError(said[-1])
     return json.loads(lines[-1])
+
+
+def each(module: str, runs: Sequence[Sequence[str]], malloc: str = "default") -> list[dict[str, Any]]:
+    """Run a module with ``--one`` and each of the arguments, one process after the other."""
+    rows = []
+    for arguments in runs:
+        print(" ".join(arguments), file=sys.stderr, flush=True)
+        rows.append(run(module, "--one", *arguments, malloc=malloc))
+    return rows

@@ -3,9 +3,7 @@
 import argparse
 import json
 import os
-import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tools.bench import children
@@ -19,7 +17,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "checkpoint_every sqrt": {"checkpoint_every": "sqrt"},
     "reversible 2": {"reversible": 2},
 }
-BUDGET_LAYERS, BUDGET_GIB = 1000, 2.0
 LEARNING_RATE = 0.005
 Row = dict[str, Any]
 
@@ -74,24 +71,13 @@ def _loss(model: Any, data: Any) -> float:
 
 
 def render(rows: list[Row]) -> str:
-    """One line a depth and way, and the memory budget."""
+    """One line for each depth and way."""
     lines = [("layers", "kept", "peak above data, MiB", "of the process, MiB", "step ms", "loss before, after")]
     for row in rows:
         sizes = (f"{row[what] / 2**20:,.0f}" for what in ("above", "process"))
         losses = ", ".join(map(number, row["losses"]))
         lines.append((f"{row['layers']}", row["way"], *sizes, number(row["seconds"] * 1e3), losses))
-    return "\n".join([markdown(lines), "", *filter(None, map(budget, rows))])
-
-
-def budget(row: Row) -> str | None:
-    """What a process of very many layers took of the memory set for them."""
-    if row["layers"] < BUDGET_LAYERS:
-        return None
-    gib = row["process"] / 2**30
-    verdict = "met" if gib < BUDGET_GIB else "not met"
-    return (
-        f"{row['layers']} layers, {row['way']}: {gib:.2f} GiB for the whole process, budget {BUDGET_GIB:g}: {verdict}"
-    )
+    return markdown(lines)
 
 
 def main() -> None:
@@ -103,22 +89,14 @@ def main() -> None:
     parser.add_argument(
         "--malloc", choices=children.MALLOCS, default="giving", help="what is done with memory that is freed"
     )
-    parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(json.dumps(measure(given.layers[0], given.way[0], given.data, given.steps)))
         return
-    rows = []
-    for layers in given.layers:
-        for way in given.way:
-            print(f"{layers} layers, {way}", file=sys.stderr, flush=True)
-            data = ["--data", given.data] if given.data else []
-            options = ["--one", "--layers", str(layers), "--way", way, "--steps", str(given.steps), *data]
-            rows.append(children.run("tools.bench.depth", *options, malloc=given.malloc))
-    if given.json:
-        Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")
-    print(render(rows))
+    how = ["--steps", str(given.steps), *(["--data", given.data] if given.data else [])]
+    runs = [["--layers", str(layers), "--way", way, *how] for layers in given.layers for way in given.way]
+    print(render(children.each("tools.bench.depth", runs, given.malloc)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """``gnn-depth fit`` as a whole process, against a bare loop over the same functions as a whole process.
 
 Ten layers of GATv2 on Cora (configs/gatv2_xavier_10.yaml), a full-batch step and an evaluation an epoch. The bare loop
-imports torch, the data and the model, and trains; it logs nothing and writes nothing. ``--watched`` also measures the
-balance of every neuron at every step.
+imports torch, the data and the model, and trains; it logs nothing and writes nothing.
 """
 
 import argparse
@@ -60,14 +59,12 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="folder of Cora")
     parser.add_argument("--epochs", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--watched", action="store_true", help="fit with the callback Balancedness")
     parser.add_argument("--bare", action="store_true", help="be the bare loop")
     options = parser.parse_args()
     root, epochs = str(Path(options.data).resolve()), str(options.epochs)
     if options.bare:
         return bare_loop(root, options.epochs)
     words = ["--config", str(CONFIG), "--data.root", root, "--trainer.max_epochs", epochs, "--model.compile", "on"]
-    words += ["--trainer.callbacks+=gnn_depth.diagnostics.Balancedness"] if options.watched else []
     commands = {
         "bare": [sys.executable, "-m", "tools.bench.fit", "--bare", "--data", root, "--epochs", epochs],
     }

@@ -1,6 +1,6 @@
 """What Lightning, the loggers and the metrics cost per epoch, beside one full-batch step of the model.
 
-    python -m tools.bench.loop [--rounds 7] [--epochs 400] [--without bar loggers recorder validation] [--json]
+    python -m tools.bench.loop [--rounds 7] [--epochs 400]
 
 The model is one linear map of ten nodes. Every round times a fit through the package's own classes (TensorBoard,
 CSV, run folder, progress bar as on a terminal, validation and test metrics every epoch) and, right after it, the bare
@@ -9,10 +9,8 @@ loop of the same step and the same evaluation pass. The difference of the two is
 
 import argparse
 import io
-import json
 import logging
 import statistics
-import sys
 import tempfile
 import time
 import warnings
@@ -33,7 +31,6 @@ from gnn_depth.training.recorder import RunRecorder
 
 NODES, FEATURES, CLASSES = 10, 4, 3
 WARM_UP = 60  # epochs before the clock starts: more than one block of log rows
-PARTS = ("bar", "loggers", "recorder", "validation")
 
 
 class Terminal(io.StringIO):
@@ -51,7 +48,7 @@ class Linear(nn.Module):
         self.lin = nn.Linear(FEATURES, CLASSES)
         self.layers = nn.ModuleList()
 
-    def forward(self, x: Tensor, graph: Graph, num_outputs: int | None = None) -> Tensor:
+    def forward(self, x: Tensor, graph: Graph, num_outputs: int | None = None, pool: str | None = None) -> Tensor:
         return self.lin(x)
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None = None) -> list[Graph]:
@@ -92,22 +89,14 @@ def make_model() -> NodeClassifier:
     return model
 
 
-def time_fit(epochs: int, without: list[str]) -> float:
+def time_fit(epochs: int) -> float:
     """Seconds per epoch of a fit."""
     with tempfile.TemporaryDirectory() as root, redirect_stderr(Terminal()):
         recorder = RunRecorder(root=root, name="bench")
-        loggers = [] if "loggers" in without else recorder.open("", {}, "bench", 0)
-        callbacks = [] if "recorder" in without else [recorder]
-        callbacks += [] if "bar" in without else [EpochProgress()]
+        loggers = recorder.open("", {}, "bench", 0)
         defaults = TRAINER_DEFAULTS | {"max_epochs": epochs + WARM_UP, "enable_checkpointing": False}
         trainer = L.Trainer(
-            **defaults,
-            logger=loggers,
-            callbacks=callbacks,
-            accelerator="cpu",
-            enable_progress_bar="bar" not in without,
-            limit_val_batches=0 if "validation" in without else None,
-            default_root_dir=root,
+            **defaults, logger=loggers, callbacks=[recorder, EpochProgress()], accelerator="cpu", default_root_dir=root
         )
         data = TenNodes()
         trainer.fit(make_model(), datamodule=data)
@@ -115,7 +104,7 @@ def time_fit(epochs: int, without: list[str]) -> float:
     return (times[-1] - times[0]) / (len(times) - 1)
 
 
-def time_bare(epochs: int, without: list[str]) -> float:
+def time_bare(epochs: int) -> float:
     """Seconds per epoch of the same computation without anything around it."""
     model, batch = make_model(), TenNodes().batch
     optimizer = model.configure_optimizers()
@@ -126,48 +115,27 @@ def time_bare(epochs: int, without: list[str]) -> float:
         loss = F.cross_entropy(model(batch)[batch.train_mask], batch.y[batch.train_mask])
         loss.backward()
         optimizer.step()
-        if "validation" not in without:
-            with torch.no_grad():
-                model(batch)
+        with torch.no_grad():
+            model(batch)
     return (time.perf_counter() - start) / epochs
 
 
-def measure(rounds: int, epochs: int, without: list[str]) -> dict[str, float]:
-    """Milliseconds per epoch: medians over the rounds, and the spread of the difference."""
-    pairs = [(time_fit(epochs, without) * 1e3, time_bare(epochs, without) * 1e3) for _ in range(rounds)]
-    differences = sorted(fit - bare for fit, bare in pairs)
-    return {
-        "fit_ms": statistics.median(fit for fit, _ in pairs),
-        "bare_ms": statistics.median(bare for _, bare in pairs),
-        "overhead_ms": statistics.median(differences),
-        "least_ms": differences[0],
-        "most_ms": differences[-1],
-    }
-
-
 def main() -> None:
-    """Print the overhead per epoch."""
+    """Print the overhead per epoch in milliseconds: the median over rounds, the smallest and the largest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--epochs", type=int, default=400)
-    parser.add_argument("--without", nargs="*", default=[], choices=PARTS, help="leave parts out, for a breakdown")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(1)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    measure(1, 20, options.without)  # imports and caches
-    result = measure(options.rounds, options.epochs, options.without)
-    if options.json:
-        print(json.dumps(result))
-        return
-    left_out = f" without {', '.join(options.without)}" if options.without else ""
-    print(f"overhead per epoch{left_out}: {result['overhead_ms']:.2f} ms", end=" ")
-    print(f"({result['least_ms']:.2f} to {result['most_ms']:.2f};", end=" ")
-    print(f"{options.rounds} rounds of {options.epochs} epochs;", end=" ")
-    print(f"fit {result['fit_ms']:.2f}, bare loop {result['bare_ms']:.2f})")
+    time_fit(20), time_bare(20)  # imports and caches
+    pairs = [(1e3 * time_fit(options.epochs), 1e3 * time_bare(options.epochs)) for _ in range(options.rounds)]
+    overhead = [fit - bare for fit, bare in pairs]
+    fit, bare = (statistics.median(each) for each in zip(*pairs, strict=True))
+    print(f"{statistics.median(overhead):.2f} ms an epoch ({min(overhead):.2f} to {max(overhead):.2f})", end=" ")
+    print(f"in {options.rounds} rounds of {options.epochs} epochs: fit {fit:.2f}, bare loop {bare:.2f}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,43 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tools.bench.cases import CASES, FLOOR_TARGET
-
-HEADER = (
-    "case",
-    "data, malloc",
-    "path",
-    "peer ms",
-    "ours ms",
-    "ours/peer",
-    "target",
-    "floor",
-    "ours/floor",
-    "GB",
-    "target",
-)
+HEADER = ("case", "data, malloc", "path", "peer ms", "ours ms", "ours/peer", "floor", "ours/floor", "GB")
 DETAILS = (
-    "case",
-    "malloc",
-    "rounds",
-    "fastest peer ms",
-    "ours/it",
-    "first step s",
-    "GB with it",
-    "difference",
-    "products ms",
-    "nodes ms",
-    "edges ms",
+    *("case", "malloc", "rounds", "fastest peer ms", "ours/it", "first step s", "GB with it", "difference"),
+    *("products ms", "nodes ms", "edges ms"),
 )
-LEGEND = f"""\
+LEGEND = """\
 One training step (zero_grad, forward, cross-entropy, backward, Adam), float32, 2 threads, full batch; peer: PyTorch
 Geometric with torch's default Adam, ours with its fused one, as trained by default. ours/peer: median over interleaved
 rounds of the ratio within the round (smallest - largest); ~ where other processes ran in every round. fastest peer: of
 PyTorch Geometric as it is, under torch.compile, and for GCNs a product with a torch.sparse CSR matrix. tuned: glibc
 keeps freed pages (MALLOC_MMAP_THRESHOLD_=1 GiB), for both. floor, ms: dense products at the rate of the faster library,
-tensors at the rate of copying (tools/bench/floors.py); aimed at is {FLOOR_TARGET:g} times that. GB: peer -> ours, the
-peak above imports and data over 3 warm steps, default malloc, fresh processes; + where it has to include the first one.
-first step: ours, with compiling. difference: of both sides' scores, over the largest score. ms: parts of the floor."""
+tensors at the rate of copying (tools/bench/floors.py). GB: peer -> ours, the peak above imports and data over 3 warm
+steps, default malloc, fresh processes; + where it has to include the first one. first step: ours, with compiling.
+difference: of both sides' scores, over the largest score. ms: parts of the floor."""
 
 Row = dict[str, Any]
 
@@ -63,7 +40,6 @@ def summary(row: Row) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     """One line of the table."""
-    case = CASES[row["case"]]
     return (
         row["case"],
         f"{row['origin']}{' tuned' if row['malloc'] == 'tuned' else ''}",
@@ -71,10 +47,9 @@ def cells(row: Row) -> tuple[str, ...]:
         number(row["peer"] * 1e3),
         number(row["ours"] * 1e3),
         f"{'~' if row['noisy'] else ''}{row['ratio']:.3f} ({_short(row['low'])}-{_short(row['high'])})",
-        verdict(row["ratio"], case.ratio.get(row["malloc"])),
         number(row["floor"] * 1e3),
-        f"{row['ours'] / row['floor']:.2f} {met(row['ours'] / row['floor'], FLOOR_TARGET)}",
-        *memory_cells(row.get("memory"), case.gigabytes),
+        f"{row['ours'] / row['floor']:.2f}",
+        peaks(row.get("memory")),
     )
 
 
@@ -94,24 +69,13 @@ def details(row: Row) -> tuple[str, ...]:
     )
 
 
-def memory_cells(memory: Row | None, target: float | None) -> tuple[str, str]:
-    """Peak memory of both sides, and whether ours is what was aimed at."""
+def peaks(memory: Row | None) -> str:
+    """Peak memory of both sides."""
     if memory is None:
-        return "-", "-"
+        return "-"
     peer, ours = (memory[side]["steps"] / 1e9 for side in ("peer", "ours"))
     mark = "" if memory["ours"]["reset"] and memory["peer"]["reset"] else "+"
-    return f"{peer:.2f} -> {ours:.2f}{mark}", verdict(ours, target)
-
-
-def verdict(value: float, target: float | None) -> str:
-    """The target, and whether it is met."""
-    if target is None:
-        return "-"
-    return f"{target:g} {met(value, target)}"
-
-
-def met(value: float, target: float) -> str:
-    return "met" if value <= target else "not met"
+    return f"{peer:.2f} -> {ours:.2f}{mark}"
 
 
 def _short(value: float) -> str:

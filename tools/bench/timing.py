@@ -176,16 +176,3 @@ def compare(rounds: Sequence[Mapping[str, Sample]], side: str = "peer") -> Pair:
     ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
     median = statistics.median
     return Pair(median(peer), median(ours), median(ratios), min(ratios), max(ratios), len(used), not clean)
-
-
-def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    r"""The b of :math:`t = c \, n^b` that fits best in the logarithms; NaN for fewer than two sizes."""
-    if len(sizes) < 2:
-        return math.nan
-    return statistics.linear_regression([math.log(n) for n in sizes], [math.log(t) for t in times]).slope
-
-
-def upper(sizes: Sequence[float], decades: float) -> list[int]:
-    """Positions of the sizes within so many decades of the largest one."""
-    least = max(sizes) / 10**decades * (1 - 1e-6)
-    return [position for position, size in enumerate(sizes) if size >= least]
