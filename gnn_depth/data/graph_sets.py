@@ -9,8 +9,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from gnn_depth.csr import pointers
-from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
-from gnn_depth.data.checks import MASKS, DataError
+from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule, masks_of
+from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.data.mini_batches import induced_subgraph, row_entries
@@ -64,8 +64,7 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     assert graph_of_node is not None
     nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
     part = induced_subgraph(batch.graph, nodes, new_graph)
-    yes = torch.ones(len(graphs), dtype=torch.bool)
-    return NodeBatch(batch.x[nodes], batch.y[graphs], part, yes, ~yes, ~yes, per_graph=True)
+    return NodeBatch(batch.x[nodes], batch.y[graphs], part, *masks_of("train", len(graphs)), per_graph=True)
 
 
 def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Tensor, Tensor, Graph, bool]:
@@ -122,12 +121,11 @@ def split_masks(
         DataError: A list is missing, or a number is out of range.
     """
     if split is None:
-        return fraction_split(torch.ones(count, dtype=torch.bool), seed, train, val)
-    names = [mask.removesuffix("_mask") for mask in MASKS]
-    if set(split) != set(names):
-        raise DataError(f"a split has lists called {', '.join(names)}, not {', '.join(map(str, split)) or 'none'}.")
+        return fraction_split(count, seed, train, val)
+    if set(split) != set(SPLITS):
+        raise DataError(f"a split has lists called {', '.join(SPLITS)}, not {', '.join(map(str, split)) or 'none'}.")
     masks = torch.zeros(3, count, dtype=torch.bool)
-    for name, mask in zip(names, masks, strict=True):
+    for name, mask in zip(SPLITS, masks, strict=True):
         rows = torch.as_tensor(split[name])
         if rows.dtype == torch.bool and rows.shape == mask.shape:
             mask |= rows

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
-from gnn_depth.data.checks import DataError, check_fractions, check_nodes
+from gnn_depth.data.checks import DataError, check_finite, check_fractions, check_nodes
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.user_arrays import NPZ_HINT, EdgeColumns, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
@@ -118,8 +118,11 @@ class UserGraph(NodeDataModule):
         x = content.x
         with _naming(self.nodes or self.path):
             self._split_is_drawn = content.masks is None
-            masks = content.masks or fraction_split(content.labelled, self.seed, self.train_fraction, self.val_fraction)
+            masks = content.masks or fraction_split(
+                len(content.y), self.seed, self.train_fraction, self.val_fraction, content.labelled
+            )
             check_nodes(x, content.y, len(x), masks)
+            check_finite(x)
             graph = Graph(content.edge_index, len(x), **content.of_edges)
         self._node_ids = content.node_ids
         self._class_names = content.class_names

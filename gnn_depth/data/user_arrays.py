@@ -35,7 +35,7 @@ class UserContent:
     y: Tensor  # any value for a node without a label
     edge_index: Tensor
     masks: tuple[Tensor, Tensor, Tensor] | None  # if the files have a split
-    labelled: Tensor  # the nodes that have a label
+    labelled: Tensor | None = None  # the nodes that have a label; None for all
     node_ids: np.ndarray | None = None
     class_names: list[str] | None = None
     of_edges: dict[str, Any] = field(default_factory=dict)  # arguments of a graph: edge_weight and edge_attr
@@ -69,7 +69,7 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
             f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} {tuple(edges.shape)}."
         )
     edges = (edges if len(edges) == 2 else edges.T).long().contiguous()
-    labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else torch.ones(len(x), dtype=torch.bool)
+    labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else None
     more = _of_edges(arrays, of_edges, edges.shape[1])
     return UserContent(x.to(torch.float32, copy=True), y, edges, _masks(arrays), labelled, of_edges=more)
 

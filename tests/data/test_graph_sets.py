@@ -124,7 +124,7 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
         (lambda graphs: PyGData([*graphs, drawn(1, torch.arange(3), nodes=4)]), "graph 0 has 1 targets"),
         (lambda graphs: PyGData(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
         (lambda graphs: PyGData(graphs, split={"train": [12], "val": [1], "test": [2]}), "row 12.*0 to 11"),
-        (lambda graphs: MiniBatches(PyGData(graphs), parts=2).sampler, "MiniBatches.*graphs"),
+        (lambda graphs: MiniBatches(PyGData(graphs), parts=2).groups, "MiniBatches.*graphs"),
         (lambda graphs: GraphTransfer(distance=1), "distance .*2"),
     ],
 )

@@ -1,11 +1,10 @@
 """Erased features: how many, whose, and the same ones anywhere."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnn_depth.data import DataError, MissingFeatures, SyntheticCitation
+from gnn_depth.data import MissingFeatures, SyntheticCitation
 
 RATES = st.floats(0, 1)
 SEEDS = st.integers(0, 2**32)
@@ -46,11 +45,3 @@ def test_the_nodes_are_those_of_every_machine_and_leave_other_generators_alone()
     known = "df45d9f12572536bb8e7b1be1c260d148c5ab79b15ebe19d5b5788c6919d2c9a"
     assert MissingFeatures(SOURCE, 0.5).missing_hash == known != MissingFeatures(SOURCE, 0.5, seed=1).missing_hash
     assert torch.equal(torch.rand(2), wanted)
-
-
-def test_a_source_with_the_training_nodes_features_only_needs_rate_1():
-    source = SyntheticCitation(60, 90, 14, num_train_per_class=2, num_val=10, num_test=20)
-    source.train_features_only = True
-    with pytest.raises(DataError, match=r"rate .*1\.0, not 0\.9"):
-        _ = MissingFeatures(source, 0.9).batch
-    assert MissingFeatures(source, 1.0).batch.x.shape == (60, 14)
