@@ -158,7 +158,7 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (TIMED + "p4,p5,,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is missing"),
         (TIMED + "p4,p5,1,1,xii\n", {"edge_features": ["page"]}, "'edges.csv', line 6: 'page' is xii"),
         (TIMED + "p2,p1,1,1,1\n", {"edge_weight": "times", "undirected": True}, "line 6: .*edge_weight.*undirected"),
-        (TIMED, {"label": None, "targets": ["topic"]}, "'nodes.csv', line 2: 'topic' is theory"),
+        (TIMED, {"label": None, "targets": ["topic"]}, "'nodes.csv', line 2: 'topic' is theory; targets"),
         (TIMED, {"label": None, "targets": ["cites", "cites"]}, "'nodes.csv': column 'cites' has several"),
         (TIMED, {"targets": ["cites"]}, "label 'topic'.*targets.*one of them"),
     ],
@@ -202,7 +202,7 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES, EDGES + "p1,p2,3\n", "'edges.csv': .*line 5 has 3 values for 2"),
         (NODES, "citing\np1\n", "'edges.csv': .*two ends.*citing"),
         (NODES, "p1,p2\np2,p4\n", "'edges.csv': .*first line.* p1, p2"),
-        (NODES, "1,2\n2,1\n", "'edges.csv': .*first line.* '1,2'.*source,target"),
+        (NODES, "1,2\n2,1\n", "'edges.csv': .*first line, 1, 2, .*source,target"),
         (NODES, "", "'edges.csv': .*empty"),
         (NODES, EDGES.replace(",", ";"), r"'edges.csv': .*';'.*','.*read_csv\('edges.csv', sep=';'\)"),
         (NODES, EDGES.encode("utf-16"), "'edges.csv': .*UTF-8"),
@@ -213,15 +213,15 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES + "p6,ml,,1\n", EDGES, "'nodes.csv', line 7: 'cites' is missing.*`features`"),
         (NODES + "p6,ml,1,-inf\n", EDGES, "'nodes.csv', line 7: 'age' is -inf"),
         (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is 1e\+300"),
-        (NODES + "p6,ml,1,old\n", EDGES, r"line 7: 'age' is 'old'\n.*--data.categories '\[age\]'"),
+        (NODES + "p6,ml,1,old\n", EDGES, "line 7: 'age' is old; .*`features`.*`categories`"),
         (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv', line 7: label 'NA'"),
         (NODES.replace("ml", "").replace("theory", ""), EDGES, "'nodes.csv': .*'topic' is empty"),
         (NODES.replace("age", "cites"), EDGES, "'nodes.csv': .*'cites'"),
         (NODES.replace("paper,", ","), EDGES, "'nodes.csv': column 1 .*index=False"),
         (NODES.splitlines()[0] + "\n", EDGES, "'nodes.csv': .*no rows"),
-        ("id,topic\np1,a\np2,b\n", "s,t\np1,p2\n", "'nodes.csv' .*feature"),
+        ("id,topic\np1,a\np2,b\n", "s,t\np1,p2\n", "x has no columns.*feature"),
         ("id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)), "s,t\n1,2\n", "'topic' has 300"),
-        (SPLIT, "s,t\n1,20\n", "line 2: 'set' is 'train'\n.*`split`"),
+        (SPLIT, "s,t\n1,20\n", "line 2: 'set' is train; .*`split`"),
     ],
 )
 def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str, edges: str | bytes, words: str):
@@ -236,8 +236,8 @@ def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str,
         ({"id": "papers"}, "'papers'.*'paper'"),
         ({"ends": ["citing", "sited"]}, "'edges.csv': .*'sited'.*'cited'"),
         ({"ends": ["citing"]}, "'edges.csv': .*two ends.* citing"),
-        ({"ends": ["citing", "citing"]}, "'edges.csv': .*two ends.* citing, citing"),
-        ({"features": ["topic"]}, "'nodes.csv': column 'topic' .*id is 'paper'"),
+        ({"ends": ["citing", "citing"]}, "'edges.csv': column 'citing' has several roles"),
+        ({"features": ["topic"]}, "'nodes.csv': column 'topic' .*feature"),
         ({"features": ["age"], "categories": ["age"]}, "'nodes.csv': column 'age'"),
         ({"split": "age"}, "'nodes.csv', line 2: .*'1'.*test, train, val"),
     ],
@@ -254,11 +254,9 @@ def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable
     assert len(str(caught.value)) < 400
 
 
-def test_a_category_is_there_and_has_few_values(graph: Callable):
-    for city, words in ((lambda i: "Rome" * (i > 0), "line 2: .*'city' is missing"), (str, "'city' has 1001")):
-        nodes = "id,topic,city\n" + "".join(f"{i},{i % 2},{city(i)}\n" for i in range(1001))
-        with pytest.raises(DataError, match=f"'nodes.csv'.*{words}"):
-            _ = graph(nodes, "s,t\n1,2\n", categories=["city"]).batch
+def test_a_category_is_there(graph: Callable):
+    with pytest.raises(DataError, match="'nodes.csv', line 2: .*'city' is missing"):
+        _ = graph("id,topic,city\n1,0,\n2,1,Rome\n", "s,t\n1,2\n", categories=["city"]).batch
 
 
 @pytest.mark.parametrize(
@@ -266,7 +264,7 @@ def test_a_category_is_there_and_has_few_values(graph: Callable):
     [
         (lambda nodes: nodes.assign(x=[1, None]), r"row 1 \(from 0\): 'x' is missing"),
         (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' .*row 0"),
-        (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is '2020-01-01"),
+        (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is 2020-01-01"),
         (lambda nodes: nodes.drop(columns="topic"), "'topic'.* id, x"),
     ],
 )
