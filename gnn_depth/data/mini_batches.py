@@ -57,6 +57,8 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     batch: Any = property(attrgetter("source.batch"))
     num_features: Any = property(attrgetter("source.num_features"))
     checksum: Any = property(attrgetter("source.checksum"))
+    missing_mask: Any = property(lambda self: getattr(self.source, "missing_mask", None))
+    missing_hash: Any = property(lambda self: getattr(self.source, "missing_hash", None))
 
     def __init__(
         self,
@@ -83,16 +85,6 @@ class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     @property
     def about(self) -> str:
         return f"{self.source.about}; {self.parts} batches in an epoch"
-
-    @property
-    def missing_mask(self) -> Tensor | None:
-        """The nodes whose features the source has erased; None if it erases none."""
-        return getattr(self.source, "missing_mask", None)
-
-    @property
-    def missing_hash(self) -> str | None:
-        """The source's checksum of this mask."""
-        return getattr(self.source, "missing_hash", None)
 
     @cached_property
     def groups(self) -> "Groups":
