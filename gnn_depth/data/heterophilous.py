@@ -8,7 +8,7 @@ import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import SPLITS, match_choice
-from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
+from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Range
 from gnn_depth.registry import register
@@ -64,8 +64,8 @@ class HeterophilousGraphs(NodeDataModule):
         return "binary" if self.name in BINARY else "multiclass"
 
     def load(self) -> NodeBatch:
-        file = PublishedFile(self.root / "heterophilous" / f"{self.name}.npz", f"{URL}/{self.name}.npz")
-        with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
+        content = read_verified(self.root / "heterophilous" / f"{self.name}.npz", f"{URL}/{self.name}.npz")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             x = torch.from_numpy(arrays["node_features"].astype(np.float32))
             y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
             edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
 from gnn_depth.data.checks import SPLITS, DataError, match_choice
-from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
+from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Natural, Range
@@ -96,8 +96,8 @@ class Planetoid(NodeDataModule):
     def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":
             name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
-            file = PublishedFile(self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}")
-            with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
+            content = read_verified(self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}")
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in SPLITS)
         if self.split == "random":
             return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
@@ -119,7 +119,7 @@ class Planetoid(NodeDataModule):
 
     def _content(self, part: str) -> bytes:
         file_name = f"ind.{self.name.lower()}.{part}"
-        return read_verified(PublishedFile(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}"))
+        return read_verified(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}")
 
 
 def unpickle(content: bytes) -> Any:
