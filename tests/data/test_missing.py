@@ -31,11 +31,10 @@ def test_a_higher_rate_adds_to_the_same_nodes(one, other, seed):
 
 
 def test_the_source_keeps_its_features_and_all_else_is_passed_on():
-    before = SOURCE.batch.x.clone()
     data = MissingFeatures(SOURCE, 1.0)
     assert data.batch.graph is SOURCE.batch.graph
     assert (data.num_classes, data.num_features, data.task) == (7, 14, "multiclass")
-    assert torch.equal(SOURCE.batch.x, before)
+    assert SOURCE.batch.x.any(1).all()
 
 
 def test_the_nodes_are_those_of_every_machine_and_leave_other_generators_alone():

@@ -99,8 +99,6 @@ def test_integers_with_a_gap_in_parquet_are_integers(graph: Callable):
         (["0", "-7"], [0, -7]),
         (["7", "007"], ["7", "007"]),
         (["900719925474099311", "9007199254740993"], [900719925474099311, 9007199254740993]),
-        (["18446744073709551616", "18446744073709551617"], ["18446744073709551616", "18446744073709551617"]),
-        (["NA", "None"], ["NA", "None"]),
         (["1.0", "1"], ["1.0", "1"]),
         (['"a, ""b"""', "å"], ['a, "b"', "å"]),
     ],
@@ -153,19 +151,20 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
     [
         (TIMED, {"edge_weight": "time"}, "'edges.csv': .*'time'.*'times'"),
         (TIMED, {"edge_features": ["citing"]}, "'edges.csv': .*'citing' has several roles"),
-        (TIMED, {"edge_weight": "times", "edge_features": ["times"]}, "'edges.csv': .*'times' has several roles"),
         (TIMED + "p4,p5,-3,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is -3"),
         (TIMED + "p4,p5,,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is missing"),
         (TIMED + "p4,p5,1,1,xii\n", {"edge_features": ["page"]}, "'edges.csv', line 6: 'page' is xii"),
         (TIMED + "p2,p1,1,1,1\n", {"edge_weight": "times", "undirected": True}, "line 6: .*edge_weight.*undirected"),
         (TIMED, {"label": None, "targets": ["topic"]}, "'nodes.csv', line 2: 'topic' is theory; targets"),
-        (TIMED, {"label": None, "targets": ["cites", "cites"]}, "'nodes.csv': column 'cites' has several"),
         (TIMED, {"targets": ["cites"]}, "label 'topic'.*targets.*one of them"),
+        (EDGES, {"label": "Topic"}, "'nodes.csv': .*'Topic'.*'topic'.*paper, topic, cites, age"),
+        (EDGES, {"ends": ["citing", "sited"]}, "'edges.csv': .*'sited'.*'cited'"),
+        (EDGES, {"ends": ["citing", "citing"]}, "'edges.csv': column 'citing' has several roles"),
+        (EDGES, {"features": ["topic"]}, "'nodes.csv': column 'topic' .*feature"),
+        (EDGES, {"split": "age"}, "'nodes.csv', line 2: .*'1'.*test, train, val"),
     ],
 )
-def test_columns_that_are_no_weights_features_or_targets_are_refused(
-    graph: Callable, edges: str, options: dict, words: str
-):
+def test_columns_that_do_not_serve_are_refused(graph: Callable, edges: str, options: dict, words: str):
     with pytest.raises(DataError, match=words):
         _ = graph(edges=edges, **options).batch
 
@@ -198,7 +197,6 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES, EDGES + "\n\np1,p9\n", "'edges.csv', line 7: cited 'p9' .*'paper' of 'nodes.csv'.*'p1'"),
         (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', "line 4: citing 'p8'"),
         (NODES, EDGES + "p1,\n", "'edges.csv', line 5: cited is missing"),
-        (NODES, EDGES + "p1\n", "'edges.csv', line 5: cited is missing"),
         (NODES, EDGES + "p1,p2,3\n", "'edges.csv': .*line 5 has 3 values for 2"),
         (NODES, "citing\np1\n", "'edges.csv': .*two ends.*citing"),
         (NODES, "p1,p2\np2,p4\n", "'edges.csv': .*first line.* p1, p2"),
@@ -211,7 +209,6 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES + "p1,ml,1,1\n", EDGES, "'nodes.csv', line 7: id 'p1' .*line 2"),
         (NODES + ",ml,1,1\n", EDGES, "'nodes.csv', line 7: 'paper' is missing"),
         (NODES + "p6,ml,,1\n", EDGES, "'nodes.csv', line 7: 'cites' is missing.*`features`"),
-        (NODES + "p6,ml,1,-inf\n", EDGES, "'nodes.csv', line 7: 'age' is -inf"),
         (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is 1e\+300"),
         (NODES + "p6,ml,1,old\n", EDGES, "line 7: 'age' is old; .*`features`.*`categories`"),
         (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv', line 7: label 'NA'"),
@@ -227,24 +224,6 @@ def test_columns_are_chosen_by_name(graph: Callable):
 def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str, edges: str | bytes, words: str):
     with pytest.raises(DataError, match=f"(?s){words}"):
         _ = graph(nodes, edges).batch
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"label": "Topic"}, "'nodes.csv': .*'Topic'.*'topic'.*paper, topic, cites, age"),
-        ({"id": "papers"}, "'papers'.*'paper'"),
-        ({"ends": ["citing", "sited"]}, "'edges.csv': .*'sited'.*'cited'"),
-        ({"ends": ["citing"]}, "'edges.csv': .*two ends.* citing"),
-        ({"ends": ["citing", "citing"]}, "'edges.csv': column 'citing' has several roles"),
-        ({"features": ["topic"]}, "'nodes.csv': column 'topic' .*feature"),
-        ({"features": ["age"], "categories": ["age"]}, "'nodes.csv': column 'age'"),
-        ({"split": "age"}, "'nodes.csv', line 2: .*'1'.*test, train, val"),
-    ],
-)
-def test_a_column_that_does_not_serve_is_refused(graph: Callable, options: dict, words: str):
-    with pytest.raises(DataError, match=words):
-        _ = graph(**options).batch
 
 
 def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable):
@@ -264,8 +243,8 @@ def test_a_category_is_there(graph: Callable):
     [
         (lambda nodes: nodes.assign(x=[1, None]), r"row 1 \(from 0\): 'x' is missing"),
         (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' .*row 0"),
+        # A date is not a number, neither a feature nor a target.
         (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is 2020-01-01"),
-        (lambda nodes: nodes.drop(columns="topic"), "'topic'.* id, x"),
     ],
 )
 def test_a_faulty_parquet_table_is_refused_by_file_and_row(graph: Callable, change: Callable, words: str):
@@ -294,7 +273,6 @@ def test_parquet_without_its_library_names_the_extra(graph: Callable, monkeypatc
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"nodes": None}, "'edges.csv' .*nodes"),
         ({"nodes": None, "label": None}, "'edges.csv' .*nodes and label.*--data.label topic"),
         ({"nodes": "away.csv"}, "'away.csv' does not exist"),
         ({"nodes": "nodes.xlsx"}, "nodes 'nodes.xlsx' .*.csv"),
