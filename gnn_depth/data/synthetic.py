@@ -14,6 +14,8 @@ from gnn_depth.registry import register
 
 # The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more repeated edges.
 MAX_DENSITY = 0.5
+# Features, or words, of all nodes: 40 GB, or minutes.
+MAX_NUMBERS = 10**10
 # Node weights are integers, so that their sums are exact and the same on any machine.
 WEIGHT_UNIT = 1024
 # Nodes in a community, or this multiple of the mean degree if that is more, so that there is room for its edges.
@@ -86,6 +88,12 @@ class SyntheticCitation(NodeDataModule):
         self.num_test = num_test
         self.normalize_features = normalize_features
         self.seed = seed
+        for name, each in (("num_features", num_features), ("words_per_node", words_per_node)):
+            if num_nodes * each > MAX_NUMBERS:
+                raise ValueError(
+                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for memory "
+                    "or time. Make one of them smaller."
+                )
         needed = num_classes * num_train_per_class + num_val + num_test
         if num_nodes < needed:
             raise ValueError(

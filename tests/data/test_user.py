@@ -96,7 +96,7 @@ def test_a_saved_data_and_a_saved_dict_are_read_alike(tmp_path):
 
     parts = {name: torch.from_numpy(value) for name, value in {**arrays(), **masks()}.items()}
     torch.save(Data(**parts), tmp_path / "data.pt")
-    torch.save(parts, tmp_path / "dict.pth")
+    torch.save(parts | {"x": parts["x"].to_sparse()}, tmp_path / "dict.pth")
     wanted = UserGraph(saved(tmp_path, **masks())).batch
     for name in ("data.pt", "dict.pth"):
         batch = UserGraph(str(tmp_path / name)).batch

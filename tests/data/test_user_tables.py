@@ -99,6 +99,8 @@ def test_integers_with_a_gap_in_parquet_are_integers(graph: Callable):
         (["0", "-7"], [0, -7]),
         (["7", "007"], ["7", "007"]),
         (["900719925474099311", "9007199254740993"], [900719925474099311, 9007199254740993]),
+        (["18446744073709551616", "18446744073709551617"], ["18446744073709551616", "18446744073709551617"]),
+        (["NA", "None"], ["NA", "None"]),
         (["1.0", "1"], ["1.0", "1"]),
         (['"a, ""b"""', "å"], ['a, "b"', "å"]),
     ],
@@ -243,7 +245,6 @@ def test_a_category_is_there(graph: Callable):
     [
         (lambda nodes: nodes.assign(x=[1, None]), r"row 1 \(from 0\): 'x' is missing"),
         (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' .*row 0"),
-        # A date is not a number, neither a feature nor a target.
         (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is 2020-01-01"),
     ],
 )
@@ -251,6 +252,15 @@ def test_a_faulty_parquet_table_is_refused_by_file_and_row(graph: Callable, chan
     nodes = change(pd.DataFrame({"id": ["a", "b"], "topic": [0, 1], "x": [1.0, 2]}))
     with pytest.raises(DataError, match=rf"'nodes.parquet'.*(\n.*)*{words}"):
         _ = graph(parquet(nodes), parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})), ".parquet").batch
+
+
+def test_a_date_is_no_number_to_predict(graph: Callable):
+    nodes = pd.DataFrame({"id": ["a", "b"], "when": pd.to_datetime(["2020-01-01", "2020-01-02"]), "x": [1.0, 2]})
+    data = graph(
+        parquet(nodes), parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})), ".parquet", label=None, targets=["when"]
+    )
+    with pytest.raises(DataError, match=r"row 0 \(from 0\): 'when' is 2020-01-01.*targets"):
+        _ = data.batch
 
 
 @pytest.mark.parametrize("ext", [".csv.gz", ".parquet"])
