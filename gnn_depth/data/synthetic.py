@@ -91,8 +91,8 @@ class SyntheticCitation(NodeDataModule):
         for name, each in (("num_features", num_features), ("words_per_node", words_per_node)):
             if num_nodes * each > MAX_NUMBERS:
                 raise ValueError(
-                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for memory "
-                    "or time. Make one of them smaller."
+                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for "
+                    "memory or time. Make one of them smaller."
                 )
         needed = num_classes * num_train_per_class + num_val + num_test
         if num_nodes < needed:
