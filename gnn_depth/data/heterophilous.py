@@ -55,7 +55,7 @@ class HeterophilousGraphs(NodeDataModule):
         super().__init__()
         self.name: str = match_choice("heterophilous data set", name.replace("-", "_"), self.names)
         self.split = split
-        self.root = resolve_root(root)
+        self.path = resolve_root(root) / "heterophilous" / f"{self.name}.npz"
         self.normalize_features = normalize_features
         self.undirected = undirected
 
@@ -64,7 +64,7 @@ class HeterophilousGraphs(NodeDataModule):
         return "binary" if self.name in BINARY else "multiclass"
 
     def load(self) -> NodeBatch:
-        content = read_verified(self.root / "heterophilous" / f"{self.name}.npz", f"{URL}/{self.name}.npz")
+        content = read_verified(self.path, f"{URL}/{self.name}.npz")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             x = torch.from_numpy(arrays["node_features"].astype(np.float32))
             y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
