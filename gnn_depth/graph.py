@@ -76,11 +76,11 @@ class Graph:
     def _order(self, edge_index: Tensor) -> Tensor:
         return torch.argsort(edge_index[1] * self.num_sources + edge_index[0], stable=True)
 
-    def _copy(self) -> Any:
-        copy = type(self).__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy._derived = {}
-        return copy
+    def _but(self, **changes: Any) -> Any:
+        """The same graph but for some attributes, with nothing derived from it yet."""
+        graph = type(self).__new__(type(self))
+        graph.__dict__.update(self.__dict__, _derived={}, **changes)
+        return graph
 
     @classmethod
     def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
@@ -178,7 +178,7 @@ class Graph:
             own = self.edge_weight.new_ones(self.num_nodes)
             own[self.target[~is_proper]] = self.edge_weight[~is_proper]
             weight = torch.cat([self.edge_weight[is_proper], own])
-        graph = self._copy()
+        graph = self._but()
         graph._set_edges(torch.cat([self.edge_index[:, is_proper], loops], 1), weight, features)
         return graph
 
@@ -228,26 +228,25 @@ class Graph:
 
     def _block(self, num_nodes: int) -> "Graph":
         num_edges = int(self.ptr[num_nodes])
-        block = Graph.__new__(Graph)
-        block.num_nodes = num_nodes
-        block.source, block.target = self.source[:num_edges], self.target[:num_edges]
-        block.ptr = self.ptr[: num_nodes + 1]
-        block.edge_weight = block.edge_attr = None
-        block.__dict__.update(self.of_edges(slice(num_edges)))
-        block.num_sources = max(num_nodes, int(block.source.max()) + 1 if num_edges else 0)
-        block.node_to_graph = None if self.node_to_graph is None else self.node_to_graph[:num_nodes]
-        block.num_graphs = self.num_graphs
-        block._whole = self if self._whole is None else self._whole
-        block._derived = {}
+        source = self.source[:num_edges]
+        block: Graph = self._but(
+            num_nodes=num_nodes,
+            num_sources=max(num_nodes, int(source.max()) + 1 if num_edges else 0),
+            source=source,
+            target=self.target[:num_edges],
+            ptr=self.ptr[: num_nodes + 1],
+            node_to_graph=None if self.node_to_graph is None else self.node_to_graph[:num_nodes],
+            _whole=self if self._whole is None else self._whole,
+            **self.of_edges(slice(num_edges)),
+        )
         return block
 
     def keeping(self, kept: Tensor) -> "Graph":
         """The same nodes with the edges that ``kept``, shape (edges,), is true for; degrees are those of what stays."""
         assert self._whole is None, "a block takes derived tensors from the whole graph"
-        graph = self._copy()
-        graph.source, graph.target = self.source[kept], self.target[kept]
-        graph.ptr = pointers(graph.target, self.num_nodes)
-        graph.__dict__.update(self.of_edges(kept))
+        source, target = self.source[kept], self.target[kept]
+        ptr = pointers(target, self.num_nodes)
+        graph: Graph = self._but(source=source, target=target, ptr=ptr, **self.of_edges(kept))
         return graph
 
     def rows(self, heads: int) -> "EdgeRows":
@@ -345,15 +344,13 @@ class Graph:
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if device == self.device:
             return self
-        return self.once(("to", device), lambda: self._copy_to(device, non_blocking))
-
-    def _copy_to(self, device: torch.device, non_blocking: bool) -> "Graph":
-        copy = self._copy()
-        for name in self.tensors_on_device:
-            tensor = getattr(self, name)
-            setattr(copy, name, None if tensor is None else tensor.to(device, non_blocking=non_blocking))
-        copy._whole = None if self._whole is None else self._whole.to(device, non_blocking)
-        return copy
+        tensors = {name: getattr(self, name) for name in (*self.tensors_on_device, "_whole")}
+        return self.once(
+            ("to", device),
+            lambda: self._but(
+                **{name: t if t is None else t.to(device, non_blocking=non_blocking) for name, t in tensors.items()}
+            ),
+        )
 
     @property
     def tensors_on_device(self) -> tuple[str, ...]:
@@ -396,7 +393,7 @@ def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
         return
     is_weight = name == "edge_weight"
     fits = values.dim() == (1 if is_weight else 2) and len(values) == num_edges and 0 not in values.shape[1:]
-    if not fits or not values.is_floating_point():
+    if not (fits and values.is_floating_point()):
         raise ValueError(
             f"{name} must be floats of shape ({num_edges},{'' if is_weight else ' edge_channels'}), not {values.dtype} "
             f"{tuple(values.shape)}."

@@ -70,16 +70,24 @@ def test_another_device_gets_its_own_derived_tensors(graph):
     assert graph.to("meta") is moved
 
 
-@pytest.mark.parametrize("bad", [[0, 3], [-1, 0]])
-def test_the_first_edge_out_of_range_is_named(bad):
-    with pytest.raises(ValueError, match=r"edge 1 is .* nodes run from 0 to 2"):
-        Graph(torch.tensor([[0, 1], bad, [5, 5]]).t(), 3)
-
-
-@pytest.mark.parametrize("graphs", [[0, 2, 0], [1, 1, 1], [0, 0], [-1, 0, 1]])
-def test_graphs_numbered_with_gaps_or_for_another_number_of_nodes_are_refused(graphs):
-    with pytest.raises(ValueError, match="node_to_graph must hold the graph of each of the 3 nodes"):
-        Graph(torch.zeros(2, 0, dtype=torch.long), 3, torch.tensor(graphs))
+@pytest.mark.parametrize(
+    ("edges", "options", "words"),
+    [
+        ([[0, 0, 5], [1, 3, 5]], {}, r"edge 1 is \(0, 3\), but nodes run from 0 to 2"),
+        ([[0, -1, 5], [1, 0, 5]], {}, r"edge 1 is \(-1, 0\), but nodes run from 0 to 2"),
+        ([[4, 5], [1, 0]], {"num_sources": 5}, r"edge 1 is \(5, 0\), but nodes run from 0 to 2, sources to 4"),
+        ([[0], [0]], {"num_sources": 2}, "3 targets, but num_sources is 2"),
+        ([[0, 1], [0, 1], [0, 1]], {}, "int64 tensor of shape"),
+        ([[0.0], [1.0]], {}, "int64 tensor of shape"),
+        *(
+            ([[0], [0]], {"node_to_graph": torch.tensor(graphs)}, "node_to_graph must hold .* each of the 3 nodes")
+            for graphs in ([0, 2, 0], [1, 1, 1], [0, 0], [-1, 0, 1])
+        ),
+    ],
+)
+def test_edges_and_graphs_that_do_not_fit_are_refused_with_the_first_fault(edges, options, words):
+    with pytest.raises(ValueError, match=words):
+        Graph(torch.tensor(edges), 3, **options)
 
 
 def test_a_pickled_graph_leaves_behind_what_it_derived(graph):
@@ -88,13 +96,6 @@ def test_a_pickled_graph_leaves_behind_what_it_derived(graph):
     assert not again._derived
     assert torch.equal(again.edge_index, graph.edge_index)
     assert graph._derived
-
-
-def test_edges_of_another_shape_or_type_are_refused():
-    with pytest.raises(ValueError, match="int64 tensor of shape"):
-        Graph(torch.zeros(3, 2, dtype=torch.long), 3)
-    with pytest.raises(ValueError, match="int64 tensor of shape"):
-        Graph(torch.zeros(2, 3), 3)
 
 
 @given(edge_lists())
@@ -161,14 +162,6 @@ def test_self_loops_of_a_block_are_those_of_its_targets(drawn):
     proper = edge_index[:, edge_index[0] != edge_index[1]]
     loops = torch.arange(num_nodes).expand(2, -1)
     assert as_multiset(looped.edge_index) == as_multiset(torch.cat([proper, loops], 1))
-
-
-def test_a_block_names_the_first_edge_out_of_range_and_both_ranges():
-    Graph(torch.tensor([[4], [1]]), 2, num_sources=5)
-    with pytest.raises(ValueError, match=r"edge 1 is \(5, 0\), but nodes run from 0 to 1, sources to 4"):
-        Graph(torch.tensor([[4, 5], [1, 0]]), 2, num_sources=5)
-    with pytest.raises(ValueError, match="3 targets, but num_sources is 2"):
-        Graph(torch.zeros(2, 0, dtype=torch.long), 3, num_sources=2)
 
 
 def test_a_block_has_neither_gcn_weights_nor_reverse_edges():

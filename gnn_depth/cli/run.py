@@ -21,7 +21,7 @@ from gnn_depth.cli.process import prepare_for_training, quiet
 from gnn_depth.data.base import FullBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.partitioned import write_partition
-from gnn_depth.data.shards import check_division, check_one_graph, division
+from gnn_depth.data.shards import division
 from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training import NodeClassifier
@@ -95,9 +95,7 @@ def _partition(cli: CommandLineInterface) -> str:
     if not isinstance(loader, FullBatch):
         raise DataError(f"{type(data).__name__} gives mini-batches: only one graph can be divided among processes.")
     batch, folder = loader.batch, Path(config.output)
-    check_one_graph(batch)
-    part = division(config.nodes, batch.graph, config.parts)
-    check_division(part, batch.graph.num_nodes, config.parts)
+    part = division(config.nodes, batch, config.parts)
     write_partition(data, batch, part, folder)
     sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
     return (

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from gnn_depth.data.checks import DataError, check_nodes, num_outputs_of, task_of
+from gnn_depth.data.checks import SPLITS, DataError, check_finite, check_nodes, num_outputs_of, task_of
 from gnn_depth.graph import Graph
 
 
@@ -192,10 +192,6 @@ class NodeDataModule(FullBatches, GraphDataModule):
     A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is checked here.
     """
 
-    #: True if only the training nodes have features. Such data is accepted only by a set that erases all others,
-    #: MissingFeatures(rate=1.0). Known once the data is loaded.
-    train_features_only: bool = False
-
     @abstractmethod
     def load(self) -> NodeBatch:
         """Read the data.
@@ -206,28 +202,22 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     @cached_property
     def loaded(self) -> NodeBatch:
-        """The whole graph as it was read, for sets that wrap this one."""
+        """The whole graph as it was read, for a set that erases features: those that are unknown are NaN."""
         with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
             batch = self.load()
         rows = batch.graph.num_graphs if batch.per_graph else None
         check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows)
         return batch
 
-    @property
+    @cached_property
     def batch(self) -> NodeBatch:
         """The whole graph.
 
         Raises:
-            DataError: The data is missing, damaged or inconsistent, or cannot be used on its own.
+            DataError: The data is missing, damaged or inconsistent, or features are not finite.
         """
-        batch = self.loaded
-        if self.train_features_only:
-            raise DataError(
-                f"these files of {type(self).__name__} have the features of the training nodes only, which is enough "
-                "only if all others are erased.\n"
-                "Wrap the set in MissingFeatures with rate 1.0, or set root to the complete files."
-            )
-        return batch
+        check_finite(self.loaded.x)
+        return self.loaded
 
     @property
     def num_classes(self) -> int:
@@ -243,8 +233,7 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     @property
     def num_features(self) -> int:
-        """Width of the node features."""
-        return self.batch.x.shape[1]
+        return self.loaded.x.shape[1]
 
     @property
     def num_edge_features(self) -> int:
@@ -284,6 +273,12 @@ class WrapsSource:
         """Refuse a source whose targets are of whole graphs."""
         if self.source.per_graph:
             raise DataError(f"{type(self).__name__} is for targets of nodes, and those of its source are of graphs.")
+
+
+def masks_of(stage: str, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of rows that are all to ``train``, ``val`` or ``test``."""
+    train, val, test = (torch.full((count,), stage == split) for split in SPLITS)
+    return train, val, test
 
 
 def fingerprint(*tensors: Tensor) -> str:

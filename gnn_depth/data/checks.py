@@ -9,7 +9,8 @@ from torch import Tensor
 from gnn_depth.ranges import Range
 from gnn_depth.registry import unknown
 
-MASKS = ("train_mask", "val_mask", "test_mask")
+SPLITS = ("train", "val", "test")
+MASKS = tuple(f"{split}_mask" for split in SPLITS)
 
 
 class DataError(ValueError):
@@ -62,16 +63,27 @@ def check_nodes(
     for name, mask in zip(MASKS, masks, strict=True):
         if mask.shape != (rows,) or mask.dtype != torch.bool:
             raise DataError(f"{name} must be {torch.bool} of shape ({rows},), not {mask.dtype} {tuple(mask.shape)}.")
-    # NaN wins every comparison of aminmax, so one pass without a temporary finds both NaN and Inf.
-    if not all(extreme.isfinite() for extreme in x.aminmax()):
-        node, feature = (~x.isfinite()).nonzero()[0].tolist()
-        raise DataError(f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite.")
     _check_targets(y, masks[0] | masks[1] | masks[2])
     for (name, mask), (other_name, other) in combinations(zip(MASKS, masks, strict=True), 2):
         if (shared := _first(mask & other)) is not None:
             raise DataError(f"node {shared} is in {name} and in {other_name}: the masks must be disjoint.")
     if not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
+
+
+def check_finite(x: Tensor) -> None:
+    """Check that no feature is NaN or infinite.
+
+    Raises:
+        DataError: One is; the message names the first.
+    """
+    # NaN wins every comparison of aminmax, so one pass without a temporary finds both NaN and Inf.
+    if not all(extreme.isfinite() for extreme in x.aminmax()):
+        node, feature = (~x.isfinite()).nonzero()[0].tolist()
+        raise DataError(
+            f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite. Where they are unknown "
+            "outside the training set, wrap the data in MissingFeatures with rate 1.0, which erases them there."
+        )
 
 
 def task_of(y: Tensor) -> str:

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -28,24 +28,8 @@ def _read_checksums() -> dict[str, list[str]]:
     return table
 
 
-#: The accepted checksums of each published file, by its name.
+#: The accepted checksums of each published file, by its name: SHA-256, or the blob id in the publisher's repository.
 CHECKSUMS = _read_checksums()
-
-
-class PublishedFile(NamedTuple):
-    """A file whose content is known by its checksum."""
-
-    path: Path  # where it is stored, or will be
-    url: str  # where it is published
-
-    def is_published(self, content: bytes) -> bool:
-        """True if this is its content, by SHA-256 or by the blob id in the publisher's Git repository."""
-        return not {sha256(content), git_blob_id(content)}.isdisjoint(CHECKSUMS[self.path.name])
-
-    @property
-    def expected(self) -> str:
-        """The accepted checksums, for messages."""
-        return " or ".join(CHECKSUMS[self.path.name])
 
 
 def resolve_root(root: str | None) -> Path:
@@ -67,8 +51,8 @@ def git_blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def read_verified(file: PublishedFile) -> bytes:
-    """The content of a published file, downloaded first if it is missing.
+def read_verified(path: Path, url: str) -> bytes:
+    """The content of a published file, downloaded to ``path`` first if it is missing.
 
     The bytes that are returned are the bytes that were checked, so the file cannot change in between. Of several
     processes one downloads, and the others wait for its file.
@@ -76,60 +60,67 @@ def read_verified(file: PublishedFile) -> bytes:
     Raises:
         DataError: The file is missing and cannot be downloaded, or its checksum is wrong.
     """
-    content = _read_local(file)
-    if content is not None:
-        return content
     try:
-        file.path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file.path.parent / ".lock"):
-            content = _read_local(file)
-            return _download(file) if content is None else content
-    except OSError as error:
-        raise _unavailable(file, f"cannot be stored there: {error.strerror or error}") from None
+        if (content := _read_local(path, url)) is not None:
+            return content
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.parent / ".lock"):
+            content = _read_local(path, url)
+            return _download(path, url) if content is None else content
+    except OSError as error:  # of a download too: URLError, TimeoutError and ConnectionError
+        reason = getattr(error, "reason", None) or error.strerror or error
+        raise DataError(
+            f"data file {str(path)!r} cannot be read, and cannot be downloaded and stored there: {reason}.\n"
+            f"It is published at {url}\n"
+            f"Put it there by hand, or set {ROOT_VARIABLE} or the option root to a folder that has the data."
+        ) from None
 
 
-def _read_local(file: PublishedFile) -> bytes | None:
-    """The content of a local file with the right checksum; None if there is no file."""
+def _wrong_checksum(path: Path, content: bytes) -> str | None:
+    """The checksum of a content and those that are expected, unless it is one of them."""
+    expected = CHECKSUMS[path.name]
+    if not {sha256(content), git_blob_id(content)}.isdisjoint(expected):
+        return None
+    return f"sha256 {sha256(content)}, expected {' or '.join(expected)}"
+
+
+def _read_local(path: Path, url: str) -> bytes | None:
     try:
-        content = file.path.read_bytes()
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        raise DataError(f"data file {str(file.path)!r} cannot be read: {error.strerror}.") from None
-    if file.is_published(content):
-        return content
-    raise DataError(
-        f"data file {str(file.path)!r} is damaged or is not the published one: its sha256 is {sha256(content)}, "
-        f"expected {file.expected}.\n"
-        f"It was not changed. Move it away to download it from {file.url}\n"
-        f"Or set {ROOT_VARIABLE} or the option root to another folder."
-    )
+    if wrong := _wrong_checksum(path, content):
+        raise DataError(
+            f"data file {str(path)!r} is damaged or is not the published one: it has {wrong}.\n"
+            f"It was not changed. Move it away to download it from {url}\n"
+            f"Or set {ROOT_VARIABLE} or the option root to another folder."
+        )
+    return content
 
 
-def _download(file: PublishedFile) -> bytes:
+def _download(path: Path, url: str) -> bytes:
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            with open_url(file.url) as response:
-                content = response.read()
+            with open_url(url) as response:
+                content: bytes = response.read()
             break
-        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        except (OSError, HTTPException) as error:
             if attempt == ATTEMPTS:
-                reason = getattr(error, "reason", None) or error
-                raise _unavailable(file, f"cannot be downloaded: {reason}") from None
-    if not file.is_published(content):
-        corrupt = file.path.with_name(f"{file.path.name}.corrupt")
+                raise error if isinstance(error, OSError) else OSError(str(error)) from None
+    if wrong := _wrong_checksum(path, content):
+        corrupt = path.with_name(f"{path.name}.corrupt")
         corrupt.write_bytes(content)
         raise DataError(
-            f"{file.url} returned a file with sha256 {sha256(content)}, expected {file.expected}: it was changed in "
-            f"transit or by its publisher.\nIt was kept as {str(corrupt)!r} and is not used."
+            f"{url} returned a file with {wrong}: it was changed in transit or by its publisher.\n"
+            f"It was kept as {str(corrupt)!r} and is not used."
         )
     # The name is fixed, not random: the next holder of the lock overwrites what a killed process left.
-    part = file.path.with_name(f"{file.path.name}.part")
+    part = path.with_name(f"{path.name}.part")
     with part.open("wb") as out:
         out.write(content)
         out.flush()
         os.fsync(out.fileno())
-    part.replace(file.path)
+    part.replace(path)
     return content
 
 
@@ -147,11 +138,3 @@ def open_url(url: str) -> Any:
     # The context is explicit because some programs replace urllib's default one with one that verifies nothing.
     verifying = urllib.request.HTTPSHandler(context=ssl.create_default_context())
     return urllib.request.build_opener(verifying, _SameScheme).open(url, timeout=TIMEOUT_SECONDS)
-
-
-def _unavailable(file: PublishedFile, reason: str) -> DataError:
-    return DataError(
-        f"data file {str(file.path)!r} does not exist and {reason}.\n"
-        f"It is published at {file.url}\n"
-        f"Put it there by hand, or set {ROOT_VARIABLE} or the option root to a folder that has the data."
-    )

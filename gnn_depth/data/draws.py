@@ -58,13 +58,19 @@ def random_split(
     return masks[0], masks[1], masks[2]
 
 
-def fraction_split(labelled: Tensor, seed: int, train: float, val: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of a fraction of the labelled rows to train on, at least one, a fraction to validate on, and the rest."""
-    order = Draws(seed, "split").permutation(len(labelled))
-    order = order[labelled[order]]
+def fraction_split(
+    count: int, seed: int, train: float, val: float, labelled: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of a fraction of the rows to train on, at least one, a fraction to validate on, and the rest.
+
+    Rows that are not ``labelled`` are in no mask.
+    """
+    order = Draws(seed, "split").permutation(count)
+    order = order if labelled is None else order[labelled[order]]
     first = max(1, round(train * len(order)))
     last = max(first, round((train + val) * len(order)))
-    masks = torch.zeros(3, len(labelled), dtype=torch.bool)
-    for mask, part in zip(masks, (order[:first], order[first:last], order[last:]), strict=True):
-        mask[part] = True
+    masks = torch.zeros(3, count, dtype=torch.bool)
+    masks[0, order[:first]] = True
+    masks[1, order[first:last]] = True
+    masks[2, order[last:]] = True
     return masks[0], masks[1], masks[2]

@@ -52,10 +52,6 @@ class Minesweeper(NodeDataModule):
         self.mines, self.unknown, self.seed = mines, unknown, seed
 
     @property
-    def num_classes(self) -> int:
-        return 2
-
-    @property
     def task(self) -> str:
         return "binary"
 
@@ -65,7 +61,7 @@ class Minesweeper(NodeDataModule):
         mine[Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]] = True
         unknown[Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]] = True
         edges = grid_edges(self.rows, self.columns)
-        masks = fraction_split(torch.ones(count, dtype=torch.bool), self.seed, 0.5, 0.25)
+        masks = fraction_split(count, self.seed, 0.5, 0.25)
         return NodeBatch(mine_features(edges, mine, unknown), mine.long(), Graph(edges, count), *masks)
 
 
@@ -141,10 +137,6 @@ class ContextualSBM(NodeDataModule):
         self.train_fraction, self.val_fraction = train_fraction, val_fraction
         self._strength = strength
 
-    @property
-    def num_classes(self) -> int:
-        return 2
-
     def load(self) -> NodeBatch:
         count, width = self.num_nodes, self.width
         y = Draws(self.seed, "classes").permutation(count) % 2
@@ -157,8 +149,7 @@ class ContextualSBM(NodeDataModule):
         noise = _normal(Draws(self.seed, "features"), (count + 1) * width).reshape(count + 1, width)
         sign = 2 * y.numpy()[:, None] - 1
         x = math.sqrt(max(signal, 0) / count) * sign * noise[:1] + noise[1:] / math.sqrt(width)
-        labelled = torch.ones(count, dtype=torch.bool)
-        masks = fraction_split(labelled, self.seed, self.train_fraction, self.val_fraction)
+        masks = fraction_split(count, self.seed, self.train_fraction, self.val_fraction)
         return NodeBatch(torch.from_numpy(x).float(), y, Graph(edges, count), *masks)
 
 

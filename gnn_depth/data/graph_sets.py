@@ -1,6 +1,6 @@
 """Data sets of many graphs, with a target for every graph or for every node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,9 +9,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from gnn_depth.csr import pointers
-from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule
-from gnn_depth.data.checks import MASKS, DataError
-from gnn_depth.data.draws import Draws, fraction_split
+from gnn_depth.data.base import FullBatch, NodeBatch, NodeDataModule, masks_of
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.data.mini_batches import induced_subgraph, row_entries
 from gnn_depth.graph import Graph
@@ -64,8 +64,7 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     assert graph_of_node is not None
     nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
     part = induced_subgraph(batch.graph, nodes, new_graph)
-    yes = torch.ones(len(graphs), dtype=torch.bool)
-    return NodeBatch(batch.x[nodes], batch.y[graphs], part, yes, ~yes, ~yes, per_graph=True)
+    return NodeBatch(batch.x[nodes], batch.y[graphs], part, *masks_of("train", len(graphs)), per_graph=True)
 
 
 def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Tensor, Tensor, Graph, bool]:
@@ -111,29 +110,3 @@ def _features(given: Sequence[Any]) -> Tensor | None:
     if not x.is_floating_point() and x.shape[1] == 1 and len(x):
         x = F.one_hot(x[:, 0].long() - x.min())
     return x.float()
-
-
-def split_masks(
-    count: int, split: Mapping[str, Any] | None, seed: int, train: float, val: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of the rows to train, validate and test on: those of a split, or fractions of them drawn at random.
-
-    Raises:
-        DataError: A list is missing, or a number is out of range.
-    """
-    if split is None:
-        return fraction_split(torch.ones(count, dtype=torch.bool), seed, train, val)
-    names = [mask.removesuffix("_mask") for mask in MASKS]
-    if set(split) != set(names):
-        raise DataError(f"a split has lists called {', '.join(names)}, not {', '.join(map(str, split)) or 'none'}.")
-    masks = torch.zeros(3, count, dtype=torch.bool)
-    for name, mask in zip(names, masks, strict=True):
-        rows = torch.as_tensor(split[name])
-        if rows.dtype == torch.bool and rows.shape == mask.shape:
-            mask |= rows
-            continue
-        rows = rows.long()
-        if len(bad := rows[(rows < 0) | (rows >= count)]):
-            raise DataError(f"{name} has row {int(bad[0])}, and rows are 0 to {count - 1}.")
-        mask[rows] = True
-    return masks[0], masks[1], masks[2]

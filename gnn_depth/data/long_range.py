@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.graph_sets import GraphSet
 from gnn_depth.graph import Graph
@@ -18,7 +18,7 @@ Target: TypeAlias = Literal["eccentricity", "shortest_path", "diameter"]
 
 
 @register("data", "GraphTransfer")
-class GraphTransfer(GraphSet):
+class GraphTransfer(NodeDataModule):
     """Graphs in which one node must learn the class of another at a given distance.
 
     The source's features are its class, one-hot; those of the target are zero, and all others' uniform random numbers.
@@ -33,7 +33,7 @@ class GraphTransfer(GraphSet):
             edges that shorten none.
         distance: Number of edges from source to target.
         num_classes: Number of classes.
-        num_graphs: Number of graphs; 60% are to train on, 20% each to validate and test.
+        num_graphs: Number of graphs, at least one for each class; 60% are to train on, 20% each to validate and test.
         seed: Determines everything.
 
     Raises:
@@ -48,20 +48,18 @@ class GraphTransfer(GraphSet):
         num_graphs: Annotated[int, Range(5)] = 500,
         seed: Natural = 0,
     ) -> None:
-        super().__init__(seed=seed)
+        super().__init__()
+        Range(num_classes).check("num_graphs", num_graphs)
         Range(1 if shape == "line" else 2).check("distance", distance)
         self.shape = shape
         self.distance = distance
-        self._num_classes = num_classes
+        self.classes = num_classes
         self.num_graphs = num_graphs
-
-    @property
-    def num_classes(self) -> int:
-        return self._num_classes
+        self.seed = seed
 
     def load(self) -> NodeBatch:
         one_way, size = transfer_edges(self.shape, self.distance)
-        count, classes = self.num_graphs, self._num_classes
+        count, classes = self.num_graphs, self.classes
         label = Draws(self.seed, "classes").permutation(count) % classes
         noise = Draws(self.seed, "features").uniform(count * size * classes)
         x = torch.from_numpy(noise).float().view(count, size, classes)
@@ -69,8 +67,7 @@ class GraphTransfer(GraphSet):
         x[:, self.distance] = 0
         y, masks = torch.zeros(count, size, dtype=torch.long), torch.zeros(3, count, size, dtype=torch.bool)
         y[:, self.distance] = label
-        every = torch.ones(count, dtype=torch.bool)
-        masks[:, :, self.distance] = torch.stack(fraction_split(every, self.seed, 0.6, 0.2))
+        masks[:, :, self.distance] = torch.stack(fraction_split(count, self.seed, 0.6, 0.2))
         both = torch.cat([one_way, one_way.flip(0)], 1)
         edges = (both[:, None] + size * torch.arange(count)[:, None]).flatten(1)
         graph = Graph(edges, count * size, torch.arange(count).repeat_interleave(size))
@@ -145,7 +142,7 @@ class Distances(GraphSet):
         of_graph, one, other = near.nonzero().T
         owner = torch.arange(count).repeat_interleave(size)
         graph = Graph(torch.stack([one, other]) + size * of_graph, count * size, owner)
-        masks = fraction_split(torch.ones(count, dtype=torch.bool), self.seed, 0.6, 0.2)
+        masks = fraction_split(count, self.seed, 0.6, 0.2)
         if per_graph := self.target == "diameter":
             return NodeBatch(x, y.float(), graph, *masks, per_graph=per_graph)
         return NodeBatch(x, y.flatten().float(), graph, *(mask[owner] for mask in masks))

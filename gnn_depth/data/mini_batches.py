@@ -1,6 +1,5 @@
 """Mini-batches of one large graph: training on subgraphs, evaluation on the whole graph."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -11,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from gnn_depth.csr import pointers
-from gnn_depth.data.base import FullBatch, GraphDataModule, NodeBatch, NodeDataModule, WrapsSource
+from gnn_depth.data.base import FullBatches, GraphDataModule, NodeBatch, NodeDataModule, WrapsSource, masks_of
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, share
@@ -25,7 +24,7 @@ CHUNKS, NEIGHBORS = 8, (10, 10)
 
 
 @register("data", "MiniBatches")
-class MiniBatches(WrapsSource, GraphDataModule):
+class MiniBatches(WrapsSource, FullBatches, GraphDataModule):
     r"""Mini-batches: train on subgraphs of another data set, evaluate on its whole graph.
 
     Every method gives the same number of batches in an epoch and trains on each training node once. A batch contains
@@ -55,8 +54,11 @@ class MiniBatches(WrapsSource, GraphDataModule):
         ValueError: A number is out of its range, or an option belongs to another method.
     """
 
+    batch: Any = property(attrgetter("source.batch"))
     num_features: Any = property(attrgetter("source.num_features"))
     checksum: Any = property(attrgetter("source.checksum"))
+    missing_mask: Any = property(lambda self: getattr(self.source, "missing_mask", None))
+    missing_hash: Any = property(lambda self: getattr(self.source, "missing_hash", None))
 
     def __init__(
         self,
@@ -84,130 +86,80 @@ class MiniBatches(WrapsSource, GraphDataModule):
     def about(self) -> str:
         return f"{self.source.about}; {self.parts} batches in an epoch"
 
-    @property
-    def missing_mask(self) -> Tensor | None:
-        """The nodes whose features the source has erased; None if it erases none."""
-        return getattr(self.source, "missing_mask", None)
-
-    @property
-    def missing_hash(self) -> str | None:
-        """The source's checksum of this mask."""
-        return getattr(self.source, "missing_hash", None)
-
     @cached_property
-    def sampler(self) -> "SubgraphSampler":
-        """The sampler that makes the batches; the partition is computed on first use.
+    def groups(self) -> "Groups":
+        """The groups of nodes that batches consist of; a partition is computed on first use.
 
         Raises:
             DataError: There are too few training nodes, or too few nodes, for so many parts.
         """
-        with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
-            self.refuse_graphs()
-            batch = self.source.batch
-            if self.method == "neighbor":
-                return NeighborSampler(batch, self.parts, self.seed, self.neighbors)
-            if self.method == "random":
-                return GroupSampler(batch, self.parts, self.seed, torch.arange(len(batch.x)))
-            chunks = self.parts * self.chunks
-            if chunks > len(batch.x):
+        self.refuse_graphs()
+        nodes, train_mask, chunks = len(self.batch.x), self.batch.train_mask, self.parts * self.chunks
+        group, name = torch.arange(nodes), "training nodes"
+        if self.method == "partition":
+            if chunks > nodes:
                 raise DataError(
-                    f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has nodes, "
-                    f"{len(batch.x)}: use fewer."
+                    f"parts {self.parts} x chunks {self.chunks} are more chunks than the graph has nodes, {nodes}: "
+                    "use fewer."
                 )
-            labels = partition(batch.graph, chunks, Draws(self.seed, "chunks"))
-            return GroupSampler(batch, self.parts, self.seed, labels)
+            group, name = partition(self.batch.graph, chunks, Draws(self.seed, "chunks")), "chunks with training nodes"
+        ptr = pointers(group, int(group.max()) + 1)
+        is_trained = torch.zeros(len(ptr) - 1, dtype=torch.bool)
+        is_trained[group[train_mask]] = True
+        trained, others = is_trained.nonzero().flatten(), (~is_trained).nonzero().flatten()
+        if self.parts > len(trained):
+            raise DataError(
+                f"parts is {self.parts}, but there are only {len(trained)} {name}, and every batch needs one: use "
+                f"{len(trained)} parts or fewer."
+            )
+        others = others[:0] if self.method == "neighbor" else others
+        return Groups(torch.argsort(group, stable=True), ptr, trained, others)
 
-    def train_dataloader(self) -> "EpochLoader[Deal]":
+    def train_dataloader(self) -> Any:
         rank, processes = share(self.trainer, "parts", self.parts)
-        sampler = self.sampler
+        _ = self.groups  # faults are found before the first epoch
         return EpochLoader(
-            lambda epoch: sampler.deal(epoch)[rank::processes], sampler.make, self.parts // processes, self.trainer
+            lambda epoch: self.deal(epoch)[rank::processes], self.make_batch, self.parts // processes, self.trainer
         )
 
-    def val_dataloader(self) -> FullBatch:
-        return self.source.val_dataloader()
+    def deal(self, epoch: int) -> "list[Deal]":
+        """Share out the groups among the batches of an epoch, so that each has some to train on."""
+        draws = Draws(self.seed, f"parts {epoch}")
+        order = torch.cat([some[draws.permutation(len(some))] for some in (self.groups.trained, self.groups.others)])
+        return [Deal(epoch, number, order[number :: self.parts]) for number in range(self.parts)]
 
-    def test_dataloader(self) -> FullBatch:
-        return self.source.test_dataloader()
+    def make_batch(self, deal: "Deal") -> NodeBatch:
+        """The batch of some groups: its training nodes come first, and only these have classes."""
+        whole = self.batch
+        if self.method == "neighbor":
+            draws = Draws(self.seed, f"neighbors {deal.epoch} {deal.number}")
+            seeds = deal.groups.sort().values
+            trained = len(seeds)
+            nodes, graph = sample_neighbors(whole.graph, seeds, self.neighbors, draws)
+        else:
+            nodes = self.groups.nodes[row_entries(self.groups.ptr, deal.groups)[0]].sort().values
+            is_trained = whole.train_mask[nodes]
+            trained = int(is_trained.sum())
+            nodes = torch.cat([nodes[is_trained], nodes[~is_trained]])
+            graph = induced_subgraph(whole.graph, nodes)
+        return NodeBatch(whole.x[nodes], whole.y[nodes[:trained]], graph, *masks_of("train", trained))
 
-    def predict_dataloader(self) -> FullBatch:
-        return self.source.predict_dataloader()
+
+class Groups(NamedTuple):
+    """Groups of nodes, or single ones, none of which is divided between batches."""
+
+    nodes: Int[Tensor, "nodes"]  # group by group
+    ptr: Int[Tensor, "_"]  # the nodes of group g are nodes[ptr[g]:ptr[g + 1]]
+    trained: Int[Tensor, "trained"]  # the groups with training nodes
+    others: Int[Tensor, "others"]  # other groups, if batches contain any
 
 
 class Deal(NamedTuple):
-    """The units (nodes or groups of nodes) of one batch of an epoch."""
+    """The groups of one batch of an epoch."""
 
     epoch: int
     number: int
-    units: Int[Tensor, "units"]
-
-
-class SubgraphSampler(ABC):
-    """Shuffles the units of a graph into batches in every epoch, so that each batch has some to train on.
-
-    Units are ``trained``, those that have training nodes, or ``others``. There is an error if there are fewer trained
-    ones, which are called ``name`` in it, than batches.
-    """
-
-    def __init__(
-        self, batch: NodeBatch, count: int, seed: int, trained: Tensor, others: Tensor, name: str = "training nodes"
-    ) -> None:
-        if count > len(trained):
-            raise DataError(
-                f"parts is {count}, but there are only {len(trained)} {name}, and every batch needs one: "
-                f"use {len(trained)} parts or fewer."
-            )
-        self.batch = batch
-        self.count = count
-        self.seed = seed
-        self._trained, self._others = trained, others
-
-    def deal(self, epoch: int) -> list[Deal]:
-        """The units of each batch of an epoch."""
-        draws = Draws(self.seed, f"parts {epoch}")
-        order = torch.cat([units[draws.permutation(len(units))] for units in (self._trained, self._others)])
-        return [Deal(epoch, number, order[number :: self.count]) for number in range(self.count)]
-
-    @abstractmethod
-    def make(self, deal: Deal) -> NodeBatch:
-        """The batch of some units: its training nodes come first, and only these have classes."""
-
-    def _subgraph(self, nodes: Int[Tensor, "part"], trained: int, graph: Graph) -> NodeBatch:
-        all_nodes, no_nodes = torch.ones(trained, dtype=torch.bool), torch.zeros(trained, dtype=torch.bool)
-        return NodeBatch(self.batch.x[nodes], self.batch.y[nodes[:trained]], graph, all_nodes, no_nodes, no_nodes)
-
-
-class GroupSampler(SubgraphSampler):
-    """Batches that partition all nodes, with the edges inside each batch; a ``group`` of nodes is never divided."""
-
-    def __init__(self, batch: NodeBatch, count: int, seed: int, group: Int[Tensor, "nodes"]) -> None:
-        groups = int(group.max()) + 1
-        self._nodes = torch.argsort(group, stable=True)
-        self._ptr = pointers(group, groups)
-        trained = torch.zeros(groups, dtype=torch.bool)
-        trained[group[batch.train_mask]] = True
-        name = "training nodes" if groups == len(group) else "chunks with training nodes"
-        super().__init__(batch, count, seed, trained.nonzero().flatten(), (~trained).nonzero().flatten(), name)
-
-    def make(self, deal: Deal) -> NodeBatch:
-        nodes = self._nodes[row_entries(self._ptr, deal.units)[0]].sort().values
-        trained = self.batch.train_mask[nodes]
-        nodes = torch.cat([nodes[trained], nodes[~trained]])
-        return self._subgraph(nodes, int(trained.sum()), induced_subgraph(self.batch.graph, nodes))
-
-
-class NeighborSampler(SubgraphSampler):
-    """Batches that partition the training nodes, with a sample of the edges that lead to them."""
-
-    def __init__(self, batch: NodeBatch, count: int, seed: int, sizes: Sequence[int]) -> None:
-        self._sizes = sizes
-        trained = batch.train_mask.nonzero().flatten()
-        super().__init__(batch, count, seed, trained, trained[:0])
-
-    def make(self, deal: Deal) -> NodeBatch:
-        draws = Draws(self.seed, f"neighbors {deal.epoch} {deal.number}")
-        nodes, graph = sample_neighbors(self.batch.graph, deal.units.sort().values, self._sizes, draws)
-        return self._subgraph(nodes, len(deal.units), graph)
+    groups: Int[Tensor, "groups"]
 
 
 def induced_subgraph(

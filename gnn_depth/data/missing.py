@@ -10,7 +10,6 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, WrapsSource
-from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.ranges import Natural, Probability
 from gnn_depth.registry import register
@@ -56,15 +55,5 @@ class MissingFeatures(WrapsSource, NodeDataModule):
         return hashlib.sha256(np.packbits(self.missing_mask.numpy()).tobytes()).hexdigest()
 
     def load(self) -> NodeBatch:
-        """The source with the features erased; the source keeps its own.
-
-        Raises:
-            DataError: The source's data is faulty, or has features of training nodes only while rate is below 1.
-        """
         batch = self.source.loaded
-        if self.source.train_features_only and not bool((self.missing_mask | batch.train_mask).all()):
-            raise DataError(
-                f"these files of {type(self.source).__name__} have the features of the training nodes only, so rate "
-                f"must be 1.0, not {self.rate}.\nFor other rates set the source's root to the complete files."
-            )
         return replace(batch, x=batch.x.masked_fill(self.missing_mask[:, None], 0))

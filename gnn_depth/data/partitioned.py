@@ -13,19 +13,12 @@ import torch.distributed as dist
 from jaxtyping import Int
 from torch import Tensor
 
+from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatches, GraphDataModule, NodeBatch
 from gnn_depth.data.checks import DataError
-from gnn_depth.graph import Graph
+from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.registry import register
 from gnn_depth.shard import Shard
-
-ARRAYS = ("x", "y", "masks", "numbers", "ptr", "source")
-OF_EDGES = ("edge_weight", "edge_attr")
-
-
-def _known(name: str) -> property:
-    """A property that ``about.json`` tells."""
-    return property(lambda self: self._about[name])
 
 
 @register("data", "PartitionedGraph")
@@ -44,12 +37,12 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         path: The folder.
     """
 
-    num_classes: Any = _known("num_classes")
-    class_names: Any = _known("class_names")
-    num_features: Any = _known("num_features")
-    num_edge_features: Any = _known("num_edge_features")
-    task: Any = _known("task")
-    checksum: Any = _known("checksum")
+    num_classes: Any = property(lambda self: self._about["num_classes"])
+    class_names: Any = property(lambda self: self._about["class_names"])
+    num_features: Any = property(lambda self: self._about["num_features"])
+    num_edge_features: Any = property(lambda self: self._about["num_edge_features"])
+    task: Any = property(lambda self: self._about["task"])
+    checksum: Any = property(lambda self: self._about["checksum"])
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -90,8 +83,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         numbers, nodes = self._read("numbers"), len(self._array("x"))
         back = torch.argsort(numbers)
         edges = numbers[torch.stack([self._read("source"), _targets(self._read("ptr"))])]
-        of_edges: dict[str, Any] = {name: self._read(name) for name in self._of_edges()}
-        graph = Graph(edges, nodes, **of_edges)
+        graph = Graph(edges, nodes, **self._of_edges())
         return NodeBatch(self._read("x")[back], self._read("y")[back], graph, *self._read("masks")[:, back])
 
     def _part(self, bounds: Int[Tensor, "_"], rank: int) -> NodeBatch:
@@ -100,7 +92,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         ptr = self._read("ptr", slice(first, after + 1))
         into = slice(int(ptr[0]), int(ptr[-1]))
         edges = torch.stack([self._read("source", into), _targets(ptr - ptr[0]) + first])
-        graph = Shard(edges, bounds, self._read("numbers", here), **{n: self._read(n, into) for n in self._of_edges()})
+        graph = Shard(edges, bounds, self._read("numbers", here), **self._of_edges(into))
         return NodeBatch(self._read("x", here), self._read("y", here), graph, *self._read("masks", here))
 
     def _bounds(self, processes: int) -> Int[Tensor, "_"]:
@@ -111,8 +103,8 @@ class PartitionedGraph(FullBatches, GraphDataModule):
             return torch.tensor(bounds[:: parts // processes])
         return torch.tensor([rank * nodes // processes for rank in range(processes + 1)])
 
-    def _of_edges(self) -> list[str]:
-        return [name for name in OF_EDGES if (self.path / f"{name}.npy").exists()]
+    def _of_edges(self, rows: slice = slice(None)) -> dict[str, Any]:
+        return {name: self._read(name, rows) for name in OF_EDGES if (self.path / f"{name}.npy").exists()}
 
 
 def write_partition(data: GraphDataModule, batch: NodeBatch, part_of_node: Int[Tensor, "nodes"], folder: Path) -> None:
@@ -121,20 +113,19 @@ def write_partition(data: GraphDataModule, batch: NodeBatch, part_of_node: Int[T
         raise DataError(f"{folder} exists: name a new folder, or remove it.")
     graph = batch.graph
     order = torch.argsort(part_of_node, stable=True)
-    position = torch.empty_like(order)
-    position[order] = torch.arange(len(order))
+    position = torch.argsort(order)
     by_target = torch.argsort(position[graph.target], stable=True)
     arrays = {
         "x": batch.x[order],
         "y": batch.y[order],
         "masks": torch.stack(batch.masks)[:, order],
         "numbers": order,
-        "ptr": torch.cat([torch.zeros(1, dtype=torch.long), graph.in_degree[order].cumsum(0)]),
+        "ptr": pointers(position[graph.target], graph.num_nodes),
         "source": position[graph.source[by_target]],
         **graph.of_edges(by_target),
     }
     about = {
-        "bounds": [0, *torch.bincount(part_of_node).cumsum(0).tolist()],
+        "bounds": pointers(part_of_node, int(part_of_node.max()) + 1).tolist(),
         "num_features": batch.x.shape[1],
         "num_classes": data.num_classes,
         "class_names": data.class_names,

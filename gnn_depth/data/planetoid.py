@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_rows
-from gnn_depth.data.checks import DataError, match_choice
-from gnn_depth.data.downloads import PublishedFile, read_verified, resolve_root
+from gnn_depth.data.checks import SPLITS, DataError, match_choice
+from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Natural, Range
@@ -22,9 +22,6 @@ from gnn_depth.registry import register
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 SPLITS_URL = "https://raw.githubusercontent.com/graphdml-uiuc-jlu/geom-gcn/master/splits"
-# Nodes, features and classes of each set.
-SIZES = {"Cora": (2708, 1433, 7), "CiteSeer": (3327, 3703, 6), "PubMed": (19717, 500, 3)}
-SPLITS = ("public", "full", "random", "geom-gcn")
 TRAIN_PER_CLASS, NUM_VAL, NUM_TEST = 20, 500, 1000
 
 
@@ -53,7 +50,7 @@ class Planetoid(NodeDataModule):
         ValueError: An unknown name or split, or a split_index that the split does not have.
     """
 
-    names = tuple(SIZES)
+    names = ("Cora", "CiteSeer", "PubMed")
 
     def __init__(
         self,
@@ -65,8 +62,8 @@ class Planetoid(NodeDataModule):
         drop_isolated: bool = False,
     ) -> None:
         super().__init__()
-        self.name: str = match_choice("Planetoid data set", name, SIZES)
-        self.split = match_choice("split", split, SPLITS)
+        self.name: str = match_choice("Planetoid data set", name, self.names)
+        self.split = match_choice("split", split, ("public", "full", "random", "geom-gcn"))
         last = {"geom-gcn": 9, "random": inf}.get(self.split, 0)
         Range(0, last).check(f"split_index of split {self.split!r}", split_index)
         self.split_index = split_index
@@ -74,32 +71,19 @@ class Planetoid(NodeDataModule):
         self.normalize_features = normalize_features
         self.drop_isolated = drop_isolated
 
-    @property
-    def num_classes(self) -> int:
-        return SIZES[self.name][2]
-
     def load(self) -> NodeBatch:
-        """Read the data.
-
-        Raises:
-            DataError: Files are missing, damaged or not the published ones, or lack the features this split needs.
-        """
-        nodes, features, classes = SIZES[self.name]
         x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
+        ally, ty = self._unpickle("ally"), self._unpickle("ty")
         # The PubMed rebuilt from the files `x` and `tx` has features of the training and test nodes only.
-        self.train_features_only = not allx[len(x) :].any()
-        if self.train_features_only and self.split != "public":
-            raise DataError(
-                f"the files of {self.name} in {str(self.root)!r} have the features of the public split's training "
-                f"nodes only: split {self.split!r} would train on nodes without features.\n"
-                "Use split public, or complete files."
-            )
+        if not allx[len(x) :].any():
+            allx[len(x) :] = np.nan
         # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose features and class are
         # unknown: they get zeros, hence class 0, and are in no mask of the public split.
         test = np.array(self._content("test.index").split(), np.int64)
-        full_x, full_y = np.zeros((nodes, features), np.float32), np.zeros((nodes, classes), np.float32)
+        nodes = int(test.max()) + 1
+        full_x, full_y = np.zeros((nodes, allx.shape[1]), np.float32), np.zeros((nodes, ally.shape[1]), np.float32)
         full_x[: len(allx)], full_x[test] = allx, tx
-        full_y[: len(allx)], full_y[test] = self._unpickle("ally"), self._unpickle("ty")
+        full_y[: len(allx)], full_y[test] = ally, ty
         y = torch.from_numpy(full_y.argmax(1))
         masks = self._masks(y, len(x), torch.from_numpy(test))
         edges = self._edges(nodes)
@@ -112,9 +96,9 @@ class Planetoid(NodeDataModule):
     def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":
             name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
-            file = PublishedFile(self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}")
-            with np.load(io.BytesIO(read_verified(file)), allow_pickle=False) as arrays:
-                return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in ("train", "val", "test"))
+            content = read_verified(self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}")
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in SPLITS)
         if self.split == "random":
             return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
         node = torch.arange(len(y))
@@ -135,7 +119,7 @@ class Planetoid(NodeDataModule):
 
     def _content(self, part: str) -> bytes:
         file_name = f"ind.{self.name.lower()}.{part}"
-        return read_verified(PublishedFile(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}"))
+        return read_verified(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}")
 
 
 def unpickle(content: bytes) -> Any:

@@ -13,9 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gnn_depth.data.base import NodeBatch
-from gnn_depth.data.checks import MASKS, DataError, check_fractions
+from gnn_depth.data.checks import MASKS, SPLITS, DataError, check_fractions
 from gnn_depth.data.downloads import resolve_root
-from gnn_depth.data.graph_sets import GraphSet, side_by_side, split_masks
+from gnn_depth.data.draws import fraction_split
+from gnn_depth.data.graph_sets import GraphSet, side_by_side
 from gnn_depth.ranges import Count, Natural, Probability, in_range
 from gnn_depth.registry import register, unknown
 
@@ -67,22 +68,27 @@ class PyGData(GraphSet):
         _ = self.loaded
         return self._class_names or super().class_names
 
-    def graphs(self) -> tuple[list[Any], Mapping[str, Any] | None]:
-        """The graphs, and their own split if they have one."""
-        return [self._data] if isinstance(self._data, Data) else list(self._data), None
+    def parts(self) -> dict[str, list[Any]]:
+        """The graphs: ``train``, ``val`` and ``test``, where the data set divides them itself, or all of them."""
+        return {"all": [self._data] if isinstance(self._data, Data) else list(self._data)}
 
     def load(self) -> NodeBatch:
-        graphs, own = self.graphs()
+        parts = self.parts()
+        graphs = [data for part in parts.values() for data in part]
         x, y, graph, per_graph = side_by_side(graphs, self.edge_features)
         if y.dim() == 1 and not y.is_floating_point():  # the values may be -1 and 1, or leave out some
             values, y = torch.unique(y, return_inverse=True)
             self._class_names = list(map(str, values.tolist()))
-        split = self.split if self.split is not None else own
-        if split is not None or per_graph or not all(hasattr(graphs[0], name) for name in MASKS):
-            masks = split_masks(len(y), split, self.seed, self.train_fraction, self.val_fraction)
-        else:
+        if self.split is not None:
+            masks = split_masks(len(y), self.split)
+        elif len(parts) > 1:
+            sizes = [len(part) if per_graph else sum(int(data.num_nodes) for data in part) for part in parts.values()]
+            masks = split_masks(len(y), dict(zip(parts, torch.arange(len(y)).split_with_sizes(sizes), strict=True)))
+        elif not per_graph and all(hasattr(graphs[0], name) for name in MASKS):
             each = [torch.cat([self._column(getattr(data, name)) for data in graphs]) for name in MASKS]
             masks = each[0], each[1], each[2]
+        else:
+            masks = fraction_split(len(y), self.seed, self.train_fraction, self.val_fraction)
         return NodeBatch(x, y, graph, *masks, per_graph=per_graph)
 
     def _column(self, mask: Tensor) -> Tensor:
@@ -149,16 +155,11 @@ class PyG(PyGData):
         if "root" in self._takes:
             self._options.setdefault("root", str(resolve_root(root) / "pyg" / dataset.rpartition(".")[2]))
 
-    def graphs(self) -> tuple[list[Any], Mapping[str, Any] | None]:
+    def parts(self) -> dict[str, list[Any]]:
         split = self._takes.get("split")
         if split is None or split.default != "train" or "split" in self._options:
-            return self._made(), None
-        parts = {name: self._made(split=name) for name in ("train", "val", "test")}
-        sizes = [len(part) for part in parts.values()]
-        if not all(getattr(graph.y, "shape", (1,))[:1] == (1,) for part in parts.values() for graph in part):
-            sizes = [sum(int(graph.num_nodes) for graph in part) for part in parts.values()]
-        rows = torch.arange(sum(sizes)).split_with_sizes(sizes)
-        return [graph for part in parts.values() for graph in part], dict(zip(parts, rows, strict=True))
+            return {"all": self._made()}
+        return {name: self._made(split=name) for name in SPLITS}
 
     def _made(self, **more: Any) -> list[Any]:
         """Load or generate; a generated set draws from generators of its own."""
@@ -172,6 +173,26 @@ class PyG(PyGData):
             raise DataError(f"{self.dataset} refuses its options: {error}.") from error
         finally:
             random.setstate(state)
+
+
+def split_masks(count: int, split: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of the rows to train, validate and test on, given their numbers or masks.
+
+    Raises:
+        DataError: A list is missing, or a number is out of range.
+    """
+    if set(split) != set(SPLITS):
+        raise DataError(f"a split has lists called {', '.join(SPLITS)}, not {', '.join(map(str, split)) or 'none'}.")
+    masks = torch.zeros(3, count, dtype=torch.bool)
+    for name, mask in zip(SPLITS, masks, strict=True):
+        rows = torch.as_tensor(split[name])
+        if rows.dtype == torch.bool and rows.shape == mask.shape:
+            rows = rows.nonzero().flatten()
+        rows = rows.long()
+        if len(bad := rows[(rows < 0) | (rows >= count)]):
+            raise DataError(f"{name} has row {int(bad[0])}, and rows are 0 to {count - 1}.")
+        mask[rows] = True
+    return masks[0], masks[1], masks[2]
 
 
 def _class(dataset: str) -> Any:

@@ -9,7 +9,8 @@ import torch.distributed as dist
 from jaxtyping import Int
 from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.csr import pointers
+from gnn_depth.data.base import NodeBatch, coalesce
 from gnn_depth.data.checks import DataError
 from gnn_depth.graph import Graph
 from gnn_depth.shard import Shard
@@ -33,67 +34,54 @@ def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
         import pymetis
     except ImportError:
         raise DataError("metis needs the package pymetis: pip install 'gnn-depth[metis]'.") from None
-    proper = graph.source != graph.target
-    ends = torch.stack([graph.source[proper], graph.target[proper]])
-    both = torch.cat([ends, ends.flip(0)], 1)  # METIS takes undirected graphs
-    key = torch.unique(both[0] * graph.num_nodes + both[1])
-    first = torch.searchsorted(key, torch.arange(graph.num_nodes + 1) * graph.num_nodes)
-    adjacency = pymetis.CSRAdjacency(first.tolist(), (key % graph.num_nodes).tolist())
+    proper = graph.edge_index[:, graph.source != graph.target]
+    source, target = coalesce(proper, graph.num_nodes, undirected=True)  # METIS takes undirected graphs
+    adjacency = pymetis.CSRAdjacency(pointers(source, graph.num_nodes).tolist(), target.tolist())
     _, chunk = pymetis.part_graph(processes, adjacency=adjacency)
     return torch.tensor(chunk)
 
 
-def division(nodes: str, graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
+def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes"]:
     """The process of each node: ``contiguous`` chunks in the order of the nodes, ``metis``, or as a NumPy file has it.
 
     Raises:
-        DataError: There is no such file, or pymetis is not installed.
+        DataError: Targets are of graphs, there is no such file, pymetis is not installed, a node has no process, or a
+            process no node.
     """
-    if nodes == "contiguous":
-        return contiguous(graph.num_nodes, processes)
-    if nodes == "metis":
-        return metis(graph, processes)
-    if not Path(nodes).is_file():
-        raise DataError(
-            f"nodes is {nodes!r}: it must be contiguous, metis, or a .npy file with the process of each node."
-        )
-    return torch.from_numpy(np.load(nodes, allow_pickle=False).astype(np.int64))
-
-
-def check_division(process_of_node: Int[Tensor, "_"], num_nodes: int, processes: int) -> None:
-    """Refuse a division in which a node has no process, or a process no node."""
-    sizes = torch.bincount(process_of_node.clamp_min(0), minlength=processes)
-    if process_of_node.shape != (num_nodes,) or process_of_node.min() < 0 or len(sizes) > processes or 0 in sizes:
-        raise DataError(
-            f"each of the {num_nodes} nodes needs a process from 0 to {processes - 1}, and each process a node. The "
-            f"division has shape {tuple(process_of_node.shape)} and gives the processes {sizes.tolist()} nodes."
-        )
-
-
-def check_one_graph(batch: NodeBatch) -> None:
-    """Refuse a batch that is not one graph with a target for each node."""
-    if batch.per_graph or batch.graph.node_to_graph is not None or len(batch.y) != batch.graph.num_nodes:
+    graph = batch.graph
+    if batch.per_graph or graph.node_to_graph is not None or len(batch.y) != graph.num_nodes:
         raise DataError(
             "only one graph with a target for each node can be divided among processes: use strategy ddp for graphs "
             "side by side and for mini-batches."
         )
+    if nodes == "contiguous":
+        part = contiguous(graph.num_nodes, processes)
+    elif nodes == "metis":
+        part = metis(graph, processes)
+    elif Path(nodes).is_file():
+        part = torch.from_numpy(np.load(nodes, allow_pickle=False).astype(np.int64))
+    else:
+        raise DataError(
+            f"nodes is {nodes!r}: it must be contiguous, metis, or a .npy file with the process of each node."
+        )
+    sizes = torch.bincount(part.flatten().clamp_min(0), minlength=processes)
+    if part.shape != (graph.num_nodes,) or part.min() < 0 or len(sizes) > processes or 0 in sizes:
+        raise DataError(
+            f"each of the {graph.num_nodes} nodes needs a process from 0 to {processes - 1}, and each process a node. "
+            f"The division has shape {tuple(part.shape)} and gives the processes {sizes.tolist()} nodes."
+        )
+    return part
 
 
 def shard_batch(batch: NodeBatch, process_of_node: Int[Tensor, "nodes"], group: Any = None) -> NodeBatch:
-    """This process's share of a full batch, the same in all processes of the group (by default all).
+    """This process's share of a full batch, divided as :func:`division` says, the same in all processes of the group.
 
-    Raises:
-        DataError: Targets are of graphs, or a node has no process, or a process no node.
+    The group is by default all processes.
     """
-    graph, rank, processes = batch.graph, dist.get_rank(group), dist.get_world_size(group)
-    check_one_graph(batch)
-    check_division(process_of_node, graph.num_nodes, processes)
+    graph, rank = batch.graph, dist.get_rank(group)
     order = torch.argsort(process_of_node, stable=True)
-    bounds = torch.searchsorted(process_of_node[order], torch.arange(processes + 1))
-    position = torch.empty_like(order)
-    position[order] = torch.arange(len(order))
+    position, bounds = torch.argsort(order), pointers(process_of_node, dist.get_world_size(group))
     own = order[bounds[rank] : bounds[rank + 1]]
     into = process_of_node[graph.target] == rank
-    edges = position[torch.stack([graph.source[into], graph.target[into]])]
-    shard = Shard(edges, bounds, own, group, **graph.of_edges(into))
+    shard = Shard(position[graph.edge_index[:, into]], bounds, own, group, **graph.of_edges(into))
     return NodeBatch(batch.x[own], batch.y[own], shard, *(mask[own] for mask in batch.masks))

@@ -79,7 +79,7 @@ class SyntheticCitation(NodeDataModule):
         self.num_nodes = num_nodes
         self.num_edges = num_edges
         self.vocabulary = num_features
-        self._num_classes = num_classes
+        self.classes = num_classes
         self.words_per_node = words_per_node
         self.homophily = homophily
         self.topicality = topicality
@@ -88,39 +88,31 @@ class SyntheticCitation(NodeDataModule):
         self.num_test = num_test
         self.normalize_features = normalize_features
         self.seed = seed
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
-        for name, each in (("num_features", self.vocabulary), ("words_per_node", self.words_per_node)):
-            if self.num_nodes * each > MAX_NUMBERS:
+        for name, each in (("num_features", num_features), ("words_per_node", words_per_node)):
+            if num_nodes * each > MAX_NUMBERS:
                 raise ValueError(
-                    f"num_nodes {self.num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for "
+                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for "
                     "memory or time. Make one of them smaller."
                 )
-        needed = self._num_classes * self.num_train_per_class + self.num_val + self.num_test
-        if self.num_nodes < needed:
+        needed = num_classes * num_train_per_class + num_val + num_test
+        if num_nodes < needed:
             raise ValueError(
-                f"num_nodes is {self.num_nodes}, but the split needs {needed}: num_classes x num_train_per_class + "
+                f"num_nodes is {num_nodes}, but the split needs {needed}: num_classes x num_train_per_class + "
                 "num_val + num_test. Use more nodes, or make these smaller."
             )
-        within = round(self.homophily * self.num_edges)
-        available = count_pairs(self.num_nodes, self._num_classes)
-        for where, edges, pairs in zip(("within", "across"), (within, self.num_edges - within), available, strict=True):
+        within = round(homophily * num_edges)
+        available = count_pairs(num_nodes, num_classes)
+        for where, edges, pairs in zip(("within", "across"), (within, num_edges - within), available, strict=True):
             if edges > MAX_DENSITY * pairs:
                 raise ValueError(
-                    f"num_edges {self.num_edges} and homophily {self.homophily} make {edges} edges {where} classes, "
-                    f"but {self.num_nodes} nodes in {self._num_classes} classes have room for "
-                    f"{int(MAX_DENSITY * pairs)} ({MAX_DENSITY} of the pairs). Use fewer edges or more nodes."
+                    f"num_edges {num_edges} and homophily {homophily} make {edges} edges {where} classes, but "
+                    f"{num_nodes} nodes in {num_classes} classes have room for {int(MAX_DENSITY * pairs)} "
+                    f"({MAX_DENSITY} of the pairs). Use fewer edges or more nodes."
                 )
 
-    @property
-    def num_classes(self) -> int:
-        return self._num_classes
-
     def load(self) -> NodeBatch:
-        """Draw the graph."""
         mean_degree = 2 * self.num_edges / self.num_nodes
-        communities = _Communities(self.num_nodes, self._num_classes, mean_degree, self.seed)
+        communities = _Communities(self.num_nodes, self.classes, mean_degree, self.seed)
         y = torch.from_numpy(communities.y)
         masks = random_split(y, self.seed, self.num_train_per_class, self.num_val, self.num_test)
         x = self._words(communities)
@@ -132,10 +124,10 @@ class SyntheticCitation(NodeDataModule):
         """The words of each node, 0 or 1; a topic owns every num_classes-th word of the vocabulary."""
         draws = Draws(self.seed, "words")
         x = torch.zeros(self.num_nodes, self.vocabulary)
-        common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self._num_classes)
+        common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self.classes)
         node = torch.arange(self.num_nodes)
         for _ in range(self.words_per_node):
-            word = draws.weighted(topical, self.num_nodes) * self._num_classes + communities.topics(draws)
+            word = draws.weighted(topical, self.num_nodes) * self.classes + communities.topics(draws)
             general = draws.uniform(self.num_nodes) >= self.topicality
             word[general] = draws.weighted(common, self.num_nodes)[general]
             x[node, torch.from_numpy(word)] = 1

@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 from functools import cached_property, partial
 from math import factorial
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Int, Int16
 from torch import Tensor
 
-from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint
+from gnn_depth.data.base import GraphDataModule, NodeBatch, Repeated, fingerprint, masks_of
 from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
-
-Stage: TypeAlias = Literal["train", "val", "test"]
 
 #: Upper limits for the permutations of the values and for the examples, at any depth.
 PERMUTATIONS = 1000
@@ -57,7 +55,15 @@ class TreeNeighborsMatch(GraphDataModule):
         seed: Natural = 0,
     ) -> None:
         super().__init__()
-        _num_trained(depth, train_fraction)
+        # As published: 2^r examples of each permutation.
+        count = min(PERMUTATIONS, EXAMPLES // 2**depth, factorial(2**depth))
+        trained = round(train_fraction * count)
+        if not 0 < trained < count:
+            raise ValueError(
+                f"train_fraction {train_fraction} of the {count} examples of each value leaves none to "
+                f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
+            )
+        self.permutations, self.trained = count, trained
         self.depth = depth
         self.batch_size = batch_size
         self.train_fraction = train_fraction
@@ -84,8 +90,18 @@ class TreeNeighborsMatch(GraphDataModule):
 
     @cached_property
     def examples(self) -> "TreeExamples":
-        """All examples, drawn on first use."""
-        return draw_examples(self.depth, self.train_fraction, self.seed)
+        """Distinct permutations, and a fraction of the examples of each value to train on; drawn on first use."""
+        leaves, count = self.num_classes, self.permutations
+        draws = Draws(self.seed, "tree values")
+        distinct: dict[tuple[int, ...], None] = {}
+        while len(distinct) < count:
+            distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
+        values = torch.tensor(list(distinct))
+        of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)  # by permutation and value
+        draws = Draws(self.seed, "tree split")
+        order = torch.stack([of_value[draws.permutation(count), value] for value in range(leaves)], 1)
+        train, held_out = order[: self.trained].flatten(), order[self.trained :].flatten()
+        return TreeExamples(values.short() + 1, train.sort().values, held_out.sort().values)
 
     def train_dataloader(self) -> EpochLoader[Tensor]:
         count = self.passes * len(self.examples.train)
@@ -114,7 +130,7 @@ class TreeNeighborsMatch(GraphDataModule):
         train = self.examples.train
         return torch.cat([train[draws.permutation(len(train))] for _ in range(self.passes)])
 
-    def _held_out(self, stage: Stage, rank: int, processes: int) -> FixedLoader[Tensor]:
+    def _held_out(self, stage: str, rank: int, processes: int) -> FixedLoader[Tensor]:
         batches = evaluation_batches(self.examples.held_out, self.batch_size, rank, processes)
         return FixedLoader(batches, partial(self.make_batch, stage=stage))
 
@@ -128,7 +144,7 @@ class TreeNeighborsMatch(GraphDataModule):
             )
         return rank, processes
 
-    def make_batch(self, chosen: Int[Tensor, "batch"], stage: Stage) -> NodeBatch:
+    def make_batch(self, chosen: Int[Tensor, "batch"], stage: str) -> NodeBatch:
         """The examples with these numbers, which belong to the set ``stage``, as trees side by side.
 
         Node v of example b of B is row v B + b: the roots are the first rows and each level comes before the next, so
@@ -142,8 +158,7 @@ class TreeNeighborsMatch(GraphDataModule):
         x[-leaves:, :, 0] = torch.arange(1, leaves + 1)[:, None]
         x[-leaves:, :, 1] = values.T
         y = values[torch.arange(size), leaf].long() - 1
-        train, val, test = (torch.full((size,), stage == name) for name in ("train", "val", "test"))
-        return NodeBatch(x.view(-1, 2), y, self.graph(size), train, val, test)
+        return NodeBatch(x.view(-1, 2), y, self.graph(size), *masks_of(stage, size))
 
     def graph(self, size: int) -> Graph:
         """The graph of ``size`` trees side by side, the same object every time."""
@@ -165,38 +180,6 @@ class TreeExamples(NamedTuple):
     values: Int16[Tensor, "permutations leaves"]  # of each leaf, 1 to leaves
     train: Int[Tensor, "train"]  # examples to train on, equally many of every value
     held_out: Int[Tensor, "held_out"]  # the others
-
-
-def draw_examples(depth: int, train_fraction: float, seed: int) -> TreeExamples:
-    """Draw distinct permutations, and a fraction of the examples of each value to train on."""
-    leaves, count, trained = 2**depth, _num_permutations(depth), _num_trained(depth, train_fraction)
-    draws = Draws(seed, "tree values")
-    distinct: dict[tuple[int, ...], None] = {}
-    while len(distinct) < count:
-        distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
-    values = torch.tensor(list(distinct))
-    of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)  # by permutation and value
-    draws = Draws(seed, "tree split")
-    order = torch.stack([of_value[draws.permutation(count), value] for value in range(leaves)], 1)
-    train, held_out = order[:trained].flatten(), order[trained:].flatten()
-    return TreeExamples(values.short() + 1, train.sort().values, held_out.sort().values)
-
-
-def _num_permutations(depth: int) -> int:
-    r"""As published: :math:`\min(1000,\ \lfloor 32000 / 2^r \rfloor,\ 2^r!)`, and :math:`2^r` examples of each."""
-    return min(PERMUTATIONS, EXAMPLES // 2**depth, factorial(2**depth))
-
-
-def _num_trained(depth: int, train_fraction: float) -> int:
-    """Number of training examples of each value; a ValueError if it is none, or all."""
-    count = _num_permutations(depth)
-    trained = round(train_fraction * count)
-    if not 0 < trained < count:
-        raise ValueError(
-            f"train_fraction {train_fraction} of the {count} examples of each value leaves none to "
-            f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
-        )
-    return trained
 
 
 def tree_edges(depth: int) -> Int[Tensor, "2 edges"]:

@@ -1,7 +1,6 @@
 """A graph from the user's own files."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import numpy as np
 import torch
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
-from gnn_depth.data.checks import DataError, check_fractions, check_nodes
+from gnn_depth.data.checks import DataError, check_finite, check_fractions, check_nodes
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.user_arrays import NPZ_HINT, EdgeColumns, UserContent, read_arrays
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
@@ -86,9 +85,9 @@ class UserGraph(NodeDataModule):
         self.train_fraction = train_fraction
         self.val_fraction = val_fraction
         self.seed = seed
-        self._split_is_drawn = False
         self._node_ids: np.ndarray | None = None
         self._class_names: list[str] | None = None
+        self._split_is_drawn = False
 
     @property
     def class_names(self) -> list[str]:
@@ -105,27 +104,23 @@ class UserGraph(NodeDataModule):
         return super().about + f" (drawn at random with seed {self.seed})" * self._split_is_drawn
 
     def load(self) -> NodeBatch:
-        """Read the files.
-
-        Raises:
-            DataError: They cannot be read, lack a part, or do not fit each other.
-        """
-        if self.nodes is not None:
-            content = read_tables(Table(self.path), Table(self.nodes), self.columns, self.of_edges)
-        else:
-            with _naming(self.path):
-                content = read_arrays(self.path, self.of_edges)
-        x = content.x
-        with _naming(self.nodes or self.path):
-            self._split_is_drawn = content.masks is None
-            masks = content.masks or fraction_split(content.labelled, self.seed, self.train_fraction, self.val_fraction)
-            check_nodes(x, content.y, len(x), masks)
+        tables = read_tables(Table(self.path), Table(self.nodes), self.columns, self.of_edges) if self.nodes else None
+        try:
+            content = tables or read_arrays(self.path, self.of_edges)
+            x, y, masks = content.x, content.y, content.masks
+            if masks is None:
+                fractions = self.train_fraction, self.val_fraction
+                masks = fraction_split(len(y), self.seed, *fractions, content.labelled)
+            check_nodes(x, y, len(x), masks)
+            check_finite(x)
             graph = Graph(content.edge_index, len(x), **content.of_edges)
-        self._node_ids = content.node_ids
-        self._class_names = content.class_names
+        except ValueError as error:
+            raise DataError(f"graph {str(self.nodes or self.path)!r} is refused: {error}") from None
         if self.undirected:
             graph = self._both_ways(content)
-        return NodeBatch(normalize_rows(x) if self.normalize_features else x, content.y, graph, *masks)
+        self._node_ids, self._class_names = content.node_ids, content.class_names
+        self._split_is_drawn = content.masks is None
+        return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
 
     def _both_ways(self, content: UserContent) -> Graph:
         """Every edge in both directions once; repetitions of an edge must have equal weights and features."""
@@ -136,35 +131,23 @@ class UserGraph(NodeDataModule):
         rows = torch.arange(edges.shape[1]).repeat(2)
         first = torch.zeros_like(key).scatter_reduce(0, edge_of, rows, "amin", include_self=False)
         for name, values in content.of_edges.items():
-            differs = values[rows] != values[first[edge_of]]
-            found = (differs if differs.dim() == 1 else differs.any(1)).nonzero()
-            if len(found):
-                row = int(rows[found[0]])
+            differs = (values[rows] != values[first[edge_of]]).view(len(rows), -1).any(1)
+            if differs.any():
+                row = int(rows[differs][0])
                 place = Table(self.path).place(row) if self.nodes else f"edge {row}"
                 raise DataError(
                     f"{str(self.path)!r}, {place}: an earlier row has this edge with another {name}, and undirected "
-                    "true makes one edge of both. Give both the same {name}, or set undirected false."
+                    f"true makes one edge of both. Give both the same {name}, or set undirected false."
                 )
-        return Graph(
-            torch.stack([key // nodes, key % nodes]), nodes, **{n: v[first] for n, v in content.of_edges.items()}
-        )
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Begin errors with the name of the file."""
-    try:
-        yield
-    except ValueError as error:
-        raise DataError(f"graph {str(path)!r} is refused: {error}") from None
+        of_edges = {name: values[first] for name, values in content.of_edges.items()}
+        return Graph(torch.stack([key // nodes, key % nodes]), nodes, **of_edges)
 
 
 def _existing_file(name: str, path: str) -> Path:
     file = Path(path).expanduser()
-    if file.is_dir():
-        raise DataError(f"{name} {path!r} is a folder: give a file in it.")
     if not file.is_file():
-        raise DataError(f"{name} {path!r} does not exist (looked in {str(Path.cwd())!r}).")
+        fault = "is a folder" if file.is_dir() else "does not exist"
+        raise DataError(f"{name} {path!r} {fault}: give the path of a file (looked in {str(Path.cwd())!r}).")
     return file
 
 

@@ -26,6 +26,11 @@ class EdgeColumns:
     weight: str | None = None
     features: Sequence[str] = ()
 
+    @property
+    def of_each(self) -> list[str]:
+        """The columns or arrays with values of the edges."""
+        return [name for name in (self.weight, *self.features) if name]
+
 
 @dataclass(frozen=True, eq=False)
 class UserContent:
@@ -35,7 +40,7 @@ class UserContent:
     y: Tensor  # any value for a node without a label
     edge_index: Tensor
     masks: tuple[Tensor, Tensor, Tensor] | None  # if the files have a split
-    labelled: Tensor  # the nodes that have a label
+    labelled: Tensor | None = None  # the nodes that have a label; None for all
     node_ids: np.ndarray | None = None
     class_names: list[str] | None = None
     of_edges: dict[str, Any] = field(default_factory=dict)  # arguments of a graph: edge_weight and edge_attr
@@ -52,14 +57,7 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
     if absent:
         raise DataError(f"it has no {' and no '.join(absent)}; it has {', '.join(sorted(arrays)) or 'nothing'}.")
     x, y, edges = (arrays[name] for name in REQUIRED)
-    if x.layout != torch.strided or x.is_complex() or x.dim() != 2:
-        raise DataError(
-            f"x must be dense real numbers of shape (nodes, features), not {x.layout} {x.dtype} {tuple(x.shape)}."
-        )
-    if y.is_complex() or y.dtype == torch.bool:
-        raise DataError(f"y must be the integer class of each node, labels of 0 and 1, or floats, not {y.dtype}.")
-    if not y.dim():
-        raise DataError("y must have one row per node; it is a single number.")
+    y = y if y.dim() else y[None]
     y = y.flatten() if y.shape[1:] == (1,) else y
     y = y.float() if y.is_floating_point() else y.long()
     if edges.numel() == 0:  # legal, and empty arrays of NumPy are floats unless told otherwise
@@ -69,9 +67,9 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
             f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} {tuple(edges.shape)}."
         )
     edges = (edges if len(edges) == 2 else edges.T).long().contiguous()
-    labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else torch.ones(len(x), dtype=torch.bool)
+    labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else None
     more = _of_edges(arrays, of_edges, edges.shape[1])
-    return UserContent(x.to(torch.float32, copy=True), y, edges, _masks(arrays), labelled, of_edges=more)
+    return UserContent(x.to_dense().float(), y, edges, _masks(arrays), labelled, of_edges=more)
 
 
 def _read_npz(path: Path) -> dict[str, Tensor]:
@@ -109,7 +107,7 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
 
 
 def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns, edges: int) -> dict[str, Any]:
-    for name in (*([columns.weight] if columns.weight else []), *columns.features):
+    for name in columns.of_each:
         if name not in arrays:
             raise DataError(unknown("array", name, arrays))
         if arrays[name].shape[:1] != (edges,):
@@ -127,8 +125,6 @@ def _masks(arrays: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor] | None:
         raise DataError(f"it has {' and '.join(given)}: give all of {', '.join(MASKS)}, or none.")
     for name in MASKS:
         mask = arrays[name]
-        if mask.dim() == 2:
-            raise DataError(f"{name} has shape {tuple(mask.shape)}, so it holds several splits. Save only one of them.")
         if mask.dtype != torch.bool and not ((mask == 0) | (mask == 1)).all():
             raise DataError(f"{name} must be true or false for each node.")
     train, val, test = (arrays[name].bool() for name in MASKS)

@@ -19,19 +19,21 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from gnn_depth.data.checks import DataError
+from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.user_arrays import EdgeColumns, UserContent
 from gnn_depth.registry import hint, unknown
 
 CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 SUFFIXES = (*CSV, ".parquet")
-SPLITS = ("train", "val", "test")
 #: Ways to write a missing number; in a column of text only an empty value is missing.
 MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
 #: Integers that are written the same after reading: no leading zero or plus, and they fit into int64.
 INTEGER = r"0|-?[1-9]\d{0,17}"
-MAX_CATEGORIES = 1000
 MAX_LISTED = 20  # columns that a message lists
+ONE_ROLE = (
+    "every column has one: id (by default the first column), label or target, split, category or feature; of edges "
+    "source, target, weight or feature."
+)
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,6 @@ class NodeColumns:
     categories: Sequence[str] = ()  # columns of text; each value becomes a feature of 0 and 1
     targets: Sequence[str] = ()  # columns of numbers to predict, instead of a label
 
-    @property
-    def text(self) -> list[str]:
-        """The columns that are read as text."""
-        return [name for name in (self.id, self.label, self.split, *self.categories) if name]
-
 
 def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: EdgeColumns) -> UserContent:
     """Read a graph from two tables, with an edge or a node in each row.
@@ -57,12 +54,21 @@ def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: 
     Raises:
         DataError: They cannot be read or do not fit each other; the message names file and line.
     """
-    columns = _resolve(nodes, columns)
+    columns = replace(columns, id=columns.id or nodes.columns[0])
+    text = [name for name in (columns.id, columns.label, columns.split, *columns.categories) if name]
+    used = nodes.distinct([*text, *columns.targets, *(columns.features or ())])
+    if columns.features is None:
+        columns = replace(columns, features=[name for name in nodes.columns if name not in used])
     features = list(columns.features or ())
-    frame = nodes.read([*columns.text, *features, *columns.targets], columns.text)
+    frame = nodes.read([*text, *features, *columns.targets], text)
     if not len(frame):
         raise nodes.error("it has no rows; every node needs one.")
-    x = _numbers(nodes, frame[features])
+    x = _finite(
+        nodes,
+        frame[features],
+        "features must be finite numbers. Fill it in, or leave the column out: `features` lists those to use. A column "
+        "of text can be one of `categories`, whose values become features of 0 and 1, or the `split`.",
+    )
     if columns.categories:
         x = np.concatenate([x, _one_hot(nodes, frame[list(columns.categories)])], 1)
     ids = _ids(nodes, frame[columns.id])
@@ -112,13 +118,16 @@ class Table:
             raise self.error(f"two columns are called {repeated!r}.")
         return names
 
-    def column(self, name: str) -> str:
-        """Return ``name`` if it is a column; otherwise the error has the nearest match and the columns."""
-        if name in self.columns:
-            return name
-        listed = ", ".join(self.columns[:MAX_LISTED])
-        more = f", ... {len(self.columns)} in all" if len(self.columns) > MAX_LISTED else ""
-        raise self.error(f"unknown column {name!r}.{hint(name, self.columns)} Available: {listed}{more}.")
+    def distinct(self, names: Sequence[str]) -> list[str]:
+        """Check that names are those of columns, each in one role; an error has the nearest match and the columns."""
+        for name in names:
+            if name not in self.columns:
+                listed = ", ".join(self.columns[:MAX_LISTED])
+                more = f", ... {len(self.columns)} in all" if len(self.columns) > MAX_LISTED else ""
+                raise self.error(f"unknown column {name!r}.{hint(name, self.columns)} Available: {listed}{more}.")
+        if repeated := _repeated(names):
+            raise self.error(f"column {repeated!r} has several roles, and {ONE_ROLE}")
+        return list(names)
 
     def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
         """Some columns, of which ``text`` come without surrounding spaces, and empty where the value is missing.
@@ -173,11 +182,6 @@ class Table:
         names = [name.strip() for name in names]
         if not names:
             raise self.error("it is empty; the first line must have the names of the columns.")
-        if pd.to_numeric(pd.Series(names), errors="coerce").notna().all():
-            raise self.error(
-                f"its first line is {separator.join(names)[:60]!r}, numbers instead of the names of the columns. "
-                "Write a first line of names, such as source,target."
-            )
         other = next((mark for mark in ";\t|, " if len(names) == 1 and mark in names[0]), None)
         if other is not None:
             raise self.error(
@@ -224,22 +228,6 @@ class Table:
             raise self.error(f"it cannot be read: {reason}") from None
 
 
-def _resolve(table: Table, columns: NodeColumns) -> NodeColumns:
-    """Check the names, and fill in the default id and features."""
-    columns = replace(columns, id=columns.id or table.columns[0])
-    names = [table.column(name) for name in (*columns.text, *columns.targets, *(columns.features or ()))]
-    if repeated := _repeated(names):
-        split = f", the split {columns.split!r}" if columns.split else ""
-        target = f"the label {columns.label!r}" if columns.label else f"the targets {', '.join(columns.targets)}"
-        raise table.error(
-            f"column {repeated!r} has several roles: the id is {columns.id!r}, {target}{split}; "
-            "every other column is a feature or a category, once."
-        )
-    if columns.features is None:
-        columns = replace(columns, features=[name for name in table.columns if name not in names])
-    return columns
-
-
 def _ids(table: Table, column: pd.Series) -> pd.Index:
     """The ids of the nodes: int64 if all are plain integers, otherwise text, so that ``007`` is not ``7``."""
     table.check_rows(column == "", lambda _: f"{column.name!r} is missing; every node needs an id.")
@@ -257,10 +245,11 @@ def _ids(table: Table, column: pd.Series) -> pd.Index:
 
 def _edge_index(table: Table, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
     """Positions of sources and targets in ``ids``, which come from the column ``source``; shape (2, edges)."""
-    names = [table.column(name) for name in columns.ends or table.columns[:2]]
-    if len(names) != 2 or names[0] == names[1]:
+    names = list(columns.ends or table.columns[:2])
+    if len(names) != 2:
         raise table.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
-    if all(name in ids for name in names):
+    table.distinct([*names, *columns.of_each])
+    if all(re.fullmatch(INTEGER, name) or name in ids for name in names):
         raise table.error(
             f"its first line, {', '.join(names)}, is an edge instead of column names.\n"
             "Write a first line of names, such as source,target."
@@ -285,18 +274,14 @@ def _edge_index(table: Table, columns: EdgeColumns, ids: pd.Index, source: str) 
 
 def _of_edges(table: Table, columns: EdgeColumns) -> dict[str, Any]:
     """Weights and features of the edges, as arguments of a graph."""
-    weight = [columns.weight] if columns.weight else []
-    names = [table.column(name) for name in (*weight, *columns.features)]
-    if repeated := _repeated([*(columns.ends or table.columns[:2]), *names]):
-        raise table.error(f"column {repeated!r} has several roles: it is an end, the edge_weight or an edge feature.")
     found = {}
-    for key, of_key in (("edge_weight", weight), ("edge_attr", list(columns.features))):
-        if of_key:
-            found[key] = torch.from_numpy(_finite(table, table.read(of_key), f"{key} must be finite numbers."))
-    if weight:
-        found["edge_weight"] = found["edge_weight"][:, 0]
-        below = found["edge_weight"] < 0
-        table.check_rows(below, lambda row: f"{columns.weight!r} is {found['edge_weight'][row]:g}, below zero.")
+    if columns.weight:
+        weight = _finite(table, table.read([columns.weight]), "edge_weight must be finite numbers.")[:, 0]
+        table.check_rows(weight < 0, lambda row: f"{columns.weight!r} is {weight[row]:g}, below zero.")
+        found["edge_weight"] = torch.from_numpy(weight)
+    if columns.features:
+        features = _finite(table, table.read(columns.features), "edge_features must be finite numbers.")
+        found["edge_attr"] = torch.from_numpy(features)
     return found
 
 
@@ -310,31 +295,10 @@ def _targets(table: Table, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray,
     return numbers[:, 0] if numbers.shape[1] == 1 else numbers, known, list(frame)
 
 
-def _numbers(table: Table, frame: pd.DataFrame) -> np.ndarray:
-    """Features of nodes as float32, shape (rows, columns)."""
-    texts = [name for name in frame if frame[name].dtype.kind not in "biuf"]
-    if texts:
-        column = frame[texts[0]]
-        no_number = pd.to_numeric(column, errors="coerce").isna() if column.dtype.kind == "O" else column.notna()
-        text = no_number & column.notna()
-        row = int(np.argmax(text if text.any() else no_number))
-        value = "missing" if pd.isna(column.iloc[row]) else repr(str(column.iloc[row])[:40])
-        words = {*SPLITS, ""}
-        sets = [name for name in texts if set(frame[name].dropna().astype(str).str.lower()) <= words]
-        raise table.error(
-            f"features must be numbers. Found in {table.place(row)}: {texts[0]!r} is {value}\n"
-            "To make each value of a column a feature of 0 and 1, use `categories`: "
-            f"--data.categories '[{','.join(map(str, texts))}]'; or list the features to use: --data.features '[...]'."
-            + "".join(f"\n{name!r} looks like a split of the nodes: `split`, --data.split {name}." for name in sets)
-        )
-    fix = "Fill it in, or leave the column out: `features` lists those to use."
-    return _finite(table, frame, f"features must be finite numbers.\n{fix}")
-
-
 def _finite(table: Table, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
     """Columns of finite numbers as float32, shape (rows, columns); with ``empty``, NaN where a value is missing."""
-    texts = [name for name in frame if frame[name].dtype.kind not in "biuf"]
-    numbers = frame.assign(**{name: pd.to_numeric(frame[name], errors="coerce") for name in texts})
+    others = [name for name in frame if frame[name].dtype.kind not in "biuf"]  # text, dates
+    numbers = frame.assign(**{name: pd.to_numeric(frame[name].astype(str), errors="coerce") for name in others})
     with np.errstate(over="ignore"):  # an overflow is refused as infinite
         x = numbers.to_numpy(np.float32, copy=True)  # without the copy it may be read-only
     fits = np.isfinite(x) | (frame.isna().to_numpy(bool) & empty)
@@ -342,7 +306,7 @@ def _finite(table: Table, frame: pd.DataFrame, rule: str, empty: bool = False) -
     def reason(row: int) -> str:
         name = frame.columns[int(np.argmin(fits[row]))]
         value = frame[name].iloc[row]
-        return f"{name!r} is {'missing' if pd.isna(value) else value}; {rule}"
+        return f"{name!r} is {'missing' if pd.isna(value) else str(value)[:40]}; {rule}"
 
     table.check_rows(~fits.all(1), reason)
     return x
@@ -353,10 +317,6 @@ def _one_hot(table: Table, frame: pd.DataFrame) -> np.ndarray:
     for name in frame:
         missing = f"category {name!r} is missing. Give it a value, such as `unknown`."
         table.check_rows(frame[name] == "", lambda _, missing=missing: missing)
-        if frame[name].nunique() > MAX_CATEGORIES:
-            raise table.error(
-                f"category {name!r} has {frame[name].nunique()} different values, more than {MAX_CATEGORIES}."
-            )
     return pd.get_dummies(frame, dtype=np.float32).to_numpy(np.float32)
 
 
@@ -374,7 +334,10 @@ def _classes(table: Table, column: pd.Series) -> tuple[np.ndarray, np.ndarray, l
     if not names:
         raise table.error(f"no node has a label: column {column.name!r} is empty.")
     if len(names) > 100 and 2 * len(names) > labelled.sum():
-        raise table.error(f"label {column.name!r} has {len(names)} different values in {labelled.sum()} rows.")
+        raise table.error(
+            f"label {column.name!r} has {len(names)} different values in {labelled.sum()} rows. Name numbers to "
+            "predict as `targets`."
+        )
     try:
         names.sort(key=lambda name: (float(name), name))
     except ValueError:

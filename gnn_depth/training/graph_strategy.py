@@ -83,7 +83,7 @@ class GraphStrategy(DDPStrategy):
         if batch.graph.is_shard:
             return dataloader
         if batch not in self._shards:
-            self._shards[batch] = shard_batch(batch, division(self.nodes, batch.graph, self.world_size))
+            self._shards[batch] = shard_batch(batch, division(self.nodes, batch, self.world_size))
         return FullBatch(self._shards[batch])
 
     def backward(self, closure_loss: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from gnn_depth.data import heterophilous, planetoid
+from gnn_depth.data import planetoid
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 # The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6 validated, and of
@@ -62,7 +62,6 @@ def tiny_cora(tiny_files, tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def tiny_texas(tmp_path, monkeypatch) -> Path:
     """A root whose texas has 20 nodes on a ring and 3 classes."""
-    monkeypatch.setitem(heterophilous.SIZES, "texas", (20, 20, 5, 3))
     order = np.stack([np.random.default_rng(split).permutation(20) for split in range(10)])
     path = tmp_path / "root" / "heterophilous" / "texas.npz"
     path.parent.mkdir(parents=True)
@@ -81,7 +80,6 @@ def tiny_texas(tmp_path, monkeypatch) -> Path:
 
 def trust(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], name: str = "Cora") -> None:
     """Make the tiny citation graph the published one."""
-    monkeypatch.setitem(planetoid.SIZES, name, (NODES, FEATURES, CLASSES))
     monkeypatch.setattr(planetoid, "NUM_VAL", 3)
     for part, content in files.items():
         monkeypatch.setitem(CHECKSUMS, f"ind.{name.lower()}.{part}", [sha256(content)])

@@ -5,8 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnn_depth.data import MissingFeatures
 from gnn_depth.data.base import NodeBatch, NodeDataModule
-from gnn_depth.data.checks import DataError, check_nodes, match_choice, num_outputs_of
+from gnn_depth.data.checks import DataError, check_finite, check_nodes, match_choice, num_outputs_of
 from gnn_depth.graph import Graph
 
 NODES = 8
@@ -35,7 +36,8 @@ def test_features_and_classes_are_refused_at_the_first_fault(node, value, large)
     for column in (0, 1):
         data = parts()
         data["x"][node:, column] = value
-        refused(data, rf"x\[{node}, {column}\] is {value}")
+        with pytest.raises(DataError, match=rf"x\[{node}, {column}\] is {value}.*MissingFeatures"):
+            check_finite(data["x"])
     negative = parts()
     negative["y"][node:] = -large
     refused(negative, rf"y\[{node}\] is -{large}")
@@ -116,9 +118,14 @@ def test_every_data_set_is_read_once_and_checked():
         _ = Given(masks=(mask(), mask(0), mask(1))).batch
 
 
-def test_a_set_with_the_training_nodes_features_only_is_not_used_as_it_is():
-    data = Given()
-    data.train_features_only = True
-    with pytest.raises(DataError, match=r"Given .*\n.*MissingFeatures.*1\.0"):
+def test_features_that_are_unknown_are_refused_unless_all_of_them_are_erased():
+    x = torch.ones(NODES, 2)
+    x[3:] = NAN
+    data = Given(x=x)
+    with pytest.raises(DataError, match=r"x\[3, 0\] is nan.*MissingFeatures"):
         _ = data.batch
-    assert data.loaded.x.shape == (NODES, 2)
+    erased = MissingFeatures(data, 1.0)
+    assert (erased.num_features, erased.num_edge_features) == (2, 0)
+    assert torch.equal(erased.batch.x, x.nan_to_num(0))
+    with pytest.raises(DataError, match=r"is nan.*rate 1\.0"):
+        _ = MissingFeatures(data, 0.5).batch

@@ -124,7 +124,7 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
         (lambda graphs: PyGData([*graphs, drawn(1, torch.arange(3), nodes=4)]), "graph 0 has 1 targets"),
         (lambda graphs: PyGData(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
         (lambda graphs: PyGData(graphs, split={"train": [12], "val": [1], "test": [2]}), "row 12.*0 to 11"),
-        (lambda graphs: MiniBatches(PyGData(graphs), parts=2).sampler, "MiniBatches.*graphs"),
+        (lambda graphs: MiniBatches(PyGData(graphs), parts=2).groups, "MiniBatches.*graphs"),
         (lambda graphs: GraphTransfer(distance=1), "distance .*2"),
     ],
 )
@@ -182,3 +182,18 @@ def test_distances_follow_from_one_another():
     assert (ecc.amin(1) >= ecc.amax(1) / 2).all(), "radius"
     line = Distances("diameter", num_graphs=5, num_nodes=9, window=1).batch
     assert line.y.tolist() == [8.0] * 5
+
+
+class InParts(list):
+    """A data set that is divided into parts, as ZINC is: graphs of three nodes."""
+
+    def __init__(self, split: str = "train", per_graph: bool = True):
+        count = {"train": 3, "val": 1, "test": 2}[split]
+        super().__init__(drawn(count, torch.arange(1 if per_graph else 3), nodes=3) for _ in range(count))
+
+
+@pytest.mark.parametrize("per_graph", [True, False])
+def test_the_parts_of_a_data_set_are_its_split(per_graph):
+    data = PyG(f"{__name__}.InParts", options={"per_graph": per_graph})
+    assert [int(mask.sum()) for mask in data.batch.masks] == [size * (1 if per_graph else 3) for size in (3, 1, 2)]
+    assert data.batch.train_mask[: 3 if per_graph else 9].all()

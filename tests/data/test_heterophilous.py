@@ -20,24 +20,13 @@ def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texa
         assert batch.test_mask.tolist() == (order >= 15).tolist()
 
 
-def test_edges_run_as_in_the_file_where_that_is_asked_for(tiny_texas):
-    graph = HeterophilousGraphs("texas", root=str(tiny_texas), undirected=False).batch.graph
+def test_features_are_raw_and_edges_run_both_ways_unless_asked_otherwise(tiny_texas):
+    raw = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
+    other = HeterophilousGraphs("texas", root=str(tiny_texas), normalize_features=True, undirected=False).batch
     with np.load(tiny_texas / "heterophilous" / "texas.npz") as file:
-        assert sorted(graph.edge_index.T.tolist()) == sorted(file["edges"].tolist())
-
-
-def test_features_are_raw_unless_asked_otherwise(tiny_texas):
-    raw, normalized = (
-        HeterophilousGraphs("texas", root=str(tiny_texas), normalize_features=asked).batch.x for asked in (False, True)
-    )
-    torch.testing.assert_close(normalized, raw / raw.sum(1, keepdim=True))
-    assert (raw.sum(1) - 1).abs().min() > 0.01
-
-
-def test_a_file_in_the_root_itself_is_found(tiny_texas):
-    nested = tiny_texas / "heterophilous" / "texas.npz"
-    nested.rename(tiny_texas / "texas.npz")
-    assert HeterophilousGraphs("Texas", root=str(tiny_texas)).batch.x.shape == (20, 5)
+        np.testing.assert_array_equal(raw.x, file["node_features"])
+        assert sorted(other.graph.edge_index.T.tolist()) == sorted(file["edges"].tolist())
+    torch.testing.assert_close(other.x, raw.x / raw.x.sum(1, keepdim=True))
 
 
 def test_a_missing_file_is_downloaded(tiny_texas, tmp_path, server, monkeypatch):
@@ -65,12 +54,30 @@ def test_a_wrong_name_is_refused_at_construction():
     assert HeterophilousGraphs("Roman-empire").name == "roman_empire"
 
 
-@pytest.mark.parametrize("name", heterophilous.SIZES)
+# Nodes, undirected edges, features and classes of each set.
+SIZES = {
+    "actor": (7600, 26659, 932, 5),
+    "chameleon": (2277, 31371, 2325, 5),
+    "squirrel": (5201, 198353, 2089, 5),
+    "cornell": (183, 277, 1703, 5),
+    "texas": (183, 279, 1703, 5),
+    "wisconsin": (251, 450, 1703, 5),
+    "chameleon_filtered": (890, 8854, 2325, 5),
+    "squirrel_filtered": (2223, 46998, 2089, 5),
+    "roman_empire": (22662, 32927, 300, 18),
+    "amazon_ratings": (24492, 93050, 300, 5),
+    "minesweeper": (10000, 39402, 7, 2),
+    "tolokers": (11758, 519000, 10, 2),
+    "questions": (48921, 153540, 301, 2),
+}
+
+
+@pytest.mark.parametrize("name", HeterophilousGraphs.names)
 def test_the_published_sizes(real_data, name):
     data = HeterophilousGraphs(name, root=str(real_data))
     if not data.path.is_file():
         pytest.skip(f"{name} is not among the real data")
-    nodes, edges, features, classes = heterophilous.SIZES[name]
+    nodes, edges, features, classes = SIZES[name]
     batch = data.batch
     assert (*batch.x.shape, batch.graph.num_edges) == (nodes, features, 2 * edges)
     assert int(batch.y.max()) + 1 == data.num_classes == classes

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_depth import DeepGNN
-from gnn_depth.data import DataError, FullBatch, MiniBatches, MissingFeatures, NodeBatch, NodeDataModule
+from gnn_depth.data import FullBatch, MiniBatches, MissingFeatures, NodeBatch, NodeDataModule
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.mini_batches import induced_subgraph, sample_neighbors
 from gnn_depth.graph import Graph
@@ -152,24 +152,13 @@ def test_processes_take_turns_and_have_equally_many_batches(method):
         ({"chunks": 3}, "chunks .*partition.*random"),
         ({"neighbors": [5]}, "neighbors .*neighbor.*random"),
         ({"method": "neighbor", "neighbors": []}, "neighbors is empty"),
-    ],
-)
-def test_options_of_another_method_are_refused(options, words):
-    with pytest.raises(ValueError, match=words):
-        MiniBatches(Ring(), **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
         ({"parts": 24}, "24.* 23 training nodes.* 23 parts"),
-        ({"method": "neighbor", "parts": 24}, "24.* 23 training nodes"),
         ({"method": "partition", "parts": 24, "chunks": 2}, "24.* chunks with training nodes"),
         ({"method": "partition", "parts": 20, "chunks": 4}, "20 x chunks 4 .*60"),
     ],
 )
-def test_more_parts_than_can_be_trained_on_are_refused(options, words):
-    with pytest.raises(DataError, match=words):
+def test_options_of_another_method_and_more_parts_than_can_be_trained_on_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
         MiniBatches(Ring(), **options).train_dataloader()
 
 

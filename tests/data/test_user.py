@@ -96,7 +96,7 @@ def test_a_saved_data_and_a_saved_dict_are_read_alike(tmp_path):
 
     parts = {name: torch.from_numpy(value) for name, value in {**arrays(), **masks()}.items()}
     torch.save(Data(**parts), tmp_path / "data.pt")
-    torch.save(parts, tmp_path / "dict.pth")
+    torch.save(parts | {"x": parts["x"].to_sparse()}, tmp_path / "dict.pth")
     wanted = UserGraph(saved(tmp_path, **masks())).batch
     for name in ("data.pt", "dict.pth"):
         batch = UserGraph(str(tmp_path / name)).batch
@@ -130,11 +130,10 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
     [
         ({"y": None}, "no y; .*edge_index, x"),
         ({"x": None, "edge_index": None}, "no x and no edge_index; .*y"),
-        ({"y": np.zeros(NODES, complex)}, "y .*torch.complex128"),
         ({"w": -np.ones(5)}, r"edge_weight\[0\] is -1"),
         ({"v": np.ones(5)}, "array 'w'.*v"),
         ({"w": np.array(1.0)}, r"w .*\(5\).*\(\)"),
-        ({"y": np.array(0.5)}, "y .*single number"),
+        ({"y": np.array(0.5)}, r"y must be classes .*\(1,\)"),
         ({"x": np.full((NODES, 2), np.nan)}, r"x\[0, 0\] is nan"),
         ({"edge_index": np.array([[0, 1], [1, NODES]])}, r"edge 1 is \(1, 10\)"),
         ({"edge_index": np.zeros((3, 3), int)}, r"edge_index .*\(3, 3\)"),

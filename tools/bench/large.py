@@ -33,7 +33,7 @@ def measure(nodes: int, layer: str, method: str) -> Row:
     data = MiniBatches(source, method, max(1, nodes // NODES_OF_A_PART))
     row: Row = {"nodes": nodes, "edges": 2 * EDGES_OF_A_NODE * nodes, "before": memory.resident()}
     row |= _timed("build", lambda: source.batch)
-    row |= _timed("parts", lambda: data.sampler)
+    row |= _timed("parts", lambda: data.groups)
     model = NodeClassifier(
         FEATURES, CLASSES, layer=registry.get("layer", layer), num_layers=LAYERS, hidden_channels=HIDDEN
     )
