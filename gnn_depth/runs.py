@@ -111,7 +111,8 @@ def read_result(folder: str | Path) -> dict[str, Any]:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It is damaged or was edited, or is not a result of a run; the message says which.
+        ValueError: It is damaged, was edited, has the format of a later version, or is not a result of a run; the
+            message says which.
     """
     try:
         result = json.loads(Path(folder, "result.json").read_bytes())
@@ -122,6 +123,9 @@ def read_result(folder: str | Path) -> dict[str, Any]:
     recorded = result.pop(CHECKSUM, None)  # those of early versions have none
     if recorded not in (None, _checksum(result)):
         raise ValueError(f"is damaged or was edited: its {CHECKSUM} does not match")
+    version = result.get("format", FORMAT)
+    if not isinstance(version, int) or version > FORMAT:
+        raise ValueError(f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})")
     return result
 
 

@@ -74,11 +74,3 @@ def test_what_no_run_has_is_answered(run: Callable, runs: Path):
         choose(frame, {"norm": ["pari"]})
     with pytest.raises(ReportError, match=r"depth=2 and norm=none"):
         choose(frame, {"depth": ["2"], "norm": ["none"]})
-
-
-def test_a_frame_that_no_longer_knows_its_axes_says_how_to_mend_it(run: Callable, runs: Path):
-    run(depth=2)
-    frame = load(runs)
-    frame.attrs = {}
-    with pytest.raises(ReportError, match=r"frame.attrs"):
-        full_name(frame, "depth")

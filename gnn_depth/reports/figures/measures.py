@@ -30,7 +30,7 @@ from gnn_depth.reports.figures.groups import (
     with_result,
 )
 from gnn_depth.reports.load import ReportError, ReportWarning, read_measure
-from gnn_depth.reports.settings import label, main_metric, metric_words, metrics, varying_axes, words
+from gnn_depth.reports.settings import label, main_metric, metric_words, varying_axes, words
 
 When: TypeAlias = Literal["both", "start", "end"]
 WHEN: tuple[When, ...] = get_args(When)
@@ -271,8 +271,8 @@ def scatter(
     one going forward, the first one for gradients.
     """
     metric = main_metric(frame) if metric is None else metric
-    if metric not in metrics(frame):
-        raise ReportError(unknown("metric", metric, metrics(frame)))
+    if metric not in frame.attrs["metrics"]:
+        raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
     chosen = choose(results, measure, [1, 2])
     if not measure:
