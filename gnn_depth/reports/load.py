@@ -82,10 +82,7 @@ def _read_result(folder: str) -> dict[str, Any]:
     if not path.exists():  # a training by other code, which has measures only
         known = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
         return {**known, "metrics": {}, "hparams": {}, "packages": {}}
-    try:
-        result = _printable(read_result(folder))
-    except OSError as error:
-        raise ValueError(f"cannot be read ({error.strerror})") from error
+    result = _printable(read_result(folder))
     if not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
     if result["status"] == "running" and is_alive(folder) is False:

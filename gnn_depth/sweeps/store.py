@@ -118,7 +118,7 @@ class Store:
         """All runs that have been started, by identity."""
         found: dict[str, Record] = {}
         for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
-            if record := _read(path):
+            if record := _read(path.parent):
                 known = found.get(record.identity)
                 if known is None or (record.is_result and not known.is_result):
                     found[record.identity] = record
@@ -178,19 +178,14 @@ class Store:
             )
 
 
-def _read(path: Path) -> Record | None:
+def _read(folder: Path) -> Record | None:
     try:
-        result = read_result(path.parent)
-        if result.get("format", FORMAT) > FORMAT:
-            raise ValueError(f"format {result['format']}")
-    except (OSError, ValueError, TypeError) as error:
-        warnings.warn(
-            f"{path} is damaged or of a newer format, and the run is repeated ({error}).", ResultWarning, stacklevel=3
-        )
+        return Record(folder, read_result(folder))
+    except ValueError as error:
+        warnings.warn(f"a run is repeated: {folder / 'result.json'} {error}.", ResultWarning, stacklevel=3)
         return None
-    return Record(path.parent, result)
 
 
 def _record_in(folder: Path) -> Record:
     """The record in a folder; an empty one, of status failed, if there is no readable result."""
-    return (_read(folder / "result.json") if (folder / "result.json").exists() else None) or Record(folder, {})
+    return (_read(folder) if (folder / "result.json").exists() else None) or Record(folder, {})
