@@ -40,12 +40,9 @@ def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_int
     [
         ({"sourc": "x"}, "'sourc'.*'source'"),
         ({"interval": "sdt"}, "'sdt'.*'std'"),
-        ({"unit": "percents"}, "'percents'.*'percent'"),
         ({"values": {2: "about 80"}}, "value of 2 .*not 'about 80'"),
         ({"values": {2: True}}, "value of 2 .*not True"),
-        ({"values": {2: None}}, "value of 2 .*not None"),
         ({"values": [82.1]}, r"'values' .*not \[82.1\]"),
-        ({"where": "Cora"}, "'where' .*'Cora'"),
         ({"over": None}, r"'over'"),
         ({"interval": "none"}, r"value of 5: '77.1 ± 0.5' .*std"),
     ],
@@ -73,9 +70,7 @@ def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
         ([0.80, 0.82], Number(0.85, 0.01), "std", "outside"),
         ([0.80, 0.82], Number(0.90, 0.01), "ci", "overlapping"),  # ours 0.81 +- 0.127: t(0.975, 1) = 12.7
         ([0.80, 0.82], Number(0.81), None, "overlapping"),  # no published interval: never inside
-        ([0.80, 0.82], Number(0.83), None, "outside"),
         ([0.81], Number(0.815, 0.01), "std", "inside"),
-        ([0.81], Number(0.83, 0.01), "std", "outside"),
         ([0.81], Number(0.81), None, "outside"),  # one run against one number: nothing to say
         ([], Number(0.81, 0.01), "std", "no value"),
     ],

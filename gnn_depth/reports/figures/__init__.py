@@ -77,8 +77,6 @@ def save(chart: Chart, path: str | Path, title: str = "", size: tuple[float, flo
 
 def writer(suffix: str) -> Callable[[Chart, Path, str, tuple[float, float] | None], None]:
     """The function that writes files with a given suffix; an error if its library is not installed."""
-    if suffix not in FORMATS:
-        raise ReportError(f"a figure cannot be written as {suffix!r}. Available: {', '.join(FORMATS)}.")
     if suffix != ".html":
         from gnn_depth.reports.figures.paper import write_paper
 
