@@ -127,16 +127,16 @@ def _label(value: Any) -> str:
 def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
     """Compare every cell with the published numbers for it; several sources give several comparisons."""
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
-    named = list(dict.fromkeys((*table.row_names, *table.column_names, *table.axes)))
+    names = (*table.row_names, *table.column_names)
+    named = list(dict.fromkeys((*names, *table.axes)))
     known = list(dict.fromkeys([*named, *(name for settings in ours for name in settings)]))
     # Settings that all cells share also describe a cell without runs.
-    shared = {name: text for name, text in ours[0].items() if all(other.get(name) == text for other in ours)}
+    shared = {name: text for name, text in (*ours, {})[0].items() if all(other.get(name) == text for other in ours)}
     fixed = [{resolve(axis, named, known): text for axis, text in entry.where.items()} for entry in published]
     over = [resolve(entry.over, named, known) for entry in published]
     found = []
     for (row, column), cell in table.cells.items():
-        labels = dict(zip((*table.row_names, *table.column_names), (*row, *column), strict=True))
-        here = shared | dict(cell.settings) | labels
+        here = shared | dict(cell.settings) | dict(zip(names, (*row, *column), strict=True))
         for entry, where, axis in zip(published, fixed, over, strict=True):
             fits = all(same(here.get(name, ""), text) for name, text in where.items())
             for text, number in entry.numbers.items():

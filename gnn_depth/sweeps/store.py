@@ -126,13 +126,12 @@ class Store:
 
     def find(self, place: Place) -> Record | None:
         """The record of a run if it has been started, in any group."""
-        own = self.place(place)  # looking there is much cheaper than in every group
-        record = _record_in(own)
-        if record.is_result and record.identity == place.identity:
-            return record
-        folders = sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}"))
-        records = [record for record in map(_record_in, folders) if record.identity in ("", place.identity)]
-        return next((record for record in records if record.is_result), records[0] if records else None)
+        own = _record_in(self.place(place))  # looking there is much cheaper than in every group
+        if own.is_result and own.identity == place.identity:
+            return own
+        records = map(_record_in, sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}")))
+        mine = [record for record in records if record.identity in ("", place.identity)]
+        return max(mine, key=lambda record: record.is_result, default=None)
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:

@@ -48,6 +48,11 @@ def test_names_of_numbers_that_are_not_finite_become_such_numbers(run: Callable,
     assert (row["train/loss"], row["val/loss"]) == (math.inf, -math.inf)
 
 
+def test_codes_for_terminals_in_a_result_are_written_out(run: Callable, runs: Path):
+    run(result={"axes": {"norm": "\x1b[31mred"}})
+    assert load(runs)["norm"].tolist() == ["\\x1b[31mred"]
+
+
 def test_archived_runs_are_skipped_unless_asked_for(run: Callable, runs: Path):
     kept, archived = run(seed=0), run(seed=1)
     (runs / "archive").mkdir()

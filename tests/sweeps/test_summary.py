@@ -85,18 +85,6 @@ def test_one_seed_has_no_band_and_of_several_it_is_said_how_many_were_still_trai
     assert points(read(tmp_path), TRAINING) == [(1, 3), (3, 3), (5, 2), (7, 1)]
 
 
-def test_a_diverged_seed_counts_and_its_infinite_loss_does_not(tmp_path):
-    runs = [
-        make_run(tmp_path, 0, {"train/loss": [2.0, 1.0, 1.0]}),
-        make_run(tmp_path, 1, {"train/loss": [4.0, "inf"]}),
-        make_run(tmp_path, 2, {"train/loss": ["nan"]}),  # no value to average
-    ]
-    write_summary(tmp_path, GROUP, runs)
-    events = read(tmp_path)
-    assert points(events, "train/loss") == [(1, 3.0), (3, 2.5), (5, 2.5)]
-    assert points(events, TRAINING) == [(1, 3), (3, 2), (5, 1)]
-
-
 def test_runs_without_curves_do_not_count(tmp_path):
     runs = [make_run(tmp_path, seed, {"val/acc": [0.5 + seed]}) for seed in range(4)]
     (runs[1] / "metrics.csv").unlink()

@@ -120,7 +120,7 @@ def _published(
                 label=", ".join(filter(None, [label, source.split(",")[0]])),  # the table has the whole citation
                 x=np.array([places[one.row] for one in some]),
                 y=mean,
-                bands=((mean - half, mean + half),) if np.isfinite(half).any() else (),
+                bands=_band(mean, half),
                 style=styles[label] + len(COLOURS) * (1 + sources.index(source)),
                 part="published",
                 note=source,
