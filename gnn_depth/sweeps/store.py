@@ -3,14 +3,11 @@
 import contextlib
 import datetime as dt
 import fcntl
-import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, on_test_set, read_result, remove_parts, write_result
 
@@ -101,11 +98,8 @@ class Store:
 
     def make_folder(self) -> None:
         """Make the folder of the sweep, and check that it can be written and that files in it can be locked."""
-        folder = self.folder / CLAIMS
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            # Without flock, filelock falls back to locks that a dead process leaves behind.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with self.claim("first"):
+            pass
 
     def place(self, place: Place) -> Path:
         """The folder of a run."""
@@ -137,16 +131,13 @@ class Store:
     def claim(self, identity: str) -> Iterator[bool]:
         """Lock a run for work in this process; yields False if another process holds the lock."""
         (self.folder / CLAIMS).mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.folder / CLAIMS / f"{identity}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
+        with (self.folder / CLAIMS / f"{identity}.lock").open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                mine = True
+            except BlockingIOError:
+                mine = False
+            yield mine
 
     def archive(self, record: Record) -> Path:
         """Move a run to ``root/archive``."""
