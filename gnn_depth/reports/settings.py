@@ -147,6 +147,11 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
     return tuple(sorted(distinct, key=lambda values: [rank[value] for rank, value in zip(ranks, values, strict=True)]))
 
 
+def plural(count: int, what: str = "run") -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
 def counted(statuses: Iterable[str]) -> str:
     """``2 failed, 1 running``, in the order of first appearance."""
     return ", ".join(f"{count} {status}" for status, count in Counter(statuses).items())

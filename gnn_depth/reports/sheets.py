@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from gnn_depth.reports.published import Agreement, Level, Published
-from gnn_depth.reports.settings import ABSENT, Labels, counted, is_percent, last_part, metric_words, number, short_words
+from gnn_depth.reports.settings import (
+    ABSENT,
+    Labels,
+    counted,
+    is_percent,
+    last_part,
+    metric_words,
+    number,
+    plural,
+    short_words,
+)
 from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Spread, Table
 from gnn_depth.runs import RESULTS, lower_is_better
 
@@ -124,7 +134,7 @@ def _note(cell: Cell, most: int) -> str:
 def _notes(table: Table, most: int) -> Iterator[str]:
     cells = table.cells.values()
     least = min((cell.n for cell in cells if cell.n), default=0)
-    seeds = _seeds(most) if least == most else f"{least} to {_seeds(most)}"
+    seeds = plural(most, "seed") if least == most else f"{least} to {plural(most, 'seed')}"
     what = metric_words(table.metric)
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
     columns = ", ".join(_names(table)[len(table.row_names) :])
@@ -144,16 +154,11 @@ def _notes(table: Table, most: int) -> Iterator[str]:
         yield f"Left out: {out}."
 
 
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
-
-
 def _significance(comparison: Comparison) -> Iterator[str]:
     against = f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
     yield f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."
     if few := sum(pair is not None and pair.p is None for pair in comparison.pairs.values()):
-        cells = "1 cell has" if few == 1 else f"{few} cells have"
-        yield f"{cells} too few shared seeds for a p value: {SEEDS_NEEDED[comparison.test]} are needed."
+        yield f"{plural(few, 'cell')} without a p value: {SEEDS_NEEDED[comparison.test]} shared seeds are needed."
 
 
 def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
@@ -164,7 +169,7 @@ def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
         if pair:
             p = "" if pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
             text = format_value(pair.difference, table.metric, sign="+") + p
-            fields[place] = _field(text, _seeds(pair.shared) if pair.shared < most else "")
+            fields[place] = _field(text, plural(pair.shared, "seed") if pair.shared < most else "")
     note = f"Difference of means over shared seeds ({most} unless noted), p value of {TESTS[comparison.test]}."
     title = f"Against {', '.join(comparison.baseline)}"
     return Sheet(title, _head(table), len(table.row_names), _lines(table, fields), (note,))

@@ -172,7 +172,7 @@ def _read(folder: Path) -> Record | None:
     try:
         return Record(folder, read_result(folder))
     except ValueError as error:
-        warnings.warn(f"a run is repeated: {folder / 'result.json'} {error}.", ResultWarning, stacklevel=3)
+        warnings.warn(f"{folder / 'result.json'} {error}, and the run is repeated.", ResultWarning, stacklevel=3)
         return None
 
 

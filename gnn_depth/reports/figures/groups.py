@@ -19,6 +19,7 @@ from gnn_depth.reports.settings import (
     is_percent,
     metric_words,
     number,
+    plural,
     varying_axes,
     words,
 )
@@ -149,11 +150,6 @@ def metric_axis(name: str, log: bool = False) -> Axis:
 def scale(name: str) -> float:
     """The factor by which a metric is multiplied to be drawn: fractions are shown in percent."""
     return 100.0 if is_percent(name) else 1.0
-
-
-def plural(count: int, what: str = "run") -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def span(counts: Iterable[int]) -> str:

@@ -23,7 +23,6 @@ from gnn_depth.reports.figures.groups import (
     into_panels,
     metric_axis,
     names,
-    plural,
     scale,
     sentences,
     span,
@@ -31,7 +30,7 @@ from gnn_depth.reports.figures.groups import (
     with_result,
 )
 from gnn_depth.reports.load import ReportError, ReportWarning, read_measure
-from gnn_depth.reports.settings import label, main_metric, metric_words, varying_axes, words
+from gnn_depth.reports.settings import label, main_metric, metric_words, plural, varying_axes, words
 
 When: TypeAlias = Literal["both", "start", "end"]
 WHEN: tuple[When, ...] = get_args(When)
