@@ -71,6 +71,17 @@ def edges(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
+def long(one: Measurement) -> "pd.DataFrame":
+    """A measurement in long form: columns ``step``, ``layer``, for neurons ``neuron``, and ``value``."""
+    import pandas as pd
+
+    axes = {"step": one.steps, "layer": one.layers}
+    if one.values.ndim == 3:
+        axes["neuron"] = np.arange(one.values.shape[2])
+    places = pd.MultiIndex.from_product(axes.values(), names=axes)
+    return pd.Series(one.values.ravel(), places, name="value").reset_index()
+
+
 def frame(measurements: "Sequence[Measurement]") -> "pd.DataFrame":
     """Measurements in long form: columns ``step``, ``layer``, ``measure``, ``value``, and ``neuron`` for neurons.
 
@@ -78,13 +89,9 @@ def frame(measurements: "Sequence[Measurement]") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    parts = []
+    parts = [pd.DataFrame(columns=["step", "layer", "measure", "value"])] * (not measurements)
     for one in measurements:
-        axes = {"step": one.steps, "layer": one.layers}
-        if one.values.ndim == 3:
-            axes["neuron"] = np.arange(one.values.shape[2])
-        places = np.meshgrid(*axes.values(), indexing="ij")
-        columns = {axis: place.ravel() for axis, place in zip(axes, places, strict=True)}
-        values = 10**one.values if one.log10 else one.values
-        parts.append(pd.DataFrame({**columns, "measure": one.name, "value": values.ravel()}))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["step", "layer", "measure", "value"])
+        table = long(one)
+        table.insert(table.shape[1] - 1, "measure", one.name)
+        parts.append(table.assign(value=10 ** table["value"]) if one.log10 else table)
+    return pd.concat(parts, ignore_index=True)

@@ -5,6 +5,7 @@ import datetime as dt
 import fcntl
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -62,18 +63,16 @@ def new_run_folder(root: str | Path, name: str) -> Path:
     stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        for count in range(1, 1000):
-            folder = parent / (stamp if count == 1 else f"{stamp}_{count}")
-            try:
+        for ending in itertools.chain([""], map("_{}".format, itertools.count(2))):
+            folder = parent / f"{stamp}{ending}"
+            with contextlib.suppress(FileExistsError):
                 folder.mkdir()
-            except FileExistsError:
-                continue
-            return folder
+                return folder
     except OSError as error:
         raise ValueError(
             f"the run's folder cannot be made under {str(parent)!r} ({error.strerror}); choose another with --run.root."
         ) from error
-    raise ValueError(f"a thousand runs started at {stamp} under {str(parent)!r}.")
+    raise AssertionError("the endings never end")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -110,11 +109,13 @@ def read_result(folder: str | Path) -> dict[str, Any]:
     """Read ``result.json``, without its checksum.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged or was edited, or is not a result of a run; the message says which.
+        ValueError: It cannot be read, is damaged, was edited, has the format of a later version, or is not a result of
+            a run; the message says which.
     """
     try:
         result = json.loads(Path(folder, "result.json").read_bytes())
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise ValueError("is truncated or damaged") from error
     if not isinstance(result, dict):
@@ -122,6 +123,9 @@ def read_result(folder: str | Path) -> dict[str, Any]:
     recorded = result.pop(CHECKSUM, None)  # those of early versions have none
     if recorded not in (None, _checksum(result)):
         raise ValueError(f"is damaged or was edited: its {CHECKSUM} does not match")
+    version = result.get("format", FORMAT)
+    if not isinstance(version, int) or version > FORMAT:
+        raise ValueError(f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})")
     return result
 
 

@@ -254,7 +254,7 @@ def _result(run: Path) -> dict[str, Any]:
     """The result of a run; empty if it has none that can be read."""
     try:
         return read_result(run)
-    except (OSError, ValueError):
+    except ValueError:
         return {}
 
 

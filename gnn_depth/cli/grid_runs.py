@@ -166,8 +166,8 @@ def train(task: Task, origin: Origin) -> None:
     tqdm.set_lock(threading.RLock())  # its own is a semaphore, which Python reports as leaked if the process is killed
     try:
         with quiet():
-            cli = cli_of(task.config)
-            if identity(task.config, task.data_sha256) != task.place.identity:
+            cli = cli_of(task.run.config)
+            if identity(task.run.config, task.run.data_sha256) != task.run.place.identity:
                 raise UsageError(
                     "a plugin was edited after the sweep had been planned, or this worker has another version of "
                     "gnn-depth or of a plugin than the sweep has; start the sweep again."

@@ -16,17 +16,20 @@ from gnn_depth.web_page import web_page
 
 SPACE = "\N{BRAILLE PATTERN BLANK}"  # becomes a space in the end: rich removes those at the end of a field
 UNBOUNDED = 10_000  # wider than any table
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "*": r"$^{*}$",
-    "|": r"\textbar{}",  # a dash in LaTeX's own fonts
-    "[": "{[}",  # at the start of a line it would be an option of the line break before
-} | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"$<$",
+        ">": r"$>$",
+        "*": r"$^{*}$",
+        "|": r"\textbar{}",  # a dash in LaTeX's own fonts
+        "[": "{[}",  # at the start of a line it would be an option of the line break before
+    }
+    | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+)
 
 
 def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = False) -> str:
@@ -76,76 +79,64 @@ def _rich_table(sheet: Sheet, columns: Sequence[int]) -> Table:
     return table
 
 
+def _frame(sheet: Sheet, escape: Callable[[str], str], bold: str, note: str) -> pd.DataFrame:
+    """All fields of a sheet as text of some format, which has templates for bold numbers and for notes on numbers."""
+
+    def field(text: str, best: bool) -> str:
+        number, _, extra = escape(text).partition("\n")
+        return (bold.format(number) if best else number) + (note.format(extra) if extra else "")
+
+    fields = [
+        [field(text, (row, column) in sheet.best) for column, text in enumerate(line)]
+        for row, line in enumerate(sheet.lines)
+    ]
+    return pd.DataFrame(fields, columns=[escape(name) for name in sheet.head])
+
+
 def markdown(sheets: Sequence[Sheet]) -> str:
     """Sheets as tables of GitHub's Markdown: the best in bold, notes as a list."""
-    return "\n\n".join(_markdown(sheet) for sheet in sheets) + "\n"
-
-
-def _markdown(sheet: Sheet) -> str:
-    def field(text: str, bold: bool) -> str:
-        number, _, note = _escape(text).partition("\n")
-        return (f"**{number}**" if bold else number) + (f" ({note})" if note else "")
-
-    rule = ["---" if column < sheet.labels else "---:" for column in range(len(sheet.head))]
-    rows = [[_escape(name) for name in sheet.head], rule, *_fields(sheet, field)]
-    parts = [f"**{_escape(sheet.title)}**"] if sheet.title else []
-    parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
-    if sheet.notes:
-        parts.append("\n".join(f"- {_escape(note)}" for note in sheet.notes))
-    return "\n\n".join(parts)
+    parts = []
+    for sheet in sheets:
+        parts += [f"**{_escape(sheet.title)}**"] if sheet.title else []
+        frame = _frame(sheet, _escape, "**{}**", " ({})")
+        rule = ["---" if column < sheet.labels else "---:" for column in range(len(sheet.head))]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in [list(frame), rule, *frame.to_numpy()]))
+        parts += ["\n".join(f"- {_escape(note)}" for note in sheet.notes)] if sheet.notes else []
+    return "\n\n".join(parts) + "\n"
 
 
 def _escape(text: str) -> str:
     return re.sub(r"([\\|*<`])", r"\\\1", text)
 
 
-def _fields(sheet: Sheet, field: Callable[[str, bool], str]) -> list[list[str]]:
-    """All fields of a sheet in some format."""
-    return [
-        [field(text, (at, column) in sheet.best) for column, text in enumerate(line)]
-        for at, line in enumerate(sheet.lines)
-    ]
-
-
 def latex(sheets: Sequence[Sheet]) -> str:
     """Sheets as ``table`` environments for the package booktabs, with notes in the caption and a label."""
-    return "\n".join(_latex(sheet) for sheet in sheets)
-
-
-def _latex(sheet: Sheet) -> str:
-    def field(text: str, bold: bool) -> str:
-        number, _, note = latex_text(text).partition("\n")
-        return (rf"\textbf{{{number}}}" if bold else number) + (rf" {{\footnotesize({note})}}" if note else "")
-
-    frame = pd.DataFrame(_fields(sheet, field), columns=[latex_text(name) for name in sheet.head])
-    caption = " ".join([f"{sheet.title}."] * bool(sheet.title) + [note.rstrip(".") + "." for note in sheet.notes])
-    return frame.style.hide(axis="index").to_latex(
-        column_format="l" * sheet.labels + "r" * (len(sheet.head) - sheet.labels),
-        position_float="centering",
-        hrules=True,
-        caption=latex_text(caption),
-        label=sheet.label or None,
-    )
+    parts = []
+    for sheet in sheets:
+        caption = " ".join(f"{sentence.rstrip('.')}." for sentence in (sheet.title, *sheet.notes) if sentence)
+        frame = _frame(sheet, latex_text, r"\textbf{{{}}}", r" {{\footnotesize({})}}")
+        table = frame.style.hide(axis="index").to_latex(
+            column_format="l" * sheet.labels + "r" * (len(sheet.head) - sheet.labels),
+            position_float="centering",
+            hrules=True,
+            caption=latex_text(caption),
+            label=sheet.label or None,
+        )
+        parts.append(table)
+    return "\n".join(parts)
 
 
 def latex_text(text: str) -> str:
     """Escape text for LaTeX, with a proper minus sign before numbers."""
-    escaped = "".join(LATEX.get(letter, letter) for letter in text)
-    return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", escaped)
+    return re.sub(r"(?<![\w.-])-(?=\d)", "$-$", text.translate(LATEX))
 
 
 def html_page(sheets: Sequence[Sheet], title: str) -> str:
     """Sheets as a page for a browser."""
-
-    def field(text: str, bold: bool) -> str:
-        escaped = html.escape(text).replace("\n", "<br>")
-        return f"<b>{escaped}</b>" if bold else escaped
-
     parts = []
     for sheet in sheets:
-        frame = pd.DataFrame(_fields(sheet, field), columns=[html.escape(name) for name in sheet.head])
         with pd.option_context("display.max_colwidth", None):
-            table = frame.to_html(index=False, border=0, escape=False)
+            table = _frame(sheet, html.escape, "<b>{}</b>", "<br>{}").to_html(index=False, border=0, escape=False)
         parts += [f"<h2>{html.escape(sheet.title)}</h2>"] if sheet.title else []
         parts += [f'<div class="scroll">{table}</div>', f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>"]
     return web_page(title, "\n".join(parts))

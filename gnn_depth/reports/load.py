@@ -1,19 +1,19 @@
 """Load run folders as tables: results, curves over the epochs, and measures over steps and layers."""
 
 import csv
+import itertools
 import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from gnn_depth import measurements
 from gnn_depth.measurements import FOLDER, Measurement
 from gnn_depth.registry import unknown
-from gnn_depth.runs import ARCHIVE, COLUMNS, FORMAT, RESULTS, is_alive, read_result
+from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
@@ -82,17 +82,11 @@ def _read_result(folder: str) -> dict[str, Any]:
     if not path.exists():  # a training by other code, which has measures only
         known = {"status": "finished", "name": path.parent.name, "axes": {"run": folder}}
         return {**known, "metrics": {}, "hparams": {}, "packages": {}}
-    try:
-        result = _printable(read_result(folder))
-    except OSError as error:
-        raise ValueError(f"cannot be read ({error.strerror})") from error
+    result = _printable(read_result(folder))
     if not isinstance(result.get("status"), str):
         raise ValueError("is not a result of a run")
     if result["status"] == "running" and is_alive(folder) is False:
         result["status"] = "died"
-    version = result.get("format", 1)  # the first results did not say
-    if not isinstance(version, int) or version > FORMAT:
-        raise ValueError(f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})")
     for part in ("metrics", "hparams", "axes", "packages"):
         if not isinstance(result.setdefault(part, {}), dict):
             raise ValueError(f"has {part} that are not a mapping")
@@ -112,46 +106,30 @@ def _printable(value: Any) -> Any:
 
 def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
     """One run for each identity: preferably one with a result, and of these the newest."""
-
-    def rank(result: dict[str, Any]) -> tuple[bool, str]:
-        return result["status"] in RESULTS, str(result.get("started", ""))
-
     kept: dict[Any, tuple[str, dict[str, Any]]] = {}
-    for folder, result in found:
+    for folder, result in sorted(found, key=lambda run: (run[1]["status"] in RESULTS, str(run[1].get("started", "")))):
         config = result.get("config_sha256")
-        identity = result.get("identity") or (config and (config, result.get("seed"))) or folder
-        if identity not in kept or rank(result) > rank(kept[identity][1]):
-            kept[identity] = (folder, result)
-    return list(kept.values())
+        kept[result.get("identity") or (config and (config, result.get("seed"))) or folder] = folder, result
+    newest = {folder for folder, _ in kept.values()}
+    return [(folder, result) for folder, result in found if folder in newest]
 
 
 def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
-    results, settings = [result for _, result in found], []
-    for result in results:
+    rows = []
+    for folder, result in found:
         # An axis set to null has a value; a run without the axis has none.
         axes = {name: "null" if value is None else value for name, value in result["axes"].items()}
         # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
-        own = (result["hparams"] | axes).items()
-        settings.append({name: str(value) if isinstance(value, list | dict) else value for name, value in own})
-    parts = {part: list(dict.fromkeys(key for one in results for key in one[part])) for part in PARTS}
-    columns: dict[str, list[Any]] = {name: [result.get(name) for result in results] for name in COLUMNS}
-    columns["folder"] = [folder for folder, _ in found]
-    columns["version"] = [result["packages"].get("gnn-depth") for result in results]
-    columns |= {name: [result["metrics"].get(name) for result in results] for name in parts["metrics"]}
-    columns |= {name: [one.get(name) for one in settings] for name in (*parts["hparams"], *parts["axes"])}
-    for name in (*NUMBERS, *parts["metrics"]):
-        columns[name] = [_number(value) for value in columns[name]]
-    frame = pd.DataFrame(columns)
+        settings = result["hparams"] | axes
+        texts = {name: str(value) for name, value in settings.items() if isinstance(value, list | dict)}
+        own = {"folder": folder, "version": result["packages"].get("gnn-depth")}
+        rows.append({name: result.get(name) for name in COLUMNS} | own | result["metrics"] | settings | texts)
+    parts = {part: list(dict.fromkeys(key for _, result in found for key in result[part])) for part in PARTS}
+    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *itertools.chain(*parts.values())])))
+    numbers = [*NUMBERS, *parts["metrics"]]
+    frame[numbers] = frame[numbers].apply(pd.to_numeric, errors="coerce")  # also "inf" and "nan"
     frame.attrs = parts
     return frame
-
-
-def _number(value: Any) -> float:
-    """A number, also written as "inf" or "nan"; NaN for anything else."""
-    try:
-        return value if isinstance(value, int) and abs(value) < 2**63 else float(value)
-    except (TypeError, ValueError, OverflowError):  # OverflowError: an integer of 400 digits
-        return float("nan")
 
 
 def _warn(text: str) -> None:
@@ -209,12 +187,13 @@ def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     having = [run for run, names in known.items() if name in names]
     if not having:
         raise ReportError(unknown("measure", name, {name for names in known.values() for name in names}))
-    found = {run: read_measure(frame["folder"][run], name) for run in having}
-    kinds = {(one.unit, one.log10, one.values.ndim) for one in found.values()}
+    found = [read_measure(frame["folder"][run], name) for run in having]
+    kinds = {(one.unit, one.log10, one.values.ndim) for one in found}
     if len(kinds) > 1:
         listed = ", ".join(f"{unit!r}{' as log10' if log10 else ''}" for unit, log10, _ in sorted(kinds))
         raise ReportError(f"measure {name!r} is not the same quantity in all runs: {listed}. Choose runs of one kind.")
-    long = pd.concat([_long(run, one) for run, one in found.items()], ignore_index=True)
+    by_run = pd.concat(map(measurements.long, found), keys=having, names=["run", None])
+    long = by_run.reset_index("run").reset_index(drop=True)
     ((long.attrs["unit"], long.attrs["log10"], _),) = kinds
     return long
 
@@ -225,11 +204,3 @@ def read_measure(folder: str | Path, name: str) -> Measurement:
         return measurements.load(Path(folder), name)
     except ValueError as error:
         raise ReportError(str(error)) from error
-
-
-def _long(run: object, one: Measurement) -> pd.DataFrame:
-    axes: dict[str, Any] = {"run": [run], "step": one.steps, "layer": one.layers}
-    if one.values.ndim == 3:
-        axes["neuron"] = np.arange(one.values.shape[2])
-    places = pd.MultiIndex.from_product(axes.values(), names=axes)
-    return pd.Series(one.values.ravel(), places, name="value").reset_index()

@@ -11,8 +11,8 @@ import yaml
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import label, resolve, same
-from gnn_depth.reports.table import Cell, Labels, Spread, Table
+from gnn_depth.reports.settings import Labels, label, resolve, same
+from gnn_depth.reports.table import Cell, Spread, Table
 from gnn_depth.yaml_limits import safe_load
 
 KEYS = ("source", "interval", "unit", "where", "over", "values")
@@ -126,17 +126,17 @@ def _label(value: Any) -> str:
 
 def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
     """Compare every cell with the published numbers for it; several sources give several comparisons."""
-    ours = [cell.settings for _, _, cell in table.each() if cell.settings]
-    named = list(dict.fromkeys((*table.row_names, *table.column_names, *table.axes)))
+    ours = [cell.settings for cell in table.cells.values() if cell.settings]
+    names = (*table.row_names, *table.column_names)
+    named = list(dict.fromkeys((*names, *table.axes)))
     known = list(dict.fromkeys([*named, *(name for settings in ours for name in settings)]))
     # Settings that all cells share also describe a cell without runs.
-    shared = {name: text for name, text in ours[0].items() if all(other.get(name) == text for other in ours)}
+    shared = {name: text for name, text in (*ours, {})[0].items() if all(other.get(name) == text for other in ours)}
     fixed = [{resolve(axis, named, known): text for axis, text in entry.where.items()} for entry in published]
     over = [resolve(entry.over, named, known) for entry in published]
     found = []
-    for row, column, cell in table.each():
-        labels = dict(zip((*table.row_names, *table.column_names), (*row, *column), strict=True))
-        here = shared | dict(cell.settings) | labels
+    for (row, column), cell in table.cells.items():
+        here = shared | dict(cell.settings) | dict(zip(names, (*row, *column), strict=True))
         for entry, where, axis in zip(published, fixed, over, strict=True):
             fits = all(same(here.get(name, ""), text) for name, text in where.items())
             for text, number in entry.numbers.items():

@@ -3,14 +3,17 @@
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
+
+Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 
 ABSENT = "-"
 MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
@@ -19,28 +22,9 @@ WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "
 WORDS |= {"mae": "mean absolute error", "rmse": "root mean squared error", "r2": "R2"}
 
 
-def axes(frame: pd.DataFrame) -> list[str]:
-    """Names of the axes of the runs' sweeps; raises if the frame has lost the lists that `load` put in ``attrs``."""
-    return _columns(frame, "axes")
-
-
-def metrics(frame: pd.DataFrame) -> list[str]:
-    """Names of the runs' metrics."""
-    return _columns(frame, "metrics")
-
-
 def settings(frame: pd.DataFrame) -> list[str]:
     """Names of the axes, then of the other hyperparameters."""
-    return list(dict.fromkeys([*_columns(frame, "axes"), *_columns(frame, "hparams")]))
-
-
-def _columns(frame: pd.DataFrame, kind: str) -> list[str]:
-    if kind not in frame.attrs:
-        raise ReportError(
-            f"this frame has lost the list of its {kind} (merge and concat drop it): "
-            "set frame.attrs to the attrs of a frame from gnn_depth.reports.load."
-        )
-    return [name for name in frame.attrs[kind] if name in frame]
+    return list(dict.fromkeys([*frame.attrs["axes"], *frame.attrs["hparams"]]))
 
 
 def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
@@ -50,8 +34,8 @@ def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 def varying_axes(frame: pd.DataFrame) -> list[str]:
     """The axes that vary; for runs that belong to no sweep, the options that differ between them, the seed apart."""
-    if axes(frame):
-        return varying(frame, axes(frame))
+    if axes := frame.attrs["axes"]:
+        return varying(frame, axes)
     differing = {name: texts for name, texts in _told_apart(frame).items() if len(set(texts) - {""}) > 1}
 
     def follows(name: str, part: str) -> bool:
@@ -65,7 +49,7 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
 def full_name(frame: pd.DataFrame, name: str) -> str:
     """The full name of an axis or hyperparameter, such as ``model.num_layers`` for ``num_layers``; see `resolve`."""
     known = settings(frame)
-    return resolve(name, axes(frame) or varying(frame, known) or known, [*known, *COLUMNS])
+    return resolve(name, frame.attrs["axes"] or varying(frame, known) or known, [*known, *COLUMNS])
 
 
 def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
@@ -94,7 +78,7 @@ def words(name: str) -> str:
     return last_part(name).removeprefix("num_").replace("_", " ")
 
 
-def short_words(names: Sequence[str]) -> tuple[str, ...]:
+def short_words(names: Sequence[str]) -> Labels:
     """The words of each name, or its full name where others have the same words."""
     found = [words(name) for name in names]
     return tuple(word if found.count(word) == 1 else name for name, word in zip(names, found, strict=True))
@@ -145,13 +129,13 @@ def same(one: str, other: str) -> bool:
     return one == other or (number(one) is not None and number(one) == number(other))
 
 
-def labels_of(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, ...]]:
+def labels_of(frame: pd.DataFrame, names: Sequence[str]) -> list[Labels]:
     """The labels of every run on some axes."""
     columns = [frame[name].map(label).tolist() for name in names]
     return [tuple(values) for values in zip(*columns, strict=True)] if names else [()] * len(frame)
 
 
-def in_order(labels: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
     """Distinct labels in the order of first appearance; numbers by size, missing values last."""
     distinct = list(dict.fromkeys(labels))
     ranks: list[dict[str, float]] = []
@@ -163,6 +147,16 @@ def in_order(labels: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(distinct, key=lambda values: [rank[value] for rank, value in zip(ranks, values, strict=True)]))
 
 
+def plural(count: int, what: str = "run") -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def counted(statuses: Iterable[str]) -> str:
+    """``2 failed, 1 running``, in the order of first appearance."""
+    return ", ".join(f"{count} {status}" for status, count in Counter(statuses).items())
+
+
 def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
     """The distinct values of an axis or hyperparameter as text."""
     return list(dict.fromkeys(frame[full_name(frame, name)].map(label)))
@@ -170,7 +164,7 @@ def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
 
 def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """The runs with one of the given values on every given axis, in the order in which the values are given."""
-    chosen, places = frame, {}
+    places = pd.DataFrame(index=frame.index)
     for word, values in where.items():
         name, known = full_name(frame, word), known_labels(frame, word)
         for value in values:
@@ -178,11 +172,11 @@ def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFr
                 raise ReportError(unknown(f"value of {name!r}", value, known))
         order = {text: place for text in known for place, value in enumerate(values) if same(text, value)}
         places[name] = frame[name].map(label).map(order)
-        chosen = chosen[places[name].loc[chosen.index].notna()]
+    chosen = places.dropna().sort_values(list(places), kind="stable").index
     if chosen.empty:
         wanted = " and ".join(f"{word}={','.join(values)}" for word, values in where.items())
         raise ReportError(f"no run has {wanted}.")
-    return chosen.loc[sorted(chosen.index, key=lambda run: [place[run] for place in places.values()])]
+    return frame.loc[chosen]
 
 
 def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -195,39 +189,44 @@ def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
     silent, columns = frame[frame.attrs["hparams"]].isna().all(axis=1), {}
     for name in varying(frame, settings(frame)):
         if name not in MAY_DIFFER and not (name.startswith("data.") and name.endswith(".root")):
-            unknown_here = frame[name].isna() if name in axes(frame) else silent
+            unknown_here = frame[name].isna() if name in frame.attrs["axes"] else silent
             columns[name] = frame[name].map(label).mask(unknown_here, "").tolist()
     return columns
 
 
-def check_one_experiment(
-    frame: pd.DataFrame, groups: Iterable[Sequence[int]], names: Collection[str], remedy: str
-) -> None:
-    """Refuse to average runs that differ in more than their seed.
+def grouped(frame: pd.DataFrame, names: Sequence[str], remedy: str | None) -> dict[Labels, pd.DataFrame]:
+    """The runs by their labels on some axes, in the order of the frame; those of a group may differ only in their seed.
 
-    A group is the positions of its runs in the frame. The message ends with the remedy and the names of the settings
-    that differ; those by which the groups were formed are not looked at.
+    The error about other differences ends with the remedy and the names of the settings that differ; without a remedy
+    anything may differ.
     """
+    places: dict[Labels, list[int]] = {}
+    for run, labels in enumerate(labels_of(frame, names)):
+        places.setdefault(labels, []).append(run)
+    groups = {labels: frame.iloc[runs] for labels, runs in places.items()}
+    if remedy is None:
+        return groups
     columns = {name: texts for name, texts in _told_apart(frame).items() if name not in names}
-    status, seeds, folders = (frame[name].tolist() for name in ("status", "seed", "folder"))
-    for group in groups:
-        values = {name: dict.fromkeys(texts[run] for run in group if texts[run]) for name, texts in columns.items()}
-        if mixed := {name: list(found) for name, found in values.items() if len(found) > 1}:
-            raise ReportError(_explain({name: mixed[name] for name in mixed if name in axes(frame)} or mixed, remedy))
-        first: dict[float, str] = {}
-        for run in group:
-            if status[run] in RESULTS and first.setdefault(seeds[run], folders[run]) is not folders[run]:
-                # A run without a seed has NaN, which equals no other.
+    for labels, group in groups.items():
+        values = {name: dict.fromkeys(texts[run] for run in places[labels]) for name, texts in columns.items()}
+        several = {name: known for name, texts in values.items() if len(known := list(filter(None, texts))) > 1}
+        # A difference in an axis of the sweep explains those in other options.
+        if mixed := {name: several[name] for name in several if name in frame.attrs["axes"]} or several:
+            raise ReportError(_explain(mixed, remedy))
+        for seed, runs in group[group["status"].isin(RESULTS)].groupby("seed"):  # without runs that have no seed
+            if len(runs) > 1:
+                first, second, *_ = runs["folder"]
                 raise ReportError(
-                    f"seed {seeds[run]:.0f} counts twice in one cell, in {first[seeds[run]]!r} and {folders[run]!r}: "
+                    f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}: "
                     "choose one with --where, or move the other into a folder called archive."
                 )
+    return groups
 
 
-def _explain(mixed: dict[str, list[str]], remedy: str) -> str:
+def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     # The options of a part differ because the part does, so that naming the part is enough.
     roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
-    few = {name: ", ".join(mixed[name][:SHOWN]) + (", ..." if len(mixed[name]) > SHOWN else "") for name in roots}
+    few = {name: ", ".join(mixed[name][:SHOWN]) + ", ..." * (len(mixed[name]) > SHOWN) for name in roots}
     some = " and ".join(f"{name} ({few[name]})" for name in roots[:SHOWN])
     more = f" and {len(roots) - SHOWN} more" if len(roots) > SHOWN else ""
     chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])

@@ -1,16 +1,24 @@
 """Tables of text about runs: means, differences from a baseline, agreement with published numbers."""
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from gnn_depth.registry import unknown
-from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.published import Agreement, Level, Published
-from gnn_depth.reports.settings import ABSENT, is_percent, last_part, metric_words, number, short_words
-from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Labels, Spread, Table
+from gnn_depth.reports.settings import (
+    ABSENT,
+    Labels,
+    counted,
+    is_percent,
+    last_part,
+    metric_words,
+    number,
+    plural,
+    short_words,
+)
+from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Spread, Table
 from gnn_depth.runs import RESULTS, lower_is_better
 
 Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
@@ -56,28 +64,30 @@ def table_sheet(
     compared with one baseline cell. Without a baseline it is each row, or each column if the column labels are numbers,
     such as depths, and the row labels are not. A caption replaces the note that says what the numbers are.
     """
-    if best not in BEST:
-        raise ReportError(unknown("choice of best", best, BEST))
-    most = max(cell.n for _, _, cell in table.each())
-    lines = []
-    for at, (row, cells) in enumerate(zip(table.rows, table.cells, strict=True)):
-        pairs = comparison.pairs[at] if comparison else (None,) * len(cells)
-        stars = ["*" if pair and pair.significant else "" for pair in pairs]
-        texts = [format_cell(cell, table.metric, table.spread) for cell in cells]
-        lines.append((*row, *map(_field, texts, stars, [_note(cell, most) for cell in cells])))
+    most = max(cell.n for cell in table.cells.values())
+    fields = {}
+    for place, cell in table.cells.items():
+        pair = comparison.pairs[place] if comparison else None
+        star = "*" if pair and pair.significant else ""
+        fields[place] = _field(format_cell(cell, table.metric, table.spread) + star, _note(cell, most))
     first, *others = _notes(table, most)
     notes = (caption or first, *others, *(_significance(comparison) if comparison else ()))
-    bold = frozenset((row, len(table.row_names) + column) for row, column in _best(table, comparison, best))
     label = label or "tab:" + "-".join(map(last_part, (*table.row_names, *table.column_names)))
-    return Sheet("", _head(table), len(table.row_names), tuple(lines), notes, bold, label)
+    return Sheet(
+        "", _head(table), len(table.row_names), _lines(table, fields), notes, _best(table, comparison, best), label
+    )
 
 
-def _field(text: str, star: str, note: str) -> str:
-    return f"{text}{star}\n{note}" if note else text + star
+def _field(text: str, note: str) -> str:
+    return f"{text}\n{note}" if note else text
 
 
-def _best(table: Table, comparison: Comparison | None, best: Best) -> Iterator[tuple[int, int]]:
-    """Row and column of each best mean, including all that print the same; a cell without competitors is never best."""
+def _lines(table: Table, fields: Mapping[tuple[Labels, Labels], str]) -> tuple[tuple[str, ...], ...]:
+    return tuple((*row, *(fields[row, column] for column in table.columns)) for row in table.rows)
+
+
+def _best(table: Table, comparison: Comparison | None, best: Best) -> frozenset[tuple[int, int]]:
+    """Place of each best mean, including all that print the same; a cell without competitors is never best."""
     if best == "auto":
         rows, columns = (
             all(number(text) is not None for value in labels for text in value if text != ABSENT)
@@ -85,16 +95,18 @@ def _best(table: Table, comparison: Comparison | None, best: Best) -> Iterator[t
         )
         of_a_column = comparison.baseline in table.rows if comparison else columns and not rows
         best = "column" if of_a_column else "row"
-    found: dict[int, list[tuple[tuple[int, int], float]]] = {}
-    for row, line in enumerate(table.cells):
-        for column, cell in enumerate(line):
-            if cell.n and best != "none":
-                found.setdefault({"row": row, "column": column}.get(best, 0), []).append(((row, column), cell.mean))
-    choose = min if lower_is_better(table.metric) else max
-    for competing in found.values():
-        winner = format_value(choose(mean for _, mean in competing), table.metric)
-        if len(competing) > 1:
-            yield from (place for place, mean in competing if format_value(mean, table.metric) == winner)
+    competing: dict[Labels, dict[tuple[int, int], float]] = defaultdict(dict)
+    for (row, column), cell in table.cells.items():
+        if cell.n and best != "none":
+            place = table.rows.index(row), len(table.row_names) + table.columns.index(column)
+            competing[{"row": row, "column": column}.get(best, ())][place] = cell.mean
+    found: set[tuple[int, int]] = set()
+    for means in competing.values():
+        winner = (min if lower_is_better(table.metric) else max)(means.values())
+        texts = {place: format_value(mean, table.metric) for place, mean in means.items()}
+        if len(means) > 1:
+            found |= {place for place, text in texts.items() if text == format_value(winner, table.metric)}
+    return frozenset(found)
 
 
 def _names(table: Table) -> Labels:
@@ -116,15 +128,13 @@ def _note(cell: Cell, most: int) -> str:
         parts.append(f"n = {cell.n}")
     if diverged := cell.statuses["diverged"]:
         parts.append(f"{diverged} diverged")
-    if not cell.results:
-        parts += [f"{count} {status}" for status, count in cell.statuses.items()]
-    return ", ".join(parts)
+    return ", ".join(parts) if cell.results else counted(cell.statuses)
 
 
 def _notes(table: Table, most: int) -> Iterator[str]:
-    cells = [cell for _, _, cell in table.each()]
+    cells = table.cells.values()
     least = min((cell.n for cell in cells if cell.n), default=0)
-    seeds = _seeds(most) if least == most else f"{least} to {_seeds(most)}"
+    seeds = plural(most, "seed") if least == most else f"{least} to {plural(most, 'seed')}"
     what = metric_words(table.metric)
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
     columns = ", ".join(_names(table)[len(table.row_names) :])
@@ -136,40 +146,33 @@ def _notes(table: Table, most: int) -> Iterator[str]:
     if fixed:
         each = zip(short_words(tuple(fixed)), fixed.values(), strict=True)
         yield f"All runs: {', '.join(f'{word}={text}' for word, text in each)}."
-    statuses = sum((cell.statuses for cell in cells), Counter())
-    if diverged := statuses["diverged"]:
-        count = sum(run.status == "diverged" and run.counts for cell in cells for run in cell.runs)
-        yield f"Diverged: {diverged}; {count} of them count with their last value."
-    if out := [f"{count} {status}" for status, count in statuses.items() if status not in RESULTS]:
-        yield f"Left out: {', '.join(out)}."
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
+    runs = [run for cell in cells for run in cell.runs]
+    if diverged := [run for run in runs if run.status == "diverged"]:
+        count = sum(run.counts for run in diverged)
+        yield f"Diverged: {len(diverged)}; {count} of them count with their last value."
+    if out := counted(run.status for run in runs if run.status not in RESULTS):
+        yield f"Left out: {out}."
 
 
 def _significance(comparison: Comparison) -> Iterator[str]:
     against = f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
     yield f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."
-    if few := sum(pair is not None and pair.p is None for line in comparison.pairs for pair in line):
-        cells = "1 cell has" if few == 1 else f"{few} cells have"
-        yield f"{cells} too few shared seeds for a p value: {SEEDS_NEEDED[comparison.test]} are needed."
+    if few := sum(pair is not None and pair.p is None for pair in comparison.pairs.values()):
+        yield f"{plural(few, 'cell')} without a p value: {SEEDS_NEEDED[comparison.test]} shared seeds are needed."
 
 
 def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
     """Difference from the baseline and p value of every cell."""
-    most = max((pair.shared for line in comparison.pairs for pair in line if pair), default=0)
-    lines = []
-    for row, pairs in zip(table.rows, comparison.pairs, strict=True):
-        fields = []
-        for pair in pairs:
-            p = "" if pair is None or pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
-            text = "" if pair is None else format_value(pair.difference, table.metric, sign="+")
-            fields.append(_field(text, p, _seeds(pair.shared) if pair and pair.shared < most else ""))
-        lines.append((*row, *fields))
+    most = max((pair.shared for pair in comparison.pairs.values() if pair), default=0)
+    fields = dict.fromkeys(comparison.pairs, "")
+    for place, pair in comparison.pairs.items():
+        if pair:
+            p = "" if pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
+            text = format_value(pair.difference, table.metric, sign="+") + p
+            fields[place] = _field(text, plural(pair.shared, "seed") if pair.shared < most else "")
     note = f"Difference of means over shared seeds ({most} unless noted), p value of {TESTS[comparison.test]}."
     title = f"Against {', '.join(comparison.baseline)}"
-    return Sheet(title, _head(table), len(table.row_names), tuple(lines), (note,))
+    return Sheet(title, _head(table), len(table.row_names), _lines(table, fields), (note,))
 
 
 def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()) -> Sheet:

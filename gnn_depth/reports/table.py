@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -15,12 +15,11 @@ from pandas.api.types import is_numeric_dtype
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import ABSENT, label
+from gnn_depth.reports.settings import ABSENT, Labels, counted, label
 from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
-Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 
 Test: TypeAlias = Literal["wilcoxon", "t"]
 TESTS = {"wilcoxon": "Wilcoxon's signed-rank test", "t": "the paired t test"}
@@ -107,20 +106,10 @@ class Table:
     column_names: Labels
     rows: tuple[Labels, ...]  # and their values
     columns: tuple[Labels, ...]
-    cells: tuple[tuple[Cell, ...], ...]  # a tuple for each row
+    cells: Mapping[tuple[Labels, Labels], Cell]  # by row and column, row by row
     axes: Labels = ()  # of the runs' sweeps
     # Axes, seed, status, metric and folder of every run behind the table, also of those that do not count.
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def cell(self, row: Labels, column: Labels) -> Cell:
-        """The cell of a row and a column."""
-        return self.cells[self.rows.index(row)][self.columns.index(column)]
-
-    def each(self) -> Iterator[tuple[Labels, Labels, Cell]]:
-        """Every row, column and cell, row by row."""
-        for row, line in zip(self.rows, self.cells, strict=True):
-            for column, cell in zip(self.columns, line, strict=True):
-                yield row, column, cell
 
 
 def tabulate(
@@ -141,43 +130,45 @@ def tabulate(
         tuple(settings.full_name(frame, name) for name in ([names] if isinstance(names, str) else names))
         for names in (rows, columns)
     )
-    names, known, axes = (*row_names, *column_names), settings.metrics(frame), settings.axes(frame)
+    names, known = (*row_names, *column_names), frame.attrs["metrics"]
     if not row_names or len(set(names)) < len(names):
         raise ReportError(f"rows need at least one axis, and columns other axes than rows: not {rows} and {columns}.")
     if not known:
-        counts = ", ".join(f"{count} {status}" for status, count in frame["status"].value_counts().items())
-        raise ReportError(f"no run has a metric yet: {counts}.")
+        raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
     metric = settings.main_metric(frame) if metric is None else metric
     for what, value, choices in (("metric", metric, known), ("spread", spread, SPREADS)):
         if value not in choices:
             raise ReportError(unknown(what, value, choices))
-    row_of, column_of = settings.labels_of(frame, row_names), settings.labels_of(frame, column_names)
-    groups: dict[tuple[Labels, Labels], list[int]] = {}
-    for run, place in enumerate(zip(row_of, column_of, strict=True)):
-        groups.setdefault(place, []).append(run)
-    remedy = remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
-    settings.check_one_experiment(frame, groups.values(), names, remedy)
-
-    each = zip(*(frame[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
-    runs = [Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each]
-    first = frame.iloc[[group[0] for group in groups.values()]]
-    shared = pd.DataFrame({name: first[name].map(label) for name in settings.settings(frame)}, first.index).to_dict(
-        "records"
+    groups = settings.grouped(frame, names, remedy or f"give each a row with {' '.join(['--rows', *row_names])}")
+    row_labels = settings.in_order(labels[: len(row_names)] for labels in groups)
+    column_labels = settings.in_order(labels[len(row_names) :] for labels in groups)
+    cells = {(row, column): Cell((), {}) for row in row_labels for column in column_labels}
+    listed = []
+    for row, column in cells:
+        if (runs := groups.get((*row, *column))) is not None:
+            cells[row, column] = _cell(runs, metric, settings.settings(frame))
+            listed.append(runs)
+    axes = tuple(frame.attrs["axes"])
+    return Table(
+        metric, spread, row_names, column_names, row_labels, column_labels, cells, axes, _list(listed, metric, names)
     )
-    cells = {
-        place: Cell(tuple(runs[run] for run in group), {name: text for name, text in own.items() if text != ABSENT})
-        for (place, group), own in zip(groups.items(), shared, strict=True)
-    }
-    row_labels, column_labels = settings.in_order(row_of), settings.in_order(column_of)
-    grid = tuple(tuple(cells.get((row, column), Cell((), {})) for column in column_labels) for row in row_labels)
-    order = [run for row in row_labels for column in column_labels for run in groups.get((row, column), ())]
+
+
+def _cell(runs: pd.DataFrame, metric: str, known: Sequence[str]) -> Cell:
+    each = zip(*(runs[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
+    shared = {name: text for name in known if (text := label(runs[name].iloc[0])) != ABSENT}
+    return Cell(tuple(Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each), shared)
+
+
+def _list(groups: Sequence[pd.DataFrame], metric: str, names: Sequence[str]) -> pd.DataFrame:
+    """The runs of all cells with their values on the axes, as numbers or text."""
     own = ["seed", "status", metric, "folder"]
-    shown = [name for name in dict.fromkeys((*axes, *names)) if name not in own]
-    listed = frame.iloc[order][[*shown, *own]].reset_index(drop=True).astype({"seed": "Int64"})
+    shown = [name for name in dict.fromkeys((*groups[0].attrs["axes"], *names)) if name not in own]
+    listed = pd.concat([runs[[*shown, *own]] for runs in groups], ignore_index=True).astype({"seed": "Int64"})
     for name in shown:
         plain = listed[name].convert_dtypes()
         listed[name] = plain if is_numeric_dtype(plain) else listed[name].map(label, na_action="ignore")
-    return Table(metric, spread, row_names, column_names, row_labels, column_labels, grid, tuple(axes), listed)
+    return listed
 
 
 def arrange(
@@ -188,14 +179,14 @@ def arrange(
     Where nothing varies, the table has a single row, for an axis or option that all runs share.
     """
     named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
-    free = [name for name in settings.varying_axes(frame) or settings.axes(frame) if name not in named]
+    free = [name for name in settings.varying_axes(frame) or frame.attrs["axes"] if name not in named]
     if rows is None and not free:
         known = settings.settings(frame)
         free = [name for name in known if name not in (*named, *settings.varying(frame, known))][:1] or ["name"]
     if columns is None:
         keep = 1 if rows is None else 0  # rows need an axis, columns do not
         # Rows that a user chose for single runs, such as their names, may tell them apart already.
-        columns = free[keep:][-1:] if rows is None or settings.axes(frame) else []
+        columns = free[keep:][-1:] if rows is None or frame.attrs["axes"] else []
     return (rows if rows is not None else [name for name in free if name not in columns]), columns
 
 
@@ -231,13 +222,11 @@ class Comparison:
 
     baseline: Labels
     test: Test
-    pairs: tuple[tuple[Pair | None, ...], ...]  # one for each cell of the table; None for the baseline itself
+    pairs: Mapping[tuple[Labels, Labels], Pair | None]  # one for each cell of the table; None for the baseline itself
 
 
 def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
     """Compare every cell with a baseline: a column or a row, whose labels of several axes are separated by commas."""
-    if test not in TESTS:
-        raise ReportError(unknown("test", test, TESTS))
     wanted = tuple(word.strip() for word in baseline.split(","))
     in_columns, in_rows = wanted in table.columns, wanted in table.rows
     if not in_columns and not in_rows:
@@ -246,11 +235,10 @@ def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
     if in_columns and in_rows:
         raise ReportError(f"the baseline {baseline!r} is a row and a column: choose rows and columns that differ.")
 
-    def pair_of(row: Labels, column: Labels) -> Pair | None:
-        cell, base = table.cell(row, column), table.cell(row, wanted) if in_columns else table.cell(wanted, column)
-        return None if base is cell else pair(cell, base, test)
-
-    pairs = tuple(tuple(pair_of(row, column) for column in table.columns) for row in table.rows)
+    pairs: dict[tuple[Labels, Labels], Pair | None] = {}
+    for (row, column), cell in table.cells.items():
+        base = table.cells[(row, wanted) if in_columns else (wanted, column)]
+        pairs[row, column] = None if base is cell else pair(cell, base, test)
     return Comparison(wanted, test, pairs)
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 import uuid
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
@@ -23,52 +23,29 @@ def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: floa
 
     No run starts after the deadline, a reading of the monotonic clock.
     """
-    store = plan.store
-    done = {identity for identity, record in store.records().items() if record.is_result}
-    stop = store.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"  # once it exists, this sweep's runs stop, on any machine
-    tasks = [
-        Task(
-            root=str(store.root.absolute()),
-            sweep=store.name,
-            place=run.place,
-            labels=run.labels,
-            config=run.config,
-            data_sha256=run.data_sha256,
-            command=(Path(sys.argv[0]).name, *sys.argv[1:]),
-            retries=retries,
-            stop=str(stop.absolute()),
-            train=train,
-        )
-        for run in plan.runs
-        if run.place.identity not in done
-    ]
+    done = {identity for identity, record in plan.store.records().items() if record.is_result}
+    there = Store(plan.store.root.absolute(), plan.store.name)
+    stop = there.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"  # once it exists, this sweep's runs stop, on any machine
+    command = (Path(sys.argv[0]).name, *sys.argv[1:])
+    left = [run for run in plan.runs if run.place.identity not in done]
+    tasks = [Task(there, run, command, retries, str(stop), train) for run in left]
     try:
         with SweepProgress(len(plan.runs), len(plan.runs) - len(tasks), pool, plan.grid.metric) as progress:
-            return Sweep(pool, store, progress, deadline, [run.place for run in plan.runs]).run(tasks)
+            return Sweep(plan, pool, progress, deadline).run(tasks)
     finally:
         stop.unlink(missing_ok=True)
 
 
 class Sweep:
-    """A running sweep; the mean curves of a group of its places are written once all its runs are done."""
+    """A running sweep; the mean curves of a group are written once all its runs are done."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        store: Store,
-        progress: SweepProgress,
-        deadline: float = float("inf"),
-        places: Iterable[Place] = (),
-    ) -> None:
+    def __init__(self, plan: Plan, pool: Pool, progress: SweepProgress, deadline: float = float("inf")) -> None:
+        self.plan = plan
         self.pool = pool
-        self.store = store
         self.progress = progress
         self.deadline = deadline
         self.outcomes: dict[str, Record] = {}  # by identity; runs that were not started have none
         self.interrupted: KeyboardInterrupt | None = None  # what ended the sweep early
-        self._groups: dict[str, list[Place]] = defaultdict(list)
-        for place in places:
-            self._groups[place.group].append(place)
         self._waiting: deque[Task] = deque()
         self._running: dict[Future[Record], Task] = {}
         self._elsewhere: list[Task] = []
@@ -97,7 +74,7 @@ class Sweep:
             self._elsewhere.clear()
         while in_time and self._waiting and len(self._running) < self.pool.workers:
             task = self._waiting.popleft()
-            self.progress.start(task.place.label)
+            self.progress.start(task.run.place.label)
             self._running[self.pool.submit(work, task)] = task
         if self._running:
             ready, _ = wait(self._running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
@@ -127,43 +104,44 @@ class Sweep:
 
     def _retry(self, task: Task, reason: str) -> None:
         """Restart a run whose worker died; attempts are counted on disk, so deaths in earlier sweeps count too."""
-        self._deaths[task.place.identity] += 1
-        if self._deaths[task.place.identity] > task.retries + 1:
+        self._deaths[task.run.place.identity] += 1
+        if self._deaths[task.run.place.identity] > task.retries + 1:
             self._fail(task, reason)
             return
-        self.progress.retry(task.place.label, reason)
+        self.progress.retry(task.run.place.label, reason)
         self._waiting.appendleft(task)
 
     def _leave(self, task: Task) -> None:
         """Leave a run to the other process that works on it, and check later whether that process died."""
-        self.progress.retry(task.place.label, "")
-        if task.place.identity not in self._said_elsewhere:
-            self._said_elsewhere.add(task.place.identity)
-            self.progress.print(f"{task.place.label} is being run by another process")
+        self.progress.retry(task.run.place.label, "")
+        if task.run.place.identity not in self._said_elsewhere:
+            self._said_elsewhere.add(task.run.place.identity)
+            self.progress.print(f"{task.run.place.label} is being run by another process")
         self._elsewhere.append(task)
 
     def _fail(self, task: Task, reason: str) -> None:
-        self._end(task, Record(self.store.place(task.place), {"status": "failed", "reason": reason}))
+        self._end(task, Record(self.plan.store.place(task.run.place), {"status": "failed", "reason": reason}))
 
     def _end(self, task: Task, outcome: Record) -> None:
-        self.outcomes[task.place.identity] = outcome
+        self.outcomes[task.run.place.identity] = outcome
         self.progress.metric = self.progress.metric or outcome.main_metric  # the first run's task decides
         value = outcome.value(self.progress.metric) if self.progress.metric else None
-        self.progress.end(task.place.label, outcome.status, value, outcome.seconds)
+        self.progress.end(task.run.place.label, outcome.status, value, outcome.seconds)
         if outcome.status == "failed":
-            self.progress.print(f"{task.place.label} failed: {outcome.reason}")
-        self._summarise(task.place)
+            self.progress.print(f"{task.run.place.label} failed: {outcome.reason}")
+        self._summarise(task.run.place)
 
     def _summarise(self, ended: Place) -> None:
         """Write the mean curves of a run's group if all its runs are done."""
-        records = [self.store.find(place) for place in self._groups[ended.group]]
+        store = self.plan.store
+        records = [store.find(run.place) for run in self.plan.runs if run.place.group == ended.group]
         folders = [record.folder for record in records if record and record.is_result]
         if len(folders) < len(records) or len(records) < 2:
             return
         from gnn_depth.sweeps.summary import write_summary  # pandas, which the start need not wait for
 
         try:
-            write_summary(self.store.folder, self.store.place(ended).parent.name, folders)
+            write_summary(store.folder, store.place(ended).parent.name, folders)
         except Exception as error:  # the runs themselves are safe, and others are under way
             self.progress.print(f"no summary of {ended.group}: {error}")
 
@@ -182,7 +160,7 @@ class Sweep:
             try:
                 self._settle(future, task)
             except OSError as error:  # such as a full disk; a run still marked as running counts as died
-                self.progress.print(f"{task.place.label} cannot be marked as interrupted: {error}")
+                self.progress.print(f"{task.run.place.label} cannot be marked as interrupted: {error}")
 
     def _settle(self, future: "Future[Record]", task: Task) -> None:
         if future.done() and not future.cancelled() and future.exception() is None:
@@ -190,7 +168,7 @@ class Sweep:
             if outcome.status != ELSEWHERE:
                 self._end(task, outcome)
             return
-        with self.store.claim(task.place.identity) as mine:
-            record = self.store.find(task.place) if mine else None
+        with self.plan.store.claim(task.run.place.identity) as mine:
+            record = self.plan.store.find(task.run.place) if mine else None
             if record and record.status == "running":
-                self.store.mark(record, "interrupted", "interrupted")
+                self.plan.store.mark(record, "interrupted", "interrupted")

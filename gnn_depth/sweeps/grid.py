@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
@@ -13,8 +13,10 @@ from gnn_depth.runs import ARCHIVE, COLUMNS
 Label: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = dict[str, Any]  # dotted option -> value; `config` -> a config file to lay over the base
 Where: TypeAlias = tuple[str | int, ...]
+Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 KEYS = ("base", "axes", "rules", "seeds", "name", "metric")
+KINDS: dict[type, str] = {dict: "a mapping", list: "a list", str: "a word"}
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
 MOST_RUNS = 100_000
@@ -131,20 +133,21 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
     for key in content:
         if key not in KEYS:
             raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))
-    axes = tuple(_axis(key, values) for key, values in _mapping(content.get("axes"), ("axes",)).items())
+    axes = tuple(_axis(key, values) for key, values in _checked(dict, content.get("axes"), ("axes",)).items())
     base = content.get("base")
     files = [] if base is None else base if isinstance(base, list) else [base]
     if not all(isinstance(file, str) for file in files):
         raise GridError(f"base names config files, not {base!r}.", ("base",))
     by_name = {axis.name: axis for axis in axes}
-    rules = tuple(_rule(rule, by_name, ("rules", n)) for n, rule in enumerate(_list(content.get("rules"), ("rules",))))
+    listed = _checked(list, content.get("rules"), ("rules",))
+    rules = tuple(_rule(rule, by_name, ("rules", place)) for place, rule in enumerate(listed))
     grid = Grid(
-        _name(content.get("name", name)),
+        _name(content.get("name") or name),
         tuple(files),
         axes,
         _seeds(content.get("seeds", 1)),
         rules,
-        _text(content["metric"], ("metric",)) if "metric" in content else None,
+        _checked(str, content.get("metric"), ("metric",)) or None,
     )
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.", ("rules",))
@@ -152,7 +155,7 @@ def read_grid(content: Mapping[str, Any], name: str) -> Grid:
 
 
 def _name(value: Any) -> str:
-    name = _text(value, ("name",))
+    name = _checked(str, value, ("name",))
     path = PurePath(name)
     if path.is_absolute() or not path.parts or {"..", ARCHIVE} & set(path.parts):
         raise GridError(f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.", ("name",))
@@ -166,38 +169,36 @@ def _axis(name: Any, values: Any) -> Axis:
     if name in COLUMNS:
         raise GridError(f"an axis cannot be called {name!r}: every table of results has a column of that name.", where)
     if isinstance(values, list):
-        found = {_label(value, where): _settings({name: value}, where) for value in values}
-        count = len(values)
+        pairs = [(_label(value, where), _settings({name: value}, where)) for value in values]
     elif isinstance(values, dict) and all(isinstance(value, list) for value in values.values()):
-        found, count = _together(values, where), len(next(iter(values.values()), []))
+        pairs = _together(values, where)
     elif isinstance(values, dict):
-        found = {label: _settings(value, (*where, label)) for label, value in values.items()}
-        count = len(values)
+        pairs = [(label, _settings(value, (*where, label))) for label, value in values.items()]
     else:
         raise GridError(
             f"axis {name!r} is a list of values, or labels with their settings, or options with equally long lists, "
             f"not {values!r}.",
             where,
         )
-    if not found:
+    if not pairs:
         raise GridError(f"the grid is empty: axis {name!r} has no values.", where)
-    texts = {label_text(label) for label in found}
-    if len(texts) < count:
+    texts = {label_text(label) for label, _ in pairs}
+    if len(texts) < len(pairs):
         raise GridError(f"axis {name!r} has a value twice.", where)
     for text in texts:
         if not _is_line(text):
             raise GridError(f"a label of axis {name!r} is a line of text, not {text!r}.", where)
-    return Axis(name, found)
+    return Axis(name, dict(pairs))
 
 
-def _together(options: dict[str, list[Any]], where: Where) -> dict[Label, Settings]:
+def _together(options: dict[str, list[Any]], where: Where) -> list[tuple[Label, Settings]]:
     """Options that change together; the values of the first are the labels."""
     lengths = {key: len(values) for key, values in options.items()}
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{key} has {length}" for key, length in lengths.items())
         raise GridError(f"options that change together need equally many values: {said}.", where)
     rows = zip(*options.values(), strict=True)
-    return {_label(row[0], where): _settings(dict(zip(options, row, strict=True)), where) for row in rows}
+    return [(_label(row[0], where), _settings(dict(zip(options, row, strict=True)), where)) for row in rows]
 
 
 def _is_line(text: str) -> bool:
@@ -218,9 +219,7 @@ def _label(value: Any, where: Where) -> Label:
 def _settings(value: Any, where: Where) -> Settings:
     if isinstance(value, str) and value.endswith((".yaml", ".yml")):
         return {"config": value}
-    if value is None:
-        return {}
-    settings = dict(_mapping(value, where))
+    settings = _checked(dict, value, where)
     for key in settings:
         if not isinstance(key, str) or "=" in key:  # it would carry a value already
             raise GridError(f"an option is called by a word without '=', not {key!r}.", where)
@@ -232,14 +231,14 @@ def _settings(value: Any, where: Where) -> Settings:
 
 
 def _rule(rule: Any, axes: Mapping[str, Axis], where: Where) -> Rule:
-    rule = _mapping(rule, where)
+    rule = _checked(dict, rule, where)
     for key in rule:
         if key not in RULE_KEYS:
             raise GridError(unknown("key of a rule", str(key), RULE_KEYS), (*where, key))
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError("a rule has `when` and either `set`, options with their values, or `skip: true`.", where)
     when = {}
-    for name, labels in _mapping(rule.get("when", {}), (*where, "when")).items():
+    for name, labels in _checked(dict, rule.get("when"), (*where, "when")).items():
         here = (*where, "when", name)
         if name not in axes:
             raise GridError(unknown("axis", str(name), axes), here)
@@ -265,20 +264,9 @@ def _seeds(seeds: Any) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _mapping(value: Any, where: Where) -> dict[str, Any]:
-    if not isinstance(value, dict | None):
-        what = where[-1] if isinstance(where[-1], str) else f"each of {where[-2]}"
-        raise GridError(f"{what} must be a mapping, not {value!r}.", where)
-    return value or {}
-
-
-def _list(value: Any, where: Where) -> list[Any]:
-    if not isinstance(value, list | None):
-        raise GridError(f"{where[-1]} must be a list, not {value!r}.", where)
-    return value or []
-
-
-def _text(value: Any, where: Where) -> str:
-    if not isinstance(value, str) or not value:
-        raise GridError(f"{where[-1]} must be a word, not {value!r}.", where)
-    return value
+def _checked(kind: type[Kind], value: Any, where: Where) -> Kind:
+    """A value of a kind, an empty one for null."""
+    if not isinstance(value, kind | None):
+        key = where[-1] if isinstance(where[-1], str) else f"each of {where[-2]}"
+        raise GridError(f"{key} must be {KINDS[kind]}, not {value!r}.", where)
+    return kind() if value is None else value

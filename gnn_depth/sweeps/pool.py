@@ -27,7 +27,7 @@ EXIT_SECONDS = 10.0  # for a process to exit by itself once its call has returne
 
 
 class PoolError(ValueError):
-    """The workers cannot be reached, or have died."""
+    """The workers cannot be reached."""
 
 
 class WorkerDied(Exception):
@@ -89,8 +89,6 @@ class LocalPool(Pool):
         super().__init__()
         gpus = visible_gpus() if gpus is None else gpus
         number = workers if workers is not None else len(gpus) or cores()
-        if number < 1:
-            raise PoolError(f"{number} workers cannot run anything; at least 1 is needed (there are {cores()} cores).")
         self._number = number
         self._environments: SimpleQueue[dict[str, str]] = SimpleQueue()  # one for each call that may run
         for index in range(number):

@@ -3,14 +3,11 @@
 import contextlib
 import datetime as dt
 import fcntl
-import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, on_test_set, read_result, remove_parts, write_result
 
@@ -101,11 +98,8 @@ class Store:
 
     def make_folder(self) -> None:
         """Make the folder of the sweep, and check that it can be written and that files in it can be locked."""
-        folder = self.folder / CLAIMS
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            # Without flock, filelock falls back to locks that a dead process leaves behind.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with self.claim("first"):
+            pass
 
     def place(self, place: Place) -> Path:
         """The folder of a run."""
@@ -118,7 +112,7 @@ class Store:
         """All runs that have been started, by identity."""
         found: dict[str, Record] = {}
         for path in sorted(self.folder.glob("*/seed_*-*/result.json")):
-            if record := _read(path):
+            if record := _read(path.parent):
                 known = found.get(record.identity)
                 if known is None or (record.is_result and not known.is_result):
                     found[record.identity] = record
@@ -126,28 +120,24 @@ class Store:
 
     def find(self, place: Place) -> Record | None:
         """The record of a run if it has been started, in any group."""
-        own = self.place(place)  # looking there is much cheaper than in every group
-        record = _record_in(own)
-        if record.is_result and record.identity == place.identity:
-            return record
-        folders = sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}"))
-        records = [record for record in map(_record_in, folders) if record.identity in ("", place.identity)]
-        return next((record for record in records if record.is_result), records[0] if records else None)
+        own = _record_in(self.place(place))  # looking there is much cheaper than in every group
+        if own.is_result and own.identity == place.identity:
+            return own
+        records = map(_record_in, sorted(self.folder.glob(f"*/seed_*-{place.identity[:8]}")))
+        mine = [record for record in records if record.identity in ("", place.identity)]
+        return max(mine, key=lambda record: record.is_result, default=None)
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
         """Lock a run for work in this process; yields False if another process holds the lock."""
         (self.folder / CLAIMS).mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.folder / CLAIMS / f"{identity}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
+        with (self.folder / CLAIMS / f"{identity}.lock").open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                mine = True
+            except BlockingIOError:
+                mine = False
+            yield mine
 
     def archive(self, record: Record) -> Path:
         """Move a run to ``root/archive``."""
@@ -178,19 +168,14 @@ class Store:
             )
 
 
-def _read(path: Path) -> Record | None:
+def _read(folder: Path) -> Record | None:
     try:
-        result = read_result(path.parent)
-        if result.get("format", FORMAT) > FORMAT:
-            raise ValueError(f"format {result['format']}")
-    except (OSError, ValueError, TypeError) as error:
-        warnings.warn(
-            f"{path} is damaged or of a newer format, and the run is repeated ({error}).", ResultWarning, stacklevel=3
-        )
+        return Record(folder, read_result(folder))
+    except ValueError as error:
+        warnings.warn(f"{folder / 'result.json'} {error}, and the run is repeated.", ResultWarning, stacklevel=3)
         return None
-    return Record(path.parent, result)
 
 
 def _record_in(folder: Path) -> Record:
     """The record in a folder; an empty one, of status failed, if there is no readable result."""
-    return (_read(folder / "result.json") if (folder / "result.json").exists() else None) or Record(folder, {})
+    return (_read(folder) if (folder / "result.json").exists() else None) or Record(folder, {})

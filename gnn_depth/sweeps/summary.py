@@ -1,6 +1,5 @@
 """Mean curves and bands over the seeds of a group of runs, as TensorBoard runs of their own."""
 
-import contextlib
 import math
 import os
 import shutil
@@ -17,7 +16,6 @@ FOLDER = "summary"
 BAND = "~band"
 TRAINING = "~runs/still_training"
 EVENTS = "events.out.tfevents.*"
-PATIENCE = 60.0  # seconds; TensorBoard looks every five
 TITLE = "mean and standard deviation over seeds"
 
 
@@ -106,7 +104,10 @@ def _write_events(folder: Path, wide: pd.DataFrame, when: float) -> Path:
 
 
 def _replace(folder: Path, written: Path) -> Path:
-    """Make an event file the only non-empty one of a folder; the files it replaces stay empty for a while."""
+    """Make an event file the only non-empty one of a folder, in which a running TensorBoard moves on to it.
+
+    Without its data server TensorBoard stays forever at a file that vanishes, so the files before it are only emptied.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{os.getpid()}.part"
     shutil.copyfile(written, part)
@@ -114,17 +115,5 @@ def _replace(folder: Path, written: Path) -> Path:
     new = part.rename(folder / EVENTS.replace("*", f"{time.time_ns()}.summary"))
     for path in folder.glob(EVENTS):
         if path.name < new.name:
-            with contextlib.suppress(FileNotFoundError):  # another sweep on the same folder was first
-                _retire(path)
+            os.truncate(path, 0)
     return new
-
-
-def _retire(path: Path) -> None:
-    """Empty an outdated file; remove it once every running TensorBoard has moved on to the next.
-
-    Without its data server TensorBoard stays forever at a file that vanishes while it is the newest.
-    """
-    if path.stat().st_size:
-        os.truncate(path, 0)
-    elif time.time() - path.stat().st_mtime > PATIENCE:
-        path.unlink()

@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gnn_depth.runs import Origin, read_result
-from gnn_depth.sweeps.grid import Label
+from gnn_depth.sweeps.plan import PlannedRun
 from gnn_depth.sweeps.store import Place, Record, ResultWarning, Store
 
 OUTPUT = "output.txt"
@@ -25,12 +25,8 @@ class RunFailed(Exception):
 class Task:
     """A run that a worker is asked to do."""
 
-    root: str  # of the store
-    sweep: str  # name of the store
-    place: Place
-    labels: dict[str, Label]  # on every axis
-    config: dict[str, Any]  # resolved
-    data_sha256: str
+    store: Store
+    run: PlannedRun
     command: tuple[str, ...]  # the command line of the sweep
     retries: int  # how often the run is started again if its process dies
     stop: str  # a file; the run stops once it exists
@@ -42,15 +38,15 @@ Train: TypeAlias = Callable[[Task, Origin], None]
 
 def work(task: Task) -> Record:
     """Do a task, unless it is already done or another process works on it, and return what became of the run."""
-    store = Store(task.root, task.sweep)
-    with warnings.catch_warnings(), store.claim(task.place.identity) as mine:
+    place = task.run.place
+    with warnings.catch_warnings(), task.store.claim(place.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
-        return _run(task, store) if mine else Record(store.place(task.place), {"status": ELSEWHERE})
+        return _run(task, task.store, place) if mine else Record(task.store.place(place), {"status": ELSEWHERE})
 
 
-def _run(task: Task, store: Store) -> Record:
-    known, attempt = store.find(task.place), 1
-    own = store.place(task.place)
+def _run(task: Task, store: Store, place: Place) -> Record:
+    known, attempt = store.find(place), 1
+    own = store.place(place)
     if known and known.is_result:
         return known
     if known:
@@ -66,15 +62,15 @@ def _run(task: Task, store: Store) -> Record:
     if own.exists():  # it holds the result of another run, moved or edited by hand
         store.archive(Record(own, {}))
     facts = {
-        "sweep": task.sweep,
-        "group": task.place.group,
-        "axes": task.labels,
-        "identity": task.place.identity,
-        "data_sha256": task.data_sha256,
+        "sweep": store.name,
+        "group": place.group,
+        "axes": task.run.labels,
+        "identity": place.identity,
+        "data_sha256": task.run.data_sha256,
         "command": list(task.command),
         "attempt": attempt,
     }
-    folder = store.begin(task.place, facts)
+    folder = store.begin(place, facts)
     with _output_to(folder / OUTPUT):
         status, reason = _train(task, Origin(facts, folder))
     record = _read(folder)

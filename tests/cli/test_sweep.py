@@ -149,7 +149,7 @@ def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_re
     answer = gnn_depth("sweep", grid(), "--dry-run")
     assert answer.code == 0
     (line,) = answer.err.splitlines()
-    assert line.startswith(f"warning: {path} is damaged")
+    assert line.startswith(f"warning: {path} is truncated or damaged")
     result = {"format": 1, "status": "finished", "identity": "a", "packages": {"gnn-depth": "0.0.1"}}
     path.write_text(json.dumps(result))
     answer = gnn_depth("sweep", grid(), "--workers", "1")

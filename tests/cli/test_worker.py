@@ -28,18 +28,7 @@ def task(tmp_path):
     def make(*overrides, retries=2):
         arguments = read_arguments(list(overrides))
         (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)).runs
-        return Task(
-            str(root),
-            "grid",
-            run.place,
-            run.labels,
-            run.config,
-            run.data_sha256,
-            command=("sweep",),
-            retries=retries,
-            stop=str(tmp_path / "stop"),
-            train=train,
-        )
+        return Task(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train)
 
     return make
 
@@ -72,7 +61,7 @@ def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_an
 def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(task, pool, bad):
     with pytest.raises(Exception, match="SIGSEGV"):
         pool.submit(work, mine := task(*bad("Crashes"))).result(120)
-    folder = Store(mine.root, mine.sweep).find(mine.place).folder
+    folder = mine.store.find(mine.run.place).folder
     said = (folder / OUTPUT).read_text()
     assert "from compiled code" in said
     assert "on_train_epoch_end" in said
@@ -82,7 +71,7 @@ def test_a_measured_run_may_diverge_and_leaves_no_files(task, pool, tmp_path):
     saver = '[{"class_path": "lightning.pytorch.callbacks.ModelCheckpoint"}]'
     mine = task("--model.optimizer.lr=1e30", f"--trainer.callbacks={saver}")
     before = sorted(tmp_path.rglob("*"))
-    cost = pool.submit(measure, mine.config).result(120)
+    cost = pool.submit(measure, mine.run.config).result(120)
     assert cost.setup > 0
     assert cost.epochs == 3
     assert sorted(tmp_path.rglob("*")) == before
@@ -90,23 +79,23 @@ def test_a_measured_run_may_diverge_and_leaves_no_files(task, pool, tmp_path):
 
 def test_a_run_that_another_process_works_on_is_left_to_it(task):
     mine = task()
-    with Store(mine.root, mine.sweep).claim(mine.place.identity):
+    with mine.store.claim(mine.run.place.identity):
         assert work(mine).status == ELSEWHERE
 
 
 def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number_of_times(task, tmp_path):
     mine = task()
-    store = Store(mine.root, mine.sweep)
+    store = mine.store
     for attempt in (1, 2):
-        folder = store.begin(mine.place, {"identity": mine.place.identity, "attempt": attempt})
+        folder = store.begin(mine.run.place, {"identity": mine.run.place.identity, "attempt": attempt})
         if attempt < 2:
-            store.archive(store.find(mine.place))
+            store.archive(store.find(mine.run.place))
     outcome = work(mine)
     assert (outcome.status, result_of(outcome)["attempt"]) == ("finished", 3)
     assert len(list((tmp_path / "runs/archive").rglob("result.json"))) == 2
 
     other = task("--model.dropout=0.5", retries=0)
-    folder = store.begin(other.place, {"identity": other.place.identity, "attempt": 1})
+    folder = store.begin(other.run.place, {"identity": other.run.place.identity, "attempt": 1})
     outcome = work(other)
     assert (outcome.status, outcome.folder) == ("failed", folder)
     assert "its process died 1 times" in outcome.reason
@@ -198,7 +187,7 @@ def test_a_folder_with_the_result_of_another_run_is_moved_and_what_says_finished
 
     monkeypatch.setattr(RunRecorder, "_save_checkpoints", watched)
     mine = task()
-    folder = Store(mine.root, mine.sweep).place(mine.place)
+    folder = mine.store.place(mine.run.place)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps({"identity": "other", "status": "finished"}))
     assert work(mine).status == "finished"

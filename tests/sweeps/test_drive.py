@@ -7,6 +7,7 @@ import pytest
 
 from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
+from gnn_depth.sweeps.plan import Plan, PlannedRun
 from gnn_depth.sweeps.pool import Pool, PoolError, WorkerDied
 from gnn_depth.sweeps.store import Place, Record, Store
 from gnn_depth.sweeps.worker import ELSEWHERE, Task
@@ -32,8 +33,8 @@ class Scripted(Pool):
     def _submit(self, function, args):
         (task,) = args
         future = Future()
-        self.calls.append(task.place.seed)
-        answers = self.script.get(task.place.seed)
+        self.calls.append(task.run.place.seed)
+        answers = self.script.get(task.run.place.seed)
         answer = answers.pop(0) if answers else None
         if isinstance(answer, Exception):
             future.set_exception(answer)
@@ -77,21 +78,10 @@ def sweep(tmp_path, monkeypatch):
 
     def run(engine, seeds, retries=1):
         tasks = [
-            Task(
-                str(tmp_path),
-                "s",
-                Place("all", seed, f"{seed}" * 64),
-                labels={},
-                config={},
-                data_sha256="",
-                command=(),
-                retries=retries,
-                stop=str(tmp_path / "stop"),
-                train=print,
-            )
-            for seed in range(seeds)
+            Task(store, PlannedRun(place, {}, {}, ""), (), retries, str(tmp_path / "stop"), print)
+            for place in (Place("all", seed, f"{seed}" * 64) for seed in range(seeds))
         ]
-        run.tally = Sweep(engine, store, live).run(tasks)
+        run.tally = Sweep(Plan(None, [], store), engine, live).run(tasks)
         return {int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()}
 
     run.store, run.live = store, live
@@ -127,7 +117,7 @@ def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
 
         def _submit(self, function, args):
             future = super()._submit(function, args)
-            if args[0].place.seed == 0:
+            if args[0].run.place.seed == 0:
                 self.first = future
             elif future.result().status == "finished":
                 self.first.set_result(ended("finished"))

@@ -65,7 +65,7 @@ def test_an_archived_run_is_moved_and_not_changed_and_several_of_one_run_are_kep
 def test_a_damaged_result_is_named_and_counts_as_begun_but_not_done(store, text):
     folder = begin(store)
     (folder / "result.json").write_text(text)
-    with pytest.warns(ResultWarning, match="seed_0-aaaaaaaa/result.json is damaged"):
+    with pytest.warns(ResultWarning, match="seed_0-aaaaaaaa/result.json"):
         assert store.records() == {}
     with pytest.warns(ResultWarning):
         record = store.find(PLACE)

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,17 +11,18 @@ import pandas as pd
 from gnn_depth.reports.figures.charts import Axis, HeatMap, Line, Panel, Points
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.settings import (
-    check_one_experiment,
+    Labels,
+    counted,
     full_name,
+    grouped,
     in_order,
     is_percent,
-    labels_of,
     metric_words,
     number,
+    plural,
     varying_axes,
     words,
 )
-from gnn_depth.reports.table import Labels
 from gnn_depth.runs import RESULTS
 
 MAX_PANELS, MAX_LINES = 24, 16  # of a figure that can be read
@@ -83,19 +84,12 @@ def names(
 
 def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
     """Runs with a result, by panel and line; with a check that those of one group differ in nothing but their seed."""
-    results = with_result(frame)
-    both = (*by.panel, *by.line)
-    values = labels_of(results, both)
-    found: dict[Labels, list[int]] = {labels: [] for labels in in_order(values)}
-    for run, labels in enumerate(values):
-        found[labels].append(run)
-    if check:
-        check_one_experiment(results, found.values(), both, by.remedy)
+    found = grouped(with_result(frame), (*by.panel, *by.line), by.remedy if check else None)
     styles: dict[str, int] = {}
     made = []
-    for labels, runs in found.items():
+    for labels in in_order(found):
         panel, line = by.split(labels)
-        made.append(Group(panel, line, styles.setdefault(line, len(styles)), results.iloc[runs]))
+        made.append(Group(panel, line, styles.setdefault(line, len(styles)), found[labels]))
     return made
 
 
@@ -123,7 +117,7 @@ def with_result(frame: pd.DataFrame) -> pd.DataFrame:
     """The runs that finished or diverged; an error if there is none."""
     results = frame[frame["status"].isin(RESULTS)]
     if results.empty:
-        raise ReportError(f"no run has a result: {counted(Counter(frame['status']))}.")
+        raise ReportError(f"no run has a result: {counted(frame['status'])}.")
     return results
 
 
@@ -158,11 +152,6 @@ def scale(name: str) -> float:
     return 100.0 if is_percent(name) else 1.0
 
 
-def plural(count: int, what: str = "run") -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
-
-
 def span(counts: Iterable[int]) -> str:
     """``3``, or ``3 to 5``."""
     found = sorted(set(counts)) or [0]
@@ -174,18 +163,14 @@ def count_of(counts: Iterable[int]) -> str:
     return f"n = {span(counts)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def counted(counts: Mapping[str, int]) -> str:
-    """``2 failed, 1 running``."""
-    return ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-
-
 def tally(frame: pd.DataFrame) -> str:
     """Sentences with the numbers of diverged runs and of runs left out because they have no result, if any."""
-    counts = Counter(frame["status"])
-    results = sum(counts[status] for status in RESULTS)
-    diverged = f"{counts['diverged']} of {plural(results)} diverged." if counts["diverged"] else ""
-    out = {status: count for status, count in counts.items() if status not in RESULTS}
-    return sentences(diverged, f"Left out: {counted(out)}." if out else "")
+    results = frame["status"].isin(RESULTS)
+    diverged = int((frame["status"] == "diverged").sum())
+    out = counted(frame["status"][~results])
+    return sentences(
+        f"{diverged} of {plural(int(results.sum()))} diverged." if diverged else "", f"Left out: {out}." if out else ""
+    )
 
 
 def folder_list(folders: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -22,7 +23,6 @@ from gnn_depth.reports.figures.groups import (
     into_panels,
     metric_axis,
     names,
-    plural,
     scale,
     sentences,
     span,
@@ -30,7 +30,7 @@ from gnn_depth.reports.figures.groups import (
     with_result,
 )
 from gnn_depth.reports.load import ReportError, ReportWarning, read_measure
-from gnn_depth.reports.settings import label, main_metric, metric_words, metrics, varying_axes, words
+from gnn_depth.reports.settings import label, main_metric, metric_words, plural, varying_axes, words
 
 When: TypeAlias = Literal["both", "start", "end"]
 WHEN: tuple[When, ...] = get_args(When)
@@ -104,13 +104,21 @@ def measured(folders: Iterable[str], name: str) -> Measured | None:
     return Measured(axis, first.log10, steps, first.layers, values, reached, tuple(found))
 
 
-def choose(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """The measures that a figure of so many shows: the requested ones, or all that at least one run has if they fit."""
-    found = _measures_of(frame)
+def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
+    """The measures that a figure of so many shows: the requested ones, or all that at least one run has if they fit.
+
+    A figure of one shows the first that the runs have, with a warning that names the others.
+    """
+    found = sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
     if not found:
         raise ReportError("none of the runs has a measure: there is no file measures/NAME.npz in their folders.")
     if missing := [name for name in wanted if name not in found]:
         raise ReportError(unknown("measure", missing[0], found))
+    if not wanted and len(found) > 1 and counts == [1]:
+        others = " or ".join(found[1:])
+        text = f"this figure shows one measure, {found[0]}. Another one: --measure {others}."
+        warnings.warn(text, ReportWarning, stacklevel=4)
+        return found[:1]
     chosen = list(wanted) or found
     if len(chosen) not in counts:
         needs = " or ".join(plural(count, "measure") for count in counts)
@@ -119,23 +127,11 @@ def choose(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) ->
     return chosen
 
 
-def _measures_of(frame: pd.DataFrame) -> list[str]:
-    return sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
-
-
 def read(
     frame: pd.DataFrame, measure: Sequence[str], by: Names, when: When = "both"
 ) -> tuple[list[tuple[Group, Measured]], str]:
     """Read a measure, by default the first, for every group that has it; with sentences about what is missing."""
-    results = with_result(frame)
-    if not measure and len(found := _measures_of(results)) > 1:
-        measure = found[:1]
-        warnings.warn(
-            f"this figure shows one measure, {found[0]}. Another one: --measure {' or '.join(found[1:])}.",
-            ReportWarning,
-            stacklevel=3,
-        )
-    (name,) = choose(results, measure, [1])
+    (name,) = measures_shown(with_result(frame), measure, [1])
     every = groups(frame, by)
     each = [(group, measured(group.runs["folder"], name)) for group in every]
     made = [(group, one.at(when)) for group, one in each if one is not None]
@@ -271,40 +267,35 @@ def scatter(
     one going forward, the first one for gradients.
     """
     metric = main_metric(frame) if metric is None else metric
-    if metric not in metrics(frame):
-        raise ReportError(unknown("metric", metric, metrics(frame)))
+    if metric not in frame.attrs["metrics"]:
+        raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
-    chosen = choose(results, measure, [1, 2])
+    chosen = measures_shown(results, measure, [1, 2])
     if not measure:
         chosen.sort(key=lambda name: "grad" in name)
-    at = _places(chosen, at)
-    labels: list[str] = []
-    values: dict[str, list[float]] = {}
-    for folder in results["folder"]:
-        ones = [one for name in chosen if (one := measured([folder], name))]
-        if len(ones) == len(chosen):
-            labels = labels or [one.label for one in ones]
-            values[folder] = [_at_layer(one, where) for one, where in zip(ones, at, strict=True)]
-    if not values:
+    layers = _layers_of_scatter(chosen, at)
+    each = [[measured([folder], name) for name in chosen] for folder in results["folder"]]
+    results = results[[None not in ones for ones in each]]
+    found = [[one for one in ones if one] for ones in each if None not in ones]
+    if not found:
         raise ReportError(f"no run has {'both ' if len(chosen) == 2 else ''}{' and '.join(chosen)}.")
+    places = np.array([list(map(_at_layer, ones, layers)) for ones in found])
+    reached = scale(metric) * results[metric].to_numpy(dtype=float)
+    x, y, colour = [*places.T, reached, reached][:3]  # with a single measure the metric is on y
     by, named = names(frame, panel, line), varying_axes(frame)
+    texts = np.array(list(map(partial(_note, named, metric), results.to_dict("records"), places)))
     drawn = []
-    for group in groups(frame, by, check=False):
-        runs = group.runs[group.runs["folder"].isin(values)]
-        if len(runs):
-            places = [values[folder] for folder in runs["folder"]]
-            reached = scale(metric) * runs[metric].to_numpy(dtype=float)
-            x, y, colour = [*np.array(places).T, reached, reached][:3]  # with a single measure the metric is on y
-            each = zip(runs.to_dict("records"), places, strict=True)
-            notes = tuple(_note(run, named, metric, place) for run, place in each)
-            drawn.append((group.panel, Points(group.line, x, y, colour, group.style, notes)))
+    for group in groups(results, by, check=False):
+        runs = results.index.get_indexer(group.runs.index)
+        points = Points(group.line, x[runs], y[runs], colour[runs], group.style, tuple(texts[runs]))
+        drawn.append((group.panel, points))
     x_axis, *y_axis = [
-        Axis(f"{text}, {'mean of layers' if where == 'mean' else f'{where} layer'}")
-        for text, where in zip(labels, at, strict=True)
+        Axis(f"{one.label}, {'mean of layers' if layer == 'mean' else f'{layer} layer'}")
+        for one, layer in zip(found[0], layers, strict=True)
     ]
-    hidden = sum(int((~np.isfinite(points.x + points.y)).sum()) for _, points in drawn)
+    hidden = int((~np.isfinite(x + y)).sum())
     what = "a measure is not finite" if y_axis else "the measure or the metric is not finite"
-    lost = f"Not drawn, because {what}: {hidden} of {plural(len(values))}." if hidden else ""
+    lost = f"Not drawn, because {what}: {hidden} of {plural(len(found))}." if hidden else ""
     return Chart(
         x_axis,
         y_axis[0] if y_axis else metric_axis(metric),
@@ -315,11 +306,11 @@ def scatter(
     )
 
 
-def _places(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
+def _layers_of_scatter(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
     """The layer of each measure."""
     if at is None:
         return ("last", "first") if len(measures) == 2 else ("first" if "grad" in measures[0] else "last",)
-    if wrong := [place for place in at if place not in PLACES]:
+    if wrong := [layer for layer in at if layer not in PLACES]:
         raise ReportError(unknown("layer", wrong[0], PLACES))
     if len(at) != len(measures):
         both = f"{plural(len(at), 'layer')} for {plural(len(measures), 'measure')}"
@@ -327,14 +318,14 @@ def _places(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
     return at
 
 
-def _at_layer(one: Measured, where: str) -> float:
+def _at_layer(one: Measured, layer: str) -> float:
     """A measure of one run at its last step, in a layer."""
     values = one.of_layers[0, -1]
     with quiet():
-        return float({"first": values[0], "last": values[-1]}.get(where, np.nanmean(values)))
+        return float({"first": values[0], "last": values[-1]}.get(layer, np.nanmean(values)))
 
 
-def _note(run: dict[Hashable, Any], named: Sequence[str], metric: str, values: Sequence[float]) -> str:
+def _note(named: Sequence[str], metric: str, run: dict[Hashable, Any], values: Iterable[float]) -> str:
     settings = [f"{words(name)}={label(run[name])}" for name in named]
     reached = "no value" if math.isnan(run[metric]) else f"{scale(metric) * run[metric]:.4g}"
     return "\n".join(

@@ -12,7 +12,6 @@ from gnn_depth.reports.figures.charts import COLOURS, Axis, Chart, Line
 from gnn_depth.reports.figures.groups import (
     Names,
     count_of,
-    counted,
     folder_list,
     groups,
     into_panels,
@@ -26,8 +25,8 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.load import ReportError, curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
-from gnn_depth.reports.settings import full_name, is_percent, last_part, main_metric, monitor, settings
-from gnn_depth.reports.table import SPREADS, Cell, Labels, t_half_width, tabulate
+from gnn_depth.reports.settings import Labels, counted, full_name, is_percent, last_part, main_metric, monitor, settings
+from gnn_depth.reports.table import SPREADS, Cell, t_half_width, tabulate
 
 BandSpread: TypeAlias = Literal["std", "ci", "none"]
 Bands: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], ...]
@@ -62,10 +61,11 @@ def depth(
     titles = [by.split(column) for column in table.columns]
     styles = {label: style for style, label in enumerate(dict.fromkeys(label for _, label in titles))}
     drawn, empty, factor = [], [], scale(metric)
-    for column, (title, label), cells in zip(table.columns, titles, zip(*table.cells, strict=True), strict=True):
+    for column, (title, label) in zip(table.columns, titles, strict=True):
         shift = (styles[label] - (len(styles) - 1) / 2) * min(DODGE, 0.8 / len(styles)) if axis.categories else 0.0
         # A combination that nobody ran is no gap in the line.
-        there = [(at, row[0], cell) for at, row, cell in zip(places, table.rows, cells, strict=True) if cell.runs]
+        cells = zip(places, table.rows, [table.cells[row, column] for row in table.rows], strict=True)
+        there = [(at, row[0], cell) for at, row, cell in cells if cell.runs]
         x_of_line = np.array([at for at, _, _ in there]) + shift
         mean = factor * np.array([cell.mean for _, _, cell in there])
         bands: Bands = ()
@@ -80,7 +80,7 @@ def depth(
     found = compare_published(table, published)
     drawn += _published(found, by, styles, dict(zip(table.rows, places, strict=True)), factor)
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
-    n = count_of(cell.n for _, _, cell in table.each() if cell.n)
+    n = count_of(cell.n for cell in table.cells.values() if cell.n)
     more = f" and {len(empty) - LISTED} more" if len(empty) > LISTED else ""
     without = f"Without a value: {'; '.join(empty[:LISTED])}{more}." if empty else ""
     caption = sentences(f"Mean{around} over seeds, {n}.", tally(frame), without)
@@ -120,7 +120,7 @@ def _published(
                 label=", ".join(filter(None, [label, source.split(",")[0]])),  # the table has the whole citation
                 x=np.array([places[one.row] for one in some]),
                 y=mean,
-                bands=((mean - half, mean + half),) if np.isfinite(half).any() else (),
+                bands=_band(mean, half),
                 style=styles[label] + len(COLOURS) * (1 + sources.index(source)),
                 part="published",
                 note=source,
