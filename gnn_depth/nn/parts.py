@@ -171,8 +171,8 @@ class Layer(Part, nn.Module, ABC):
             ValueError: The layer has none (default), or none with its present options.
         """
         raise ValueError(
-            f"{described(type(self))} has no weight chain, and initialisations other than 'default' and the balance of "
-            "neurons need one: give it a method weight_chain(), or use init 'default'."
+            f"{described(type(self))} has no weight chain: give it a method weight_chain(). The balance of neurons and "
+            "every init but 'default' need one."
         )
 
     @property

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.plugins import MixedPrecision
 from torch import nn
-from torch.optim import SGD
+from torch.optim import SGD, Adam
 
 from gnn_depth import measurements
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import Balancedness
-from gnn_depth.diagnostics.balance import ParameterChange, defect, imbalance
+from gnn_depth.diagnostics.balance import ParameterChange, defect, imbalance, size
 from gnn_depth.nn.inits import BalancedOrthogonal, DefaultInit, Xavier
-from gnn_depth.nn.layers import GCN, GGNN, GATv2
+from gnn_depth.nn.layers import GAT, GCN, GGNN, GATv2
 from gnn_depth.training import NodeClassifier
 from tests.diagnostics.test_own_stacks import TinyDouble, fit
 from tests.training.conftest import Several, Tiny
@@ -188,7 +188,7 @@ def test_a_resumed_training_goes_on_with_what_was_measured(make_trainer, tmp_pat
 
 
 def test_what_cannot_be_measured_is_refused_with_the_reason(watch):
-    with pytest.raises(MisconfigurationException, match="GGNN has none"):
+    with pytest.raises(MisconfigurationException, match="layer 'ggnn' has no weight chain"):
         watch(model(GGNN, DefaultInit(), encoder="linear", decoder="linear"))
     with pytest.raises(MisconfigurationException, match=r"'stack\.blocks' .*'layers'"):
         watch(options={"stack": "stack.blocks"})
@@ -229,3 +229,27 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
     assert (median.values[changed.values > 0.5] > 0.05).all()
     words = ["history", str(tmp_path), "--measure", "balance_c", "--output", str(tmp_path / "c.html")]
     assert main(["plot", *words]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "optimizer"),
+    [(torch.float64, 1e-10, partial(SGD, lr=0.1)), (torch.float32, 1e-6, partial(Adam, lr=0.01))],
+)
+def test_delta_is_zero_all_through_a_training(watch, dtype, tolerance, optimizer):
+    module = model(partial(GAT, heads=2), optimizer=optimizer, encoder="linear", decoder="linear").to(dtype)
+    callback = watch(module, TinyDouble() if dtype == torch.float64 else Tiny(), max_epochs=8)
+    found = values(callback)
+    assert callback.measure_log.layers.tolist() == [0, 1, 2, 3, 4]
+    largest = max(size(link).max().item() for link in module.stack.links())
+    for name in ("min", "max"):
+        assert np.abs(found[f"balance_delta_{name}"]).max() < tolerance * largest
+    assert np.nanmax(found["balance_gradient_weights"]) > 1e-4  # there was something to add up
+
+
+def test_balance_stays_the_better_the_smaller_the_steps(watch):
+    def drift(rate, steps):
+        found = values(watch(model(init=BalancedOrthogonal(), optimizer=partial(SGD, lr=rate)), max_epochs=steps))
+        assert np.nanmax(np.abs(found["balance_c_max"][0])) < 1e-6  # drawn in float32
+        return np.nanmax(np.abs([found["balance_c_max"][-1], found["balance_c_min"][-1]]))
+
+    assert drift(0.01, 41) < 0.2 * drift(0.1, 5)  # the same time, and an error of first order in the step

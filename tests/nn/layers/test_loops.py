@@ -99,3 +99,12 @@ def test_a_layer_with_normed_scores_and_its_gradients_are_those_of_a_loop(varian
     quadratic = "quadratic_" * (VARIANTS[variant][0] == "transformer")
     loop = getattr(reference, f"{'released_' * (form == 'released')}{quadratic}lipschitz")
     assert_equal_to_the_loop(layer, variant, graph, partial(loop, scale=2.0))
+
+
+def as_they_are(scores, parts, graph):
+    return scores
+
+
+@pytest.mark.parametrize("variant", ["omega_gat", "transformer_with_loops"])
+def test_a_layer_and_its_gradients_are_those_of_a_loop_over_neighbours(variant, graph):
+    assert_equal_to_the_loop(make(variant), variant, graph, as_they_are)

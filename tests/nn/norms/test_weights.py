@@ -218,3 +218,30 @@ def test_weight_normalisation_begins_at_the_weights_and_is_torchs_in_values_and_
     wanted = torch.autograd.grad((linear.weight * along).sum(), (theirs.original0, theirs.original1))
     torch.testing.assert_close(ours[0][:, None], wanted[0])
     torch.testing.assert_close(ours[1], wanted[1])
+
+
+def gradients(norms, depth=64, steps=4):
+    """Sizes of the gradients of a residual GCN's states after some steps, first state to last."""
+    torch.manual_seed(0)
+    ring = torch.arange(20)
+    graph = Graph(torch.cat([torch.stack([ring, (ring + s) % 20]) for s in (1, 2, -1, -2)], 1), 20)
+    stack = DeepGNN(6, 3, GCN, depth, 16, norms, Residual, activation="identity")
+    optimizer = torch.optim.Adam(stack.parameters(), 0.01)
+    states = []
+    for layer in stack.states:
+        layer.register_forward_hook(lambda module, inputs, output: (output.retain_grad(), states.append(output))[1])
+    x, classes = torch.randn(20, 6), torch.arange(20) % 3
+    for _ in range(steps):
+        states.clear()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(stack(x, graph), classes).backward()
+        optimizer.step()
+    return [state.grad.norm().item() for state in states]
+
+
+def test_in_training_gradients_of_a_deep_residual_gcn_grow_within_the_bound_and_beyond_it_without():
+    with_norm, without = gradients([partial(SpectralNorm, per_depth=8.0)]), gradients([])
+    factor = 1 + 1.001 * 8 / 64
+    for depth, size in enumerate(with_norm):
+        assert size <= factor ** (63 - depth) * with_norm[-1]
+    assert without[0] > factor**63 * without[-1]
