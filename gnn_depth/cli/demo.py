@@ -178,7 +178,7 @@ def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:
         start = f"learns nothing ({percent(deep.accuracy)}; guessing gives {percent(chance)})"
     end = f"the remedy did not help this time ({percent(remedied.accuracy)})"
     if remedied.accuracy > (chance if math.isnan(deep.accuracy) else deep.accuracy) + GAIN:
-        end = f"the same number of layers reach {percent(remedied.accuracy)}"
+        end = f"the same number of layers reaches {percent(remedied.accuracy)}"
     network = deep.heading.replace(", ", " of ")
     return (
         f"The {network} {start}, and its gradient is {digits(deep.ratio)} times as large in the first layer as in the "

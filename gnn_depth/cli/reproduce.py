@@ -45,6 +45,8 @@ def main(argv: list[str]) -> int:
     if arguments.trusted is None:  # a paper's configs need no class from outside
         arguments = replace(arguments, trusted=True)
     if options.list:
+        if options.item or options.estimate:
+            raise UsageError("--list stands alone: reproduce ITEM --estimate measures how long one item takes.")
         for item in map(load, sorted(names())):
             grid = load_grid(str(item.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())

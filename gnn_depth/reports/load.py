@@ -106,11 +106,15 @@ def _printable(value: Any) -> Any:
 
 def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
     """One run for each identity: preferably one with a result, and of these the newest."""
-    kept: dict[Any, tuple[str, dict[str, Any]]] = {}
-    for folder, result in sorted(found, key=lambda run: (run[1]["status"] in RESULTS, str(run[1].get("started", "")))):
+    kept: dict[Any, str] = {}
+
+    def rank(run: tuple[str, dict[str, Any]]) -> tuple[bool, str]:
+        return run[1]["status"] in RESULTS, str(run[1].get("started", ""))
+
+    for folder, result in sorted(found, key=rank, reverse=True):
         config = result.get("config_sha256")
-        kept[result.get("identity") or (config and (config, result.get("seed"))) or folder] = folder, result
-    newest = {folder for folder, _ in kept.values()}
+        kept.setdefault(result.get("identity") or (config and (config, result.get("seed"))) or folder, folder)
+    newest = set(kept.values())
     return [(folder, result) for folder, result in found if folder in newest]
 
 

@@ -51,9 +51,9 @@ def test_a_folder_that_cannot_be_made_is_refused(refused: Callable):
 @pytest.mark.parametrize(
     ("deep", "remedied", "said"),
     [
-        (0.15, 0.90, ["learns nothing", "15.0%", "14.3%", "reach 90.0%"]),
+        (0.15, 0.90, ["learns nothing", "15.0%", "14.3%", "reaches 90.0%"]),
         (0.85, 0.86, ["reaches 85.0%", "did not help", "86.0%"]),
-        (float("nan"), 0.90, ["learns nothing", "reach 90.0%"]),
+        (float("nan"), 0.90, ["learns nothing", "reaches 90.0%"]),
         (0.15, float("nan"), ["did not help"]),
     ],
 )

@@ -118,6 +118,7 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
     [
         ({}, ["nobody/dept"], "Did you mean 'nobody/depth'?"),
         ({}, [], "an item is missing. Available: nobody/depth."),
+        ({}, ["--list", "--estimate"], "reproduce ITEM --estimate"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
         ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
         ({"table": {"rows": ["dept"]}}, ["nobody/depth"], "unknown axis 'dept'. Did you mean 'depth'?"),
