@@ -211,6 +211,7 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         if old and not old[0].get("stale") and Claim(old[0], "std").n > new.n:
             continue
         if old:
+            claim |= {"options": old[0]["options"]} if "options" in old[0] else {}
             content["claims"][content["claims"].index(old[0])] = claim
         else:
             content["claims"].append(claim)
