@@ -258,9 +258,10 @@ def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
     """The flags of a command line: as written, the option's key, and the value."""
     remaining = list(argv)
     while remaining:
-        flag, equals, text = remaining.pop(0).partition("=")
+        argument = remaining.pop(0)
+        flag, equals, text = argument.partition("=")
         if not flag.startswith("--"):
-            raise UsageError(f"unexpected argument {flag!r}: options begin with --.")
+            raise UsageError(f"unexpected argument {argument!r}: options begin with --.")
         key = flag[2:].removesuffix("+")
         top, *inner = _steps(key)
         if key in [f"model.{name}" for name in GIVEN_BY_DATA]:

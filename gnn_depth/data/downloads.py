@@ -70,7 +70,7 @@ def read_verified(path: Path, url: str) -> bytes:
     except OSError as error:  # of a download too: URLError, TimeoutError and ConnectionError
         reason = getattr(error, "reason", None) or error.strerror or error
         raise DataError(
-            f"data file {str(path)!r} cannot be read, and cannot be downloaded and stored there: {reason}.\n"
+            f"data file {str(path)!r} cannot be read or downloaded: {reason}.\n"
             f"It is published at {url}\n"
             f"Put it there by hand, or set {ROOT_VARIABLE} or the option root to a folder that has the data."
         ) from None

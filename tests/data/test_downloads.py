@@ -122,7 +122,7 @@ def test_a_file_the_publisher_does_not_have_is_named(published, server):
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, server):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(DataError, match=r"ind\.cora\.x.*stored there: "):
+    with pytest.raises(DataError, match=r"ind\.cora\.x.*cannot be read or downloaded: "):
         read_verified(tmp_path / "file" / "ind.cora.x", f"{server.url}/ind.cora.x")
     assert server.requests == []
 
