@@ -86,7 +86,8 @@ class EpochLog(L.Callback):
 def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
     """The values of rows as Python numbers, with one transfer from their device."""
     values = [value for row in rows for value in row.values.values()]
-    numbers = iter(torch.stack(values).tolist() if values else [])
+    # A metric of a process without rows may never have left the CPU.
+    numbers = iter(torch.stack([value.to(values[0].device) for value in values]).tolist() if values else [])
     return [{name: next(numbers) for name in row.values} for row in rows]
 
 

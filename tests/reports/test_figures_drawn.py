@@ -315,6 +315,13 @@ def test_a_picture_shows_legend_and_caption_whole(lines, tmp_path):
     assert all(box.y0 <= part.get_window_extent().y0 / figure.dpi + 1e-6 for part in (*figure.legends, *figure.texts))
 
 
+def test_an_existing_file_is_not_overwritten(lines, tmp_path):
+    (tmp_path / "figure.png").write_text("mine")
+    with pytest.raises(ReportError, match="exists"):
+        save(lines, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_text() == "mine"
+
+
 def test_a_page_without_plotly_names_the_extra(lines, tmp_path, monkeypatch):
     for name in list(sys.modules):
         if name.startswith(("plotly", "gnn_depth.reports.figures.page")):

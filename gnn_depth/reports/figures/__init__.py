@@ -68,10 +68,12 @@ def restyled(
 
 
 def save(chart: Chart, path: str | Path, title: str = "", size: tuple[float, float] | None = None) -> None:
-    """Draw a chart into a file, whose suffix is the format.
+    """Draw a chart into a new file, whose suffix is the format.
 
     The size is that of the panels together, in inches; by default a journal's column or page.
     """
+    if Path(path).exists():
+        raise ReportError(f"{str(path)!r} exists; move it away or choose another name.")
     writer(Path(path).suffix)(chart, Path(path), title, size)
 
 
