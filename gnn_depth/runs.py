@@ -5,7 +5,6 @@ import datetime as dt
 import fcntl
 import hashlib
 import importlib.metadata
-import itertools
 import json
 import math
 import os
@@ -63,16 +62,18 @@ def new_run_folder(root: str | Path, name: str) -> Path:
     stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        for ending in itertools.chain([""], map("_{}".format, itertools.count(2))):
-            folder = parent / f"{stamp}{ending}"
-            with contextlib.suppress(FileExistsError):
+        folder, count = parent / stamp, 1
+        while True:
+            try:
                 folder.mkdir()
                 return folder
+            except FileExistsError:
+                count += 1
+                folder = parent / f"{stamp}_{count}"
     except OSError as error:
         raise ValueError(
             f"the run's folder cannot be made under {str(parent)!r} ({error.strerror}); choose another with --run.root."
         ) from error
-    raise AssertionError("the endings never end")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import random
 import signal
-from functools import partial
 from typing import Any
 
 import lightning as L
@@ -94,8 +93,11 @@ class SafeStop(L.Callback):
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
         # Weight averaging replaces the schedule when an epoch begins; a training resumed within an epoch skips that.
         self._only_between_epochs = any(isinstance(each, StochasticWeightAveraging) for each in callbacks)
-        replace_signal_handling(trainer, partial(setattr, self.kept, "holding", True), lambda: self._stops)
+        replace_signal_handling(trainer, self._hold_signals, lambda: self._stops)
         callbacks.insert(0, self)
+
+    def _hold_signals(self) -> None:
+        self.kept.holding = True
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # The end of the epoch follows the last batch; gradients that wait for more batches are in no checkpoint.
