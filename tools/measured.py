@@ -149,16 +149,18 @@ def load(folder: Path = FOLDER) -> list[Results]:
 
 def counts(found: Sequence[Results]) -> str:
     """The number of verdicts for each paper and file, as a table."""
+    columns = (*LEVELS, "outside, of one seed")
     lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for results in found:
         for claim in results.claims:
             for source, _, level in results.verdicts(claim):
-                lines[source.split(",")[0], results.head.get("item", results.path.stem)][level] += 1
+                alone = [columns[-1]] if level == "outside" and claim.n == 1 else []
+                lines[source.split(",")[0], results.head.get("item", results.path.stem)].update([level, *alone])
     total: Counter[str] = sum(lines.values(), Counter())
     rows = [(paper, name, count) for (paper, name), count in sorted(lines.items())] + [("**all**", "", total)]
     return "\n".join(
-        [f"| paper | item | {' | '.join(LEVELS)} |", "|---|---|---|---|---|"]
-        + [f"| {paper} | {name} | {' | '.join(str(count[level]) for level in LEVELS)} |" for paper, name, count in rows]
+        [f"| paper | item | {' | '.join(columns)} |", "|---|---|---|---|---|---|"]
+        + [f"| {paper} | {name} | {' | '.join(str(count[each]) for each in columns)} |" for paper, name, count in rows]
     )
 
 

@@ -59,10 +59,11 @@ def made(folder, claims, **head):
 def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
     published = [{"source": "A 2020, table 1", "interval": "std", "over": "depth", "values": {"2": "80 +- 1"}}]
     results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}, "mean": 80.5, "commit": "abc"},
-                              {"at": {"data": "CiteSeer", "depth": 2}, "mean": 70, "commit": "abc"}],
+                              {"at": {"data": "CiteSeer", "depth": 2}, "mean": 70, "commit": "abc"},
+                              {"at": {"data": "PubMed", "depth": 2}, "values": [70, 71], "commit": "abc"}],
                    published=published)  # fmt: skip
-    assert "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) |" in results.table()
-    assert "| A 2020 | made | 1 | 0 | 1 |" in measured.counts([results])
+    assert "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) | 70.5 ±" in results.table()
+    assert "| A 2020 | made | 1 | 0 | 2 | 1 |" in measured.counts([results])
 
 
 def finished(folder, at, *runs):
