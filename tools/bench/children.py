@@ -33,13 +33,13 @@ def environment(malloc: str) -> dict[str, str]:
     return kept | threads | MALLOCS[malloc]
 
 
-def run(module: str, *arguments: str, malloc: str = "default") -> dict[str, Any]:
-    """Run a module and read the JSON in its last line.
+def run(module: str, *arguments: str, malloc: str = "default", python: str = sys.executable) -> dict[str, Any]:
+    """Run a module, by this Python or another one, and read the JSON in its last line.
 
     Raises:
         ChildError: It failed.
     """
-    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
+    command = [python, "-W", "ignore", "-m", module, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment(malloc), capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:

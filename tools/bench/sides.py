@@ -70,7 +70,7 @@ class Side:
 
 def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
     """The case in this package, with the optimizer its training uses on CPU."""
-    model = DeepGNN(data.features, data.classes, **_parts(case))
+    model = DeepGNN(data.features, data.classes, **parts(case))
     if compiling == "on":
         keep_compiled_code()
         model.compile_layers(data.graph if data.trees else None)
@@ -86,7 +86,7 @@ def peer(case: Case, data: Data, kind: str = "peer") -> Side:
     return Side(model, data.peers, optimizer, data.train, data.y[data.train])
 
 
-def _parts(case: Case) -> dict[str, Any]:
+def parts(case: Case) -> dict[str, Any]:
     common = {"num_layers": case.layers, "hidden_channels": case.width}
     if case.family == "gat-lip":
         layer = partial(GAT, heads=case.heads, dropout=0.3)
@@ -122,7 +122,7 @@ def share_weights(source: nn.Module, target: nn.Module) -> None:
     Raises:
         ValueError: A parameter of one side has no counterpart.
     """
-    given = _parameters(source)
+    given = parameters(source)
     for name, parameter in target.named_parameters():
         found = given.pop(_renamed(name), None)
         if found is None or found.numel() != parameter.numel():
@@ -132,7 +132,7 @@ def share_weights(source: nn.Module, target: nn.Module) -> None:
         raise ValueError(f"the peer has no counterpart of {', '.join(given)}.")
 
 
-def _parameters(model: nn.Module) -> dict[str, Tensor]:
+def parameters(model: nn.Module) -> dict[str, Tensor]:
     """By the names that the peers use: layers and norms by number, and an embedding's tables by column."""
     stack: Any = model
     lists = {"layers": stack.layers, "norms": stack.norms}

@@ -135,6 +135,12 @@ def sample(call: Call, count: int, patience: Patience) -> Sample:
     return Sample(taken.seconds / count, taken.foreign)
 
 
+def several(call: Call, samples: int) -> list[float]:
+    """Seconds of a call in some samples, after warming up."""
+    patience, count = Patience(), repeats(call)
+    return [sample(call, count, patience).seconds for _ in range(samples)]
+
+
 def interleave(sides: Mapping[str, Call], plan: Plan) -> list[dict[str, Sample]]:
     """Rounds of one sample of every side, in alternating order. The sides must be warm."""
     counts = {name: repeats(call) for name, call in sides.items()}
