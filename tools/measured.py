@@ -127,7 +127,10 @@ class Results:
         commits = Counter(claim.data["commit"] for claim in self.claims)
         code = ", ".join(f"{commit} ({count})" for commit, count in commits.items())
         spread = {"std": "standard deviation", "ci": "95% confidence interval"}[self.head["spread"]]
-        seeds = "One seed where no deviation is stated" if usual == 1 else f"{usual} seeds where nothing else is stated"
+        seeds = "One seed where no deviation is stated"
+        if usual > 1:
+            alone = any(claim.n == 1 for claim in self.claims)
+            seeds = f"{usual} seeds where nothing else is stated" + ", one where no deviation is" * alone
         yield f"*{seeds}; mean ± {spread}; code: {code}.*"
         if any(claim.data.get("stale") for claim in self.claims):
             yield "*† Measured with older code; today's code is known to give other numbers here or in like cells.*"
