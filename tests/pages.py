@@ -27,7 +27,7 @@ from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-NOTE = re.compile(r"<!-- (not run: .+|exit code \d+) -->\n\s*\Z")
+NOTE = re.compile(r"<!-- (not run: .+|needs the data sets|exit code \d+) -->\n\s*\Z")
 TITLE = re.compile(r'title="([^"]+)"|\A# ([\w.]+\.\w+)$', re.MULTILINE)
 # What makes any fit a matter of a second.
 SMALL = """
@@ -59,8 +59,12 @@ class Block:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property
+    def lacks_data(self) -> bool:
+        return self.note == "needs the data sets" and "GNN_DEPTH_DATA" not in os.environ
+
+    @property
     def is_run(self) -> bool:
-        return not self.note.startswith("not run")
+        return not self.note.startswith("not run") and not self.lacks_data
 
     @property
     def exit_code(self) -> int:
