@@ -1,5 +1,8 @@
 """What is made of measurements, on made-up ones."""
 
+import pytest
+
+from tools.bench import timing
 from tools.bench.timing import Sample, busy_ticks, compare
 
 
@@ -22,3 +25,17 @@ def test_rounds_in_which_other_processes_ran_are_dropped_unless_there_are_no_oth
 
 def test_busy_time_leaves_out_idle_waiting_and_stolen_time():
     assert busy_ticks("cpu  1 2 4 1000 2000 8 16 4000 0 0") == 31
+
+
+def test_a_first_call_that_compiles_is_in_no_sample_and_decides_no_count(monkeypatch):
+    calls = []
+
+    def watch(call):
+        before = sum(calls)
+        call()
+        return Sample(sum(calls) - before, foreign=0.0)
+
+    monkeypatch.setattr(timing, "watch", watch)
+    seconds = timing.several(lambda: calls.append(0.1 if calls else 30.0), samples=2)
+    assert seconds == pytest.approx([0.1, 0.1])
+    assert len(calls) == 1 + 2 + 2 * 8  # the first, two that are tried, and samples of 0.8 seconds

@@ -87,6 +87,7 @@ def peer(case: Case, data: Data, kind: str = "peer") -> Side:
 
 
 def parts(case: Case) -> dict[str, Any]:
+    """The options of our model, after the numbers of features and classes."""
     common = {"num_layers": case.layers, "hidden_channels": case.width}
     if case.family == "gat-lip":
         layer = partial(GAT, heads=case.heads, dropout=0.3)

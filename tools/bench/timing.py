@@ -136,7 +136,8 @@ def sample(call: Call, count: int, patience: Patience) -> Sample:
 
 
 def several(call: Call, samples: int) -> list[float]:
-    """Seconds of a call in some samples, after warming up."""
+    """Seconds of a call in some samples. The first call, which may compile, is in none of them."""
+    call()
     patience, count = Patience(), repeats(call)
     return [sample(call, count, patience).seconds for _ in range(samples)]
 
