@@ -16,6 +16,7 @@ where there is no number.
 import argparse
 import json
 import math
+import os
 import re
 import statistics
 import sys
@@ -36,6 +37,7 @@ ROOT = Path(__file__).parents[1]
 METRIC = "test_acc_at_best_val"  # unless a file of results names another
 FOLDER, PAGE = ROOT / "docs/results", ROOT / "docs/measured.md"
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.S)
+EPOCHS = "--trainer.max_epochs"
 LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside")
 
 
@@ -71,6 +73,11 @@ class Claim:
             deviation = self.data["spread"] / 100
             deviation /= float(t_half_width(1.0, self.n)) if self.unit == "ci" else 1.0
         return deviation if spread == "std" else float(t_half_width(deviation, self.n))
+
+    def epochs(self) -> list[str]:
+        """The number of epochs as a note, if an option of the claim sets it."""
+        options = self.data.get("options", [])
+        return [f"{options[options.index(EPOCHS) + 1]} epochs"] if EPOCHS in options else []
 
     def text(self) -> str:
         width = self.half_width(self.unit)
@@ -111,7 +118,7 @@ class Results:
                 f"{number_text(number)}{f' [{sources.index(source) + 1}]' if len(sources) > 1 else ''} {level}"
                 for source, number, level in self.verdicts(claim)
             ]
-            notes = [f"n = {claim.n}"] * (1 < claim.n != usual) + theirs
+            notes = [f"n = {claim.n}"] * (1 < claim.n != usual) + claim.epochs() + theirs
             mark = "†" * claim.data.get("stale", False)
             cells[row, column] = claim.text() + mark + (f" ({'; '.join(notes)})" if notes else "")
         across = list(dict.fromkeys(columns))
@@ -211,12 +218,13 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             "commit": found[0]["git"]["commit"][:7],
             "seconds": round(statistics.fmean(one["seconds"] for one in found)),
         }
+        if settings := settings_of(found[0]["command"]):
+            claim["options"] = settings
         new = Claim(claim, content["spread"])
         old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
         if old and not old[0].get("stale") and Claim(old[0], "std").n > new.n:
             continue
         if old:
-            claim |= {"options": old[0]["options"]} if "options" in old[0] else {}
             content["claims"][content["claims"].index(old[0])] = claim
         else:
             content["claims"].append(claim)
@@ -226,6 +234,20 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             content["claims"].sort(key=lambda one: [known.index(Claim(one, "std").at[axis]) for axis, known in labels])
         save(path, content)
         yield f"{path.name}: {', '.join(new.at.values())}: {new.text()}"
+
+
+def settings_of(command: Sequence[str]) -> list[str]:
+    """The options of a command line that change the config, which have a dot, with their values."""
+    data = os.environ.get("GNN_DEPTH_DATA")
+    found: list[str] = []
+    keep = False
+    for word in command:
+        parts = word.split("=", 1) if word.startswith("--") else [word]
+        if word.startswith("--"):
+            keep = "." in parts[0] and not word.startswith("--run.")
+        if keep:
+            found += [part.replace(data, "$GNN_DEPTH_DATA") if data else part for part in parts]
+    return found
 
 
 def save(path: Path, content: dict[str, Any]) -> None:

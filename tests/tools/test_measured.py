@@ -66,11 +66,12 @@ def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
     assert "| A 2020 | made | 1 | 0 | 2 | 1 |" in measured.counts([results])
 
 
-def finished(folder, at, *runs):
+def finished(folder, at, *runs, options=()):
     """Results of finished runs: a seed and a metric each."""
     for seed, value in runs:
         (folder / f"seed_{seed}").mkdir(parents=True)
         result = {"status": "finished", "sweep": "made", "axes": at, "seed": seed, "git": {"commit": "0123456789"},
+                  "command": ["gnn-depth", "sweep", "made.yaml", "--seeds", "2", *options, "--root", "runs"],
                   "seconds": 3.0, "metrics": {"test_acc_at_best_val": value}}  # fmt: skip
         (folder / f"seed_{seed}/result.json").write_text(json.dumps(result))
 
@@ -85,6 +86,19 @@ def test_finished_runs_take_the_place_of_an_older_claim_unless_it_has_more_seeds
     finished(tmp_path / "one", at, (0, 0.7))
     assert not list(take(tmp_path / "one", tmp_path / "results"))
     assert load(tmp_path / "results")[0].claims[0].values == [0.81, 0.79]
+
+
+def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are_shown(tmp_path, monkeypatch):
+    at = {"data": "PubMed", "depth": 2}
+    monkeypatch.setenv("GNN_DEPTH_DATA", str(tmp_path / "sets"))
+    options = ["--trainer.max_epochs=60", "--data.root", str(tmp_path / "sets/PubMed"), "--run.root", "runs"]
+    finished(tmp_path / "runs", at, (0, 0.5), options=options)
+    made(tmp_path / "results", [])
+    assert list(take(tmp_path / "runs", tmp_path / "results"))
+    results = load(tmp_path / "results")[0]
+    kept = ["--trainer.max_epochs", "60", "--data.root", "$GNN_DEPTH_DATA/PubMed"]
+    assert results.claims[0].data["options"] == kept
+    assert "| 2 | 50.0 (60 epochs) |" in results.table()
 
 
 def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():
