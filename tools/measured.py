@@ -158,18 +158,19 @@ def load(folder: Path = FOLDER) -> list[Results]:
 
 
 def counts(found: Sequence[Results]) -> str:
-    """The number of verdicts for each paper and file, as a table."""
-    columns = (*LEVELS, "outside, of one seed")
+    """The number of verdicts for each paper and file, as a table. Claims of fewer epochs are counted apart."""
+    columns = (*LEVELS, "outside, of one seed", "fewer epochs")
     lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for results in found:
         for claim in results.claims:
             for source, _, level in results.verdicts(claim):
-                alone = [columns[-1]] if level == "outside" and claim.n == 1 else []
-                lines[source.split(",")[0], results.head.get("item", results.path.stem)].update([level, *alone])
+                alone = ["outside, of one seed"] if level == "outside" and claim.n == 1 else []
+                counted = ["fewer epochs"] if claim.epochs() else [level, *alone]
+                lines[source.split(",")[0], results.head.get("item", results.path.stem)].update(counted)
     total: Counter[str] = sum(lines.values(), Counter())
     rows = [(paper, name, count) for (paper, name), count in sorted(lines.items())] + [("**all**", "", total)]
     return "\n".join(
-        [f"| paper | item | {' | '.join(columns)} |", "|---|---|---|---|---|---|"]
+        [f"| paper | item | {' | '.join(columns)} |", "|---|---|" + len(columns) * "---|"]
         + [f"| {paper} | {name} | {' | '.join(str(count[each]) for each in columns)} |" for paper, name, count in rows]
     )
 
@@ -193,14 +194,15 @@ def page(text: str, found: Sequence[Results]) -> str:
 def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator[str]:
     """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a line per claim.
 
-    A claim of more seeds stays, unless it is stale.
+    A claim of more seeds stays, and so does one of all epochs where the runs have fewer, unless it is stale.
     """
-    cells: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    cells: dict[tuple[str, str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(runs.rglob("result.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
         if result.get("status") in ("finished", "diverged") and result.get("sweep"):
-            cells[result["sweep"], json.dumps(result["axes"])].append(result)
-    for (sweep, axes), found in cells.items():
+            settings = tuple(settings_of(result["command"]))
+            cells[result["sweep"], json.dumps(result["axes"]), settings].append(result)
+    for (sweep, axes, settings), found in cells.items():
         path = folder / f"{into or sweep}.json"
         if not path.exists():
             yield f"{path.name}: no such file of results, so its runs are left out"
@@ -218,13 +220,14 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
             "commit": found[0]["git"]["commit"][:7],
             "seconds": round(statistics.fmean(one["seconds"] for one in found)),
         }
-        if settings := settings_of(found[0]["command"]):
-            claim["options"] = settings
+        if settings:
+            claim["options"] = list(settings)
         new = Claim(claim, content["spread"])
         old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
-        if old and not old[0].get("stale") and Claim(old[0], "std").n > new.n:
-            continue
         if old:
+            known = Claim(old[0], "std")
+            if not old[0].get("stale") and (known.n > new.n or len(new.epochs()) > len(known.epochs())):
+                continue
             content["claims"][content["claims"].index(old[0])] = claim
         else:
             content["claims"].append(claim)

@@ -63,7 +63,7 @@ def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
                               {"at": {"data": "PubMed", "depth": 2}, "values": [70, 71], "commit": "abc"}],
                    published=published)  # fmt: skip
     assert "| 2 | 80.5 (80.0 ± 1.0 inside) | 70.0 (80.0 ± 1.0 outside) | 70.5 ±" in results.table()
-    assert "| A 2020 | made | 1 | 0 | 2 | 1 |" in measured.counts([results])
+    assert "| A 2020 | made | 1 | 0 | 2 | 1 | 0 |" in measured.counts([results])
 
 
 def finished(folder, at, *runs, options=()):
@@ -99,6 +99,29 @@ def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are
     kept = ["--trainer.max_epochs", "60", "--data.root", "$GNN_DEPTH_DATA/PubMed"]
     assert results.claims[0].data["options"] == kept
     assert "| 2 | 50.0 (60 epochs) |" in results.table()
+
+
+@pytest.mark.parametrize("first", ["short", "whole"])
+def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tmp_path, first):
+    at = {"data": "Cora", "depth": 2}
+    finished(tmp_path / "short", at, (0, 0.5), options=["--trainer.max_epochs", "60"])
+    finished(tmp_path / "whole", at, (0, 0.8))
+    made(tmp_path / "results", [])
+    for folder in (first, "whole", "short"):
+        list(take(tmp_path / folder, tmp_path / "results"))
+    (claim,) = load(tmp_path / "results")[0].claims
+    assert (claim.values, claim.epochs()) == ([0.8], [])
+    made(tmp_path / "both", [])
+    list(take(tmp_path, tmp_path / "both"))
+    assert load(tmp_path / "both")[0].claims[0].values == [0.8]
+
+
+def test_claims_of_fewer_epochs_are_counted_apart(tmp_path):
+    published = [{"source": "A 2020, table 1", "interval": "std", "over": "depth", "values": {"2": "80 +- 1"}}]
+    short = {"values": [80.0], "seeds": [0], "commit": "abc", "options": ["--trainer.max_epochs", "60"]}
+    results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}} | short], published=published)
+    assert "80.0 (60 epochs; 80.0 ± 1.0 inside)" in results.table()
+    assert "| A 2020 | made | 0 | 0 | 0 | 0 | 1 |" in measured.counts([results])
 
 
 def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():
