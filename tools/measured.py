@@ -201,6 +201,9 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         result = json.loads(path.read_text(encoding="utf-8"))
         if result.get("status") in ("finished", "diverged") and result.get("sweep"):
             settings = tuple(settings_of(result["command"]))
+            if absolute := [word for word in settings if word.startswith("/")]:
+                yield f"{path.parent}: left out, for {absolute[0]} is not below the folder GNN_DEPTH_DATA"
+                continue
             cells[result["sweep"], json.dumps(result["axes"]), settings].append(result)
     for (sweep, axes, settings), found in cells.items():
         path = folder / f"{into or sweep}.json"

@@ -99,6 +99,11 @@ def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are
     kept = ["--trainer.max_epochs", "60", "--data.root", "$GNN_DEPTH_DATA/PubMed"]
     assert results.claims[0].data["options"] == kept
     assert "| 2 | 50.0 (60 epochs) |" in results.table()
+    monkeypatch.delenv("GNN_DEPTH_DATA")
+    made(tmp_path / "elsewhere", [])
+    (line,) = take(tmp_path / "runs", tmp_path / "elsewhere")
+    assert line.endswith(f"left out, for {tmp_path / 'sets/PubMed'} is not below the folder GNN_DEPTH_DATA")
+    assert not load(tmp_path / "elsewhere")[0].claims
 
 
 @pytest.mark.parametrize("first", ["short", "whole"])
