@@ -1,4 +1,5 @@
-"""Deep graph neural networks: every part is chosen by name, and every layer is measured during training."""
+"""Deep graph neural networks: every part is chosen by name, and every layer is measured during
+training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,45 @@ if TYPE_CHECKING:
     from gnn_depth.diagnostics.probe import probe
     from gnn_depth.diagnostics.watch import watch
     from gnn_depth.graph import Graph
-    from gnn_depth.nn.parts import AttentionLayer, FeatureNorm, GraphDropout, Init, Layer, ScoreNorm, Skip, WeightNorm
+    from gnn_depth.nn.parts import (
+        AttentionLayer,
+        FeatureNorm,
+        GraphDropout,
+        Init,
+        Layer,
+        ScoreNorm,
+        Skip,
+        WeightNorm,
+    )
     from gnn_depth.nn.stack import DeepGNN
     from gnn_depth.notebook import fit
     from gnn_depth.training.module import NodeClassifier
     from gnn_depth.training.tasks import Task
 
-__all__ = ["AttentionLayer", "DeepGNN", "FeatureNorm", "Graph", "GraphDropout", "Init", "Layer", "NodeClassifier"]
-__all__ += ["ScoreNorm", "Skip", "Task", "WeightNorm", "__version__", "fit", "probe", "register", "watch"]
+__all__ = [
+    "AttentionLayer",
+    "DeepGNN",
+    "FeatureNorm",
+    "Graph",
+    "GraphDropout",
+    "Init",
+    "Layer",
+    "NodeClassifier",
+]
+__all__ += [
+    "ScoreNorm",
+    "Skip",
+    "Task",
+    "WeightNorm",
+    "__version__",
+    "fit",
+    "probe",
+    "register",
+    "watch",
+]
 
-# Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it. Others: nn.parts.
+# Imported at their first use: torch takes seconds, and `gnn-depth --version` needs none of it.
+# Others: nn.parts.
 _HOMES = {
     "DeepGNN": "nn.stack",
     "Graph": "graph",

@@ -1,4 +1,5 @@
-"""The structure of a graph: edges sorted by target, and everything derived from them, computed once."""
+"""The structure of a graph: edges sorted by target, and everything derived from them, computed
+once."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,34 +11,38 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
 
 T = TypeVar("T")
-_KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()  # edge_index -> its version and its graph
+_KNOWN: "WeakTensorKeyDictionary" = (
+    WeakTensorKeyDictionary()
+)  # edge_index -> its version and its graph
 OF_EDGES = ("edge_weight", "edge_attr")  # what a graph may have a row of for each edge
 
 
 class Graph:
     """A directed graph whose edges are sorted by target, then source.
 
-    A message runs from ``source[e]`` to ``target[e]``; the edges into node i are ``ptr[i]:ptr[i + 1]``. Everything
-    derived (self-loops, degrees, GCN weights, the transposed order) is computed at its first use and kept, so the
-    layers and the steps of a training share it. Repeated edges stay repeated.
+    A message runs from ``source[e]`` to ``target[e]``; the edges into node i are ``ptr[i]:ptr[i +
+    1]``. Everything derived (self-loops, degrees, GCN weights, the transposed order) is computed at
+    its first use and kept, so the layers and the steps of a training share it. Repeated edges stay
+    repeated.
 
-    A *block* of a larger graph has more sources than targets: the first ``num_nodes`` sources are the
-    targets themselves, and the others only send.
+    A *block* of a larger graph has more sources than targets: the first ``num_nodes`` sources are
+    the targets themselves, and the others only send.
 
     Args:
         edge_index: Sources and targets, shape (2, edges), integers from 0.
         num_nodes: Number of nodes, isolated ones included; of a block, its targets.
-        node_to_graph: For several graphs laid side by side, which one a node belongs to,
-            shape (nodes,), numbered from 0 without gaps. All nodes are one graph where it is not given.
+        node_to_graph: For several graphs laid side by side, which one a node belongs to, shape
+            (nodes,), numbered from 0 without gaps. All nodes are one graph where it is not given.
         num_sources: Number of nodes that messages may come from; by default the nodes themselves.
-        edge_weight: A weight for each edge of ``edge_index``, shape (edges,), not below zero; None for equal ones. Only
-            layers that say so (``takes_edge_weights``) read them, and stacks refuse others.
-        edge_attr: Features of each edge, shape (edges, edge_channels); only layers with ``takes_edge_features`` read
-            them, and stacks refuse others.
+        edge_weight: A weight for each edge of ``edge_index``, shape (edges,), not below zero; None
+            for equal ones. Only layers that say so (``takes_edge_weights``) read them, and stacks
+            refuse others.
+        edge_attr: Features of each edge, shape (edges, edge_channels); only layers with
+            ``takes_edge_features`` read them, and stacks refuse others.
 
     Raises:
-        ValueError: An edge that names a node out of range (the first one is named), graphs numbered with gaps, a
-            weight that is negative or not finite, or a feature that is not finite.
+        ValueError: An edge that names a node out of range (the first one is named), graphs numbered
+            with gaps, a weight that is negative or not finite, or a feature that is not finite.
     """
 
     #: True if it is one process's part of a graph: see gnn_depth.shard.
@@ -64,7 +69,9 @@ class Graph:
         self._whole: Graph | None = None
         self._set_edges(edge_index, edge_weight, edge_attr)
 
-    def _set_edges(self, edge_index: Tensor, edge_weight: Tensor | None, edge_attr: Tensor | None) -> None:
+    def _set_edges(
+        self, edge_index: Tensor, edge_weight: Tensor | None, edge_attr: Tensor | None
+    ) -> None:
         order = self._order(edge_index)
         self.source = edge_index[0][order].contiguous()
         self.target = edge_index[1][order].contiguous()
@@ -84,7 +91,8 @@ class Graph:
 
     @classmethod
     def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
-        """A graph itself, or that of an ``edge_index``: made once, and kept while the tensor lives and is unchanged."""
+        """A graph itself, or that of an ``edge_index``: made once, and kept while the tensor lives
+        and is unchanged."""
         if isinstance(graph, Graph):
             return graph
         if graph.is_inference():  # it counts no versions
@@ -97,11 +105,12 @@ class Graph:
 
     @classmethod
     def from_data(cls, data: Any) -> "Graph":
-        """The graph of a ``Data`` or ``Batch`` of PyTorch Geometric; the graphs of a batch lie side by side.
+        """The graph of a ``Data`` or ``Batch`` of PyTorch Geometric; the graphs of a batch lie side
+        by side.
 
         Args:
-            data: Has ``edge_index`` and ``num_nodes``, ``edge_weight`` or ``edge_attr`` if its edges have weights or
-                features, and ``batch`` if it holds several graphs.
+            data: Has ``edge_index`` and ``num_nodes``, ``edge_weight`` or ``edge_attr`` if its
+                edges have weights or features, and ``batch`` if it holds several graphs.
 
         Raises:
             ValueError: It has no ``edge_index``, or an edge names a node out of range.
@@ -122,7 +131,9 @@ class Graph:
 
     def of_edges(self, chosen: Tensor | slice) -> dict[str, Any]:
         """Weights and features of some edges, if there are any, as arguments of another graph."""
-        return {name: values[chosen] for name in OF_EDGES if (values := getattr(self, name)) is not None}
+        return {
+            name: values[chosen] for name in OF_EDGES if (values := getattr(self, name)) is not None
+        }
 
     @property
     def device(self) -> torch.device:
@@ -140,12 +151,14 @@ class Graph:
 
     @property
     def weighted_in_degree(self) -> Tensor:
-        """Sum of the weights of the edges into each node, in float64; their number without weights."""
+        """Sum of the weights of the edges into each node, in float64; their number without
+        weights."""
         if self.edge_weight is None:
             return self.in_degree.double()
         weight = self.edge_weight.double()
         return self.once(
-            "weighted_in_degree", lambda: weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight)
+            "weighted_in_degree",
+            lambda: weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight),
         )
 
     @property
@@ -153,13 +166,15 @@ class Graph:
         """Number of nodes of each of several graphs, shape (graphs,)."""
         assert self.node_to_graph is not None
         graph_of_node = self.node_to_graph
-        return self.once("graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs))
+        return self.once(
+            "graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs)
+        )
 
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node.
 
-        One that is added has weight 1. The features of every self-loop are the mean of those of the node's other
-        incoming edges, as in PyTorch Geometric; zero if there are none.
+        One that is added has weight 1. The features of every self-loop are the mean of those of the
+        node's other incoming edges, as in PyTorch Geometric; zero if there are none.
         """
         return self.once("self_loops", self._add_self_loops)
 
@@ -183,17 +198,23 @@ class Graph:
         return graph
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
-        r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling, ICLR 2017.
+        r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling,
+        ICLR 2017.
 
-        Without edge weights w is 1 and d the in-degree, otherwise the sum of the weights into a node.
+        Without edge weights w is 1 and d the in-degree, otherwise the sum of the weights into a
+        node.
 
         Raises:
-            ValueError: The graph is a block without the whole, and its sources may have neighbours outside it.
+            ValueError: The graph is a block without the whole, and its sources may have neighbours
+                outside it.
         """
         if self._whole is not None:
             return self._whole.gcn_weights(dtype)[: self.num_edges]
         if self.num_sources != self.num_nodes and not self.is_shard:
-            raise ValueError("a block does not know the degrees of its sources; use the weights of the whole graph.")
+            raise ValueError(
+                "a block does not know the degrees of its sources; use the weights of the whole "
+                "graph."
+            )
         return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
@@ -214,17 +235,24 @@ class Graph:
         return (weight * share[self.target]).to(dtype)
 
     def prefix(self, num_nodes: int) -> "Graph":
-        """The block of all edges into the first ``num_nodes`` nodes; the graph itself if it has no other nodes.
+        """The block of all edges into the first ``num_nodes`` nodes; the graph itself if it has no
+        other nodes.
 
-        Its sources are the nodes up to the last one that sends along these edges. What it derives is that of the whole
-        graph, restricted to the block.
+        Its sources are the nodes up to the last one that sends along these edges. What it derives
+        is that of the whole graph, restricted to the block.
 
         Raises:
             ValueError: There are fewer nodes.
         """
         if not 0 <= num_nodes <= self.num_nodes:
-            raise ValueError(f"the first {num_nodes} nodes of a graph that has {self.num_nodes} do not exist.")
-        return self if num_nodes == self.num_nodes else self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
+            raise ValueError(
+                f"the first {num_nodes} nodes of a graph that has {self.num_nodes} do not exist."
+            )
+        return (
+            self
+            if num_nodes == self.num_nodes
+            else self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
+        )
 
     def _block(self, num_nodes: int) -> "Graph":
         num_edges = int(self.ptr[num_nodes])
@@ -242,7 +270,8 @@ class Graph:
         return block
 
     def keeping(self, kept: Tensor) -> "Graph":
-        """The same nodes with the edges that ``kept``, shape (edges,), is true for; degrees are those of what stays."""
+        """The same nodes with the edges that ``kept``, shape (edges,), is true for; degrees are
+        those of what stays."""
         assert self._whole is None, "a block takes derived tensors from the whole graph"
         source, target = self.source[kept], self.target[kept]
         ptr = pointers(target, self.num_nodes)
@@ -255,29 +284,37 @@ class Graph:
         return self.once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
 
     def padded(self, transposed: bool = False) -> PaddedRows:
-        """The neighbour lists, of targets or of sources, in slices of equal length; see :class:`PaddedRows`."""
+        """The neighbour lists, of targets or of sources, in slices of equal length; see
+        :class:`PaddedRows`."""
         return self.once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
 
     @property
     def edge_ids(self) -> Tensor:
         """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
-        return self.once("edge_ids", lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr))
+        return self.once(
+            "edge_ids",
+            lambda: torch.arange(self.num_edges, device=self.device).to(self.rows(1).ptr),
+        )
 
     @property
     def reverse(self) -> Tensor | None:
-        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge has one."""
+        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge
+        has one."""
         return self.once("reverse", self._reverse)
 
     def _reverse(self) -> Tensor | None:
         if self.num_sources != self.num_nodes:
             return None
         order = self.rows(1).transposed_order
-        mirrored = torch.equal(self.source[order], self.target) and torch.equal(self.target[order], self.source)
+        mirrored = torch.equal(self.source[order], self.target) and torch.equal(
+            self.target[order], self.source
+        )
         return order if mirrored else None
 
     @property
     def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Each edge and its :attr:`reverse` as one: sources and targets, shape (pairs,), and the pair of every edge.
+        """Each edge and its :attr:`reverse` as one: sources and targets, shape (pairs,), and the
+        pair of every edge.
 
         Sources are not above targets. Only for a graph whose edges all have a reverse.
         """
@@ -290,7 +327,8 @@ class Graph:
         return self.source[kept], self.target[kept], torch.where(kept, place, place[self.reverse])
 
     def derive(self) -> None:
-        """Compute in advance everything that compiled layers may need from this graph and graphs derived from it."""
+        """Compute in advance everything that compiled layers may need from this graph and graphs
+        derived from it."""
         _ = self.edge_ids, self.padded()
         _ = self.padded(transposed=True) if self.reverse is None else self.one_way
         _ = None if self.node_to_graph is None else self.graph_sizes
@@ -298,7 +336,8 @@ class Graph:
             if isinstance(kept, Graph):
                 kept.derive()
 
-    # A shard, whose nodes are only some of the graph's, answers these otherwise: see gnn_depth.shard.
+    # A shard, whose nodes are only some of the graph's, answers these otherwise: see
+    # gnn_depth.shard.
 
     @property
     def total_nodes(self) -> int:
@@ -307,16 +346,19 @@ class Graph:
 
     @property
     def node_numbers(self) -> Tensor | None:
-        """Number of each node in the graph that several processes hold together; None if this is the whole graph."""
+        """Number of each node in the graph that several processes hold together; None if this is
+        the whole graph."""
         return None
 
     @property
     def edge_numbers(self) -> Tensor | None:
-        """Number of each edge in the graph that several processes hold together; None if this is the whole graph."""
+        """Number of each edge in the graph that several processes hold together; None if this is
+        the whole graph."""
         return None
 
     def fetch(self, x: Tensor) -> Tensor:
-        """The rows of all sources, given those of the nodes: on a shard other processes send theirs."""
+        """The rows of all sources, given those of the nodes: on a shard other processes send
+        theirs."""
         return x
 
     def all_reduce(self, sums: Tensor) -> Tensor:
@@ -324,7 +366,8 @@ class Graph:
         return sums
 
     def collect(self, x: Tensor) -> Tensor:
-        """Sums over all edges for each node, given those over the edges here for each source: the adjoint of fetch."""
+        """Sums over all edges for each node, given those over the edges here for each source: the
+        adjoint of fetch."""
         return x
 
     def max(self, x: Tensor) -> float:
@@ -348,7 +391,10 @@ class Graph:
         return self.once(
             ("to", device),
             lambda: self._but(
-                **{name: t if t is None else t.to(device, non_blocking=non_blocking) for name, t in tensors.items()}
+                **{
+                    name: t if t is None else t.to(device, non_blocking=non_blocking)
+                    for name, t in tensors.items()
+                }
             ),
         )
 
@@ -364,7 +410,9 @@ class Graph:
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Make something derived from the graph, and keep it for the next request."""
         if key not in self._derived:
-            with torch.inference_mode(False):  # tensors made in inference mode could not be trained with later
+            with torch.inference_mode(
+                False
+            ):  # tensors made in inference mode could not be trained with later
                 self._derived[key] = make()
         return self._derived[key]  # type: ignore[return-value]
 
@@ -374,10 +422,14 @@ class Graph:
 
 def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
     if num_sources < num_nodes:
-        raise ValueError(f"the first sources of a block are its {num_nodes} targets, but num_sources is {num_sources}.")
+        raise ValueError(
+            f"the first sources of a block are its {num_nodes} targets, but num_sources is "
+            f"{num_sources}."
+        )
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype != torch.long:
         raise ValueError(
-            f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} {tuple(edge_index.shape)}."
+            f"edge_index must be an int64 tensor of shape (2, edges), not {edge_index.dtype} "
+            f"{tuple(edge_index.shape)}."
         )
     sizes = torch.tensor([[num_sources], [num_nodes]], device=edge_index.device)
     bad = ((edge_index < 0) | (edge_index >= sizes)).any(0).nonzero()
@@ -392,10 +444,15 @@ def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
     if values is None:
         return
     is_weight = name == "edge_weight"
-    fits = values.dim() == (1 if is_weight else 2) and len(values) == num_edges and 0 not in values.shape[1:]
+    fits = (
+        values.dim() == (1 if is_weight else 2)
+        and len(values) == num_edges
+        and 0 not in values.shape[1:]
+    )
     if not (fits and values.is_floating_point()):
         raise ValueError(
-            f"{name} must be floats of shape ({num_edges},{'' if is_weight else ' edge_channels'}), not {values.dtype} "
+            f"{name} must be floats of shape "
+            f"({num_edges},{'' if is_weight else ' edge_channels'}), not {values.dtype} "
             f"{tuple(values.shape)}."
         )
     bad = (~(values.isfinite() & (values >= 0)) if is_weight else ~values.isfinite()).nonzero()
@@ -411,5 +468,6 @@ def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:
     fits = node_to_graph.shape == (num_nodes,) and num_nodes > 0 and node_to_graph.min() >= 0
     if not fits or (torch.bincount(node_to_graph) == 0).any():
         raise ValueError(
-            f"node_to_graph must hold the graph of each of the {num_nodes} nodes, numbered from 0 without gaps."
+            f"node_to_graph must hold the graph of each of the {num_nodes} nodes, numbered from 0 "
+            "without gaps."
         )

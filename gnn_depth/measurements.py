@@ -30,7 +30,9 @@ class Measurement:
         if not len(self.layers):
             object.__setattr__(self, "layers", np.arange(1, self.values.shape[1] + 1))
         assert self.values.ndim in (2, 3), "values are steps x layers, or steps x layers x neurons"
-        assert self.values.shape[:2] == (len(self.steps), len(self.layers)), "steps, layers and values disagree"
+        assert self.values.shape[:2] == (len(self.steps), len(self.layers)), (
+            "steps, layers and values disagree"
+        )
 
 
 def save(folder: Path, measurement: Measurement) -> Path:
@@ -39,14 +41,18 @@ def save(folder: Path, measurement: Measurement) -> Path:
     target.parent.mkdir(exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     with part.open("wb") as file:
-        arrays = {name: getattr(measurement, name) for name in ("steps", "layers", "values", "unit", "log10")}
+        arrays = {
+            name: getattr(measurement, name)
+            for name in ("steps", "layers", "values", "unit", "log10")
+        }
         np.savez_compressed(file, **arrays)
     part.replace(target)
     return target
 
 
 def load(folder: Path, name: str) -> Measurement:
-    """Read a measurement from a run's folder; a ValueError says that the file is damaged, or not a measurement."""
+    """Read a measurement from a run's folder; a ValueError says that the file is damaged, or not a
+    measurement."""
     path = folder / FOLDER / f"{name}.npz"
     try:
         with path.open("rb") as whole, np.load(whole, allow_pickle=False) as file:
@@ -64,7 +70,8 @@ def names(folder: Path) -> list[str]:
 
 
 def edges(centres: np.ndarray) -> np.ndarray:
-    """Edges of a heat map's cells: midway between neighbouring centres, and as far beyond the first and the last."""
+    """Edges of a heat map's cells: midway between neighbouring centres, and as far beyond the first
+    and the last."""
     if len(centres) == 1:
         return np.array([centres[0] - 0.5, centres[0] + 0.5])
     middle = (centres[1:] + centres[:-1]) / 2
@@ -72,7 +79,8 @@ def edges(centres: np.ndarray) -> np.ndarray:
 
 
 def long(one: Measurement) -> "pd.DataFrame":
-    """A measurement in long form: columns ``step``, ``layer``, for neurons ``neuron``, and ``value``."""
+    """A measurement in long form: columns ``step``, ``layer``, for neurons ``neuron``, and
+    ``value``."""
     import pandas as pd
 
     axes = {"step": one.steps, "layer": one.layers}
@@ -83,7 +91,8 @@ def long(one: Measurement) -> "pd.DataFrame":
 
 
 def frame(measurements: "Sequence[Measurement]") -> "pd.DataFrame":
-    """Measurements in long form: columns ``step``, ``layer``, ``measure``, ``value``, and ``neuron`` for neurons.
+    """Measurements in long form: columns ``step``, ``layer``, ``measure``, ``value``, and
+    ``neuron`` for neurons.
 
     Values are those measured, not their logarithms.
     """

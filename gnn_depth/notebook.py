@@ -40,8 +40,11 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the last epoch, and as ``test_acc_at_best_val`` those of the best validation epoch."""
-        result: dict[str, Any] = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
+        """Metrics of the last epoch, and as ``test_acc_at_best_val`` those of the best validation
+        epoch."""
+        result: dict[str, Any] = json.loads(
+            (self.folder / "result.json").read_text(encoding="utf-8")
+        )
         return result["metrics"]
 
     @property
@@ -79,13 +82,14 @@ def fit(
         run.curves.plot("epoch", ["train/loss", "val/loss"])
 
     Args:
-        model: Options of the model, as in the ``model`` section of a config; a config file, or the name of
-            a shipped one, of which the sections ``model`` and ``trainer`` are used; or a :class:`NodeClassifier`.
+        model: Options of the model, as in the ``model`` section of a config; a config file, or the
+            name of a shipped one, of which the sections ``model`` and ``trainer`` are used; or a
+            :class:`NodeClassifier`.
         data: A ``Data`` of PyTorch Geometric, several of them, or a data set of this package.
         epochs: Number of epochs; by default that of the config file, otherwise 200.
         seed: Determines the weights, dropout, and a random split.
-        split: Numbers of the nodes or graphs to ``train``, ``val`` and ``test`` on; by default masks of the data, or a
-            random split.
+        split: Numbers of the nodes or graphs to ``train``, ``val`` and ``test`` on; by default
+            masks of the data, or a random split.
         batch_size: Graphs in a training batch, where each graph has a target; by default all.
         root: Folder of all runs.
         callbacks: Further callbacks, such as those of ``gnn_depth.diagnostics``.
@@ -98,11 +102,17 @@ def fit(
     if not isinstance(data, GraphDataModule):
         data = PyGData(data, split, batch_size=batch_size, seed=seed)
     elif split is not None or batch_size is not None:
-        raise ValueError(f"split and batch_size are for Data objects: {type(data).__name__} has its own.")
-    content: dict[str, Any] = read_config(str(model)).data if isinstance(model, str | Path) else {"model": model}
+        raise ValueError(
+            f"split and batch_size are for Data objects: {type(data).__name__} has its own."
+        )
+    content: dict[str, Any] = (
+        read_config(str(model)).data if isinstance(model, str | Path) else {"model": model}
+    )
     of_file = dict(content.get("trainer") or {})
     if of_file.pop("callbacks", None):
-        raise ValueError("the callbacks of a config file are not read here: give them as callbacks=[...].")
+        raise ValueError(
+            "the callbacks of a config file are not read here: give them as callbacks=[...]."
+        )
     L.seed_everything(seed, verbose=False)
     if isinstance(model, NodeClassifier):
         built = model
@@ -121,7 +131,10 @@ def fit(
     loggers = recorder.open(text, hparams, type(built.stack.layers[0]).__name__.lower(), seed)
     shown = [EpochProgress()] if settings.get("enable_progress_bar", True) else []
     runner = L.Trainer(
-        callbacks=[recorder, *shown, *callbacks], logger=loggers, plugins=[VerifiedCheckpoints()], **settings
+        callbacks=[recorder, *shown, *callbacks],
+        logger=loggers,
+        plugins=[VerifiedCheckpoints()],
+        **settings,
     )
     runner.fit(built, datamodule=data)
     assert recorder.folder is not None

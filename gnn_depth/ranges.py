@@ -1,7 +1,9 @@
-"""Ranges of numeric options, declared once, in the signature of a part: ``dropout: Probability = 0.5``.
+"""Ranges of numeric options, declared once, in the signature of a part: ``dropout: Probability =
+0.5``.
 
-The command line checks them before it imports or builds anything, the help shows them, and constructors check them too,
-and the words of a ``Literal``: those of registered classes always, others with :func:`in_range`.
+The command line checks them before it imports or builds anything, the help shows them, and
+constructors check them too, and the words of a ``Literal``: those of registered classes always,
+others with :func:`in_range`.
 """
 
 import functools
@@ -36,7 +38,8 @@ class Range:
         return " and ".join(low + high) or "finite"
 
     def refusal(self, name: str, value: Any) -> str | None:
-        """Why a number, also as text, or one of a list is not accepted; None if it is, or if it is not a number."""
+        """Why a number, also as text, or one of a list is not accepted; None if it is, or if it is
+        not a number."""
         for item in value if isinstance(value, list | tuple) else [value]:
             try:
                 number = float(f"{item}")
@@ -71,7 +74,10 @@ def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):  # an annotation names a class that is not there yet, or is no type
+    except (
+        NameError,
+        TypeError,
+    ):  # an annotation names a class that is not there yet, or is no type
         return getattr(function, "__annotations__", {})
 
 
@@ -84,9 +90,12 @@ def range_in(annotation: Any) -> Range | None:
 
 
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorator of a constructor: an argument that is not in its declared range or words raises a ValueError."""
+    """Decorator of a constructor: an argument that is not in its declared range or words raises a
+    ValueError."""
     ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
-    words = {name: get_args(hint) for name, hint in _hints(init).items() if get_origin(hint) is Literal}
+    words = {
+        name: get_args(hint) for name, hint in _hints(init).items() if get_origin(hint) is Literal
+    }
     if not ranges and not words:
         return init
 
@@ -97,7 +106,9 @@ def in_range(init: Callable[P, None]) -> Callable[P, None]:
                 ranges[name].check(f"{name} of {type(args[0]).__name__}", value)
             if value not in words.get(name, [value]):
                 choices = " or ".join(map(repr, words[name]))
-                raise ValueError(f"{name} of {type(args[0]).__name__} must be {choices}, not {value!r}.")
+                raise ValueError(
+                    f"{name} of {type(args[0]).__name__} must be {choices}, not {value!r}."
+                )
         init(*args, **kwargs)
 
     return checked

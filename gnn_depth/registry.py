@@ -1,4 +1,5 @@
-"""The registry of parts: kind -> name -> class, filled by decorators, entry points and plugin files."""
+"""The registry of parts: kind -> name -> class, filled by decorators, entry points and plugin
+files."""
 
 import difflib
 import importlib
@@ -29,7 +30,8 @@ class RegistryError(ValueError):
 def register(kind: str, name: str) -> Callable[[Part], Part]:
     """Class decorator: register a class under a name for configs and the command line.
 
-    Its constructor refuses numbers outside the ranges that its arguments declare: ``p: Probability``.
+    Its constructor refuses numbers outside the ranges that its arguments declare: ``p:
+    Probability``.
 
     Args:
         kind: One of ``layer``, ``norm``, ``init``, ``skip``, ``graph_dropout``, ``task``, ``data``.
@@ -48,7 +50,8 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
         # A module that runs again (a notebook cell, a reload) may replace its own class.
         if import_path(owner) != import_path(cls):
             raise RegistryError(
-                f"{kind} {name!r} is already {import_path(owner)}; {import_path(cls)} needs another name."
+                f"{kind} {name!r} is already {import_path(owner)}; {import_path(cls)} needs "
+                "another name."
             )
         _TABLE[kind][name] = cls
         return cls
@@ -60,8 +63,8 @@ def get(kind: str, name: str) -> type:
     """Find a part by its registered name or its class name (``pair`` or ``PairNorm``).
 
     Raises:
-        RegistryError: There is no such part; the message has the nearest name, the choices and the plugins that failed
-            to load.
+        RegistryError: There is no such part; the message has the nearest name, the choices and the
+            plugins that failed to load.
     """
     names = _TABLE[kind]
     by_class = {cls.__name__: cls for cls in names.values()}
@@ -78,7 +81,10 @@ def registered(kind: str) -> dict[str, type]:
 
 def name_of(cls: type) -> tuple[str, str] | None:
     """The kind and name under which a class is registered, or None."""
-    return next(((kind, name) for kind, names in _TABLE.items() for name, c in names.items() if c is cls), None)
+    return next(
+        ((kind, name) for kind, names in _TABLE.items() for name, c in names.items() if c is cls),
+        None,
+    )
 
 
 def import_path(cls: type) -> str:
@@ -108,10 +114,12 @@ def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] =
 
 
 def load_entry_points() -> list[str]:
-    """Import every module that an installed package advertises under the entry point group ``gnn_depth.plugins``.
+    """Import every module that an installed package advertises under the entry point group
+    ``gnn_depth.plugins``.
 
     Returns:
-        An error message for each module that fails to load, on its first attempt. Everything else still works.
+        An error message for each module that fails to load, on its first attempt. Everything else
+        still works.
     """
     failures = []
     for entry in entry_points(group=ENTRY_POINT_GROUP):
@@ -128,8 +136,11 @@ def load_entry_points() -> list[str]:
 
 
 def not_loaded() -> str:
-    """A hint for the error about an unknown name: installed plugins that failed to load and may have it."""
-    return "".join(f" It may be in a plugin that is missing: {failure}" for failure in _BROKEN.values())
+    """A hint for the error about an unknown name: installed plugins that failed to load and may
+    have it."""
+    return "".join(
+        f" It may be in a plugin that is missing: {failure}" for failure in _BROKEN.values()
+    )
 
 
 def load_plugin(source: str) -> None:
@@ -149,7 +160,11 @@ def load_plugin(source: str) -> None:
         reason = _reason(error)
         if path.is_dir():
             reason = "it is a folder: name a .py file in it."
-        elif isinstance(error, ModuleNotFoundError) and error.name == path.name.partition(".")[0] and path.exists():
+        elif (
+            isinstance(error, ModuleNotFoundError)
+            and error.name == path.name.partition(".")[0]
+            and path.exists()
+        ):
             reason = "it is neither a .py file nor a module."
         raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
 
@@ -170,15 +185,25 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}."
-    calls = [call for call in traceback.extract_tb(error.__traceback__) if not call.filename.startswith("<")]
-    place = f" ({calls[-1].filename}:{calls[-1].lineno})" if len(calls) > 1 and calls[-1].filename != __file__ else ""
+    calls = [
+        call
+        for call in traceback.extract_tb(error.__traceback__)
+        if not call.filename.startswith("<")
+    ]
+    place = (
+        f" ({calls[-1].filename}:{calls[-1].lineno})"
+        if len(calls) > 1 and calls[-1].filename != __file__
+        else ""
+    )
     return f"{' '.join(repr(error).split())}{place}."
 
 
 def _import_file(path: Path) -> None:
     """Import a plugin file, unless it has been imported already."""
     if not path.is_file():
-        raise RegistryError("it does not exist" + ("." if path.is_absolute() else f" (looked in {Path.cwd()})."))
+        raise RegistryError(
+            "it does not exist" + ("." if path.is_absolute() else f" (looked in {Path.cwd()}).")
+        )
     if path.stem in sys.modules:
         known = getattr(sys.modules[path.stem], "__file__", None)
         if known and Path(known).resolve() == path.resolve():
@@ -188,7 +213,8 @@ def _import_file(path: Path) -> None:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Class paths in the run's saved config begin with the module's name, so it must be importable under this name.
+    # Class paths in the run's saved config begin with the module's name, so it must be importable
+    # under this name.
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
@@ -198,7 +224,8 @@ def _import_file(path: Path) -> None:
 
 
 def described(cls: type) -> str:
-    """A part in words: ``norm 'pair'``; with its class and where it is written if it is not one of this package."""
+    """A part in words: ``norm 'pair'``; with its class and where it is written if it is not one of
+    this package."""
     known, place = name_of(cls), written_at(cls)
     if known is None:
         return f"{cls.__name__} ({place})" if place else cls.__name__

@@ -20,7 +20,18 @@ FORMAT = 1  # of result.json: raised when a reader of the old one would misread 
 RESULTS = ("finished", "diverged")  # runs with other statuses are excluded from means
 # Columns of every table of runs, whatever the metrics, options and axes are.
 COLUMNS = (
-    *("folder", "status", "sweep", "name", "seed", "identity", "attempt", "seconds", "epochs", "steps"),
+    *(
+        "folder",
+        "status",
+        "sweep",
+        "name",
+        "seed",
+        "identity",
+        "attempt",
+        "seconds",
+        "epochs",
+        "steps",
+    ),
     *("best_epoch", "monitor", "num_parameters", "started", "reason", "version"),
 )
 LOCK = ".lock"  # file of a run's folder, locked by the process that trains it
@@ -29,7 +40,15 @@ RUNNING = b'"status": "running",'
 FAILED = b'"status": "failed",'
 CHECKSUM = "checksum"  # key in a result.json: SHA-256 of everything else in it
 ARCHIVE = "archive"  # folder, among all runs, of those that --force replaced
-PACKAGES = ("gnn-depth", "torch", "lightning", "torch-geometric", "torchmetrics", "jsonargparse", "numpy")
+PACKAGES = (
+    "gnn-depth",
+    "torch",
+    "lightning",
+    "torch-geometric",
+    "torchmetrics",
+    "jsonargparse",
+    "numpy",
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,8 @@ class Origin:
 
 
 def on_test_set(monitor: str) -> str:
-    """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val`` for ``val/acc``."""
+    """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val`` for
+    ``val/acc``."""
     return f"test_{monitor.partition('/')[2]}_at_best_val"
 
 
@@ -52,13 +72,17 @@ def lower_is_better(metric: str) -> bool:
 
 
 def new_run_folder(root: str | Path, name: str) -> Path:
-    """Make the folder ``root/name/DATE_TIME``, with ``_2`` after it if a run has started in the same second.
+    """Make the folder ``root/name/DATE_TIME``, with ``_2`` after it if a run has started in the
+    same second.
 
     Raises a ValueError if the folder cannot be made, or the name leads out of the root.
     """
     parent = Path(root) / name
     if not parent.resolve().is_relative_to(Path(root).resolve()):
-        raise ValueError(f"the run's name {name!r} leads out of {str(root)!r}; choose the folder with --run.root.")
+        raise ValueError(
+            f"the run's name {name!r} leads out of {str(root)!r}; choose the folder with "
+            "--run.root."
+        )
     stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +96,8 @@ def new_run_folder(root: str | Path, name: str) -> Path:
                 folder = parent / f"{stamp}_{count}"
     except OSError as error:
         raise ValueError(
-            f"the run's folder cannot be made under {str(parent)!r} ({error.strerror}); choose another with --run.root."
+            f"the run's folder cannot be made under {str(parent)!r} ({error.strerror}); choose "
+            "another with --run.root."
         ) from error
 
 
@@ -91,10 +116,12 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:
-    """Write ``result.json`` with its checksum; numbers that are not finite become strings, for every JSON reader.
+    """Write ``result.json`` with its checksum; numbers that are not finite become strings, for
+    every JSON reader.
 
     Raises:
-        OSError: It cannot be written. If the one on the disk says ``running``, it then says ``failed``.
+        OSError: It cannot be written. If the one on the disk says ``running``, it then says
+            ``failed``.
     """
     path = folder / "result.json"
     try:
@@ -110,8 +137,8 @@ def read_result(folder: str | Path) -> dict[str, Any]:
     """Read ``result.json``, without its checksum.
 
     Raises:
-        ValueError: It cannot be read, is damaged, was edited, has the format of a later version, or is not a result of
-            a run; the message says which.
+        ValueError: It cannot be read, is damaged, was edited, has the format of a later version, or
+            is not a result of a run; the message says which.
     """
     try:
         result = json.loads(Path(folder, "result.json").read_bytes())
@@ -126,7 +153,9 @@ def read_result(folder: str | Path) -> dict[str, Any]:
         raise ValueError(f"is damaged or was edited: its {CHECKSUM} does not match")
     version = result.get("format", FORMAT)
     if not isinstance(version, int) or version > FORMAT:
-        raise ValueError(f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})")
+        raise ValueError(
+            f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})"
+        )
     return result
 
 
@@ -135,7 +164,8 @@ def _checksum(result: dict[str, Any]) -> str:
 
 
 def lock(folder: Path) -> int | None:
-    """Lock a run's folder until this process ends or closes the returned file; None where files cannot be locked."""
+    """Lock a run's folder until this process ends or closes the returned file; None where files
+    cannot be locked."""
     file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -171,7 +201,9 @@ def _mark_failed(path: Path) -> None:
         if RUNNING in text:
             result, text = json.loads(text), text.replace(RUNNING, FAILED.ljust(len(RUNNING)), 1)
             if recorded := result.pop(CHECKSUM, ""):
-                text = text.replace(recorded.encode(), _checksum(result | {"status": "failed"}).encode())
+                text = text.replace(
+                    recorded.encode(), _checksum(result | {"status": "failed"}).encode()
+                )
             file.seek(0)
             file.write(text)
 
@@ -202,11 +234,17 @@ def environment() -> dict[str, Any]:
 def git_state() -> dict[str, Any] | None:
     """Commit of the working directory and whether it has changes; None outside a repository."""
     try:
-        # A repository's own config may name a program to run as fsmonitor, which nobody asked for here.
+        # A repository's own config may name a program to run as fsmonitor, which nobody asked for
+        # here.
         git = ["git", "-c", "core.fsmonitor=false"]
         commit, changes = (
-            subprocess.run([*git, *arguments], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+            subprocess.run(
+                [*git, *arguments], capture_output=True, text=True, check=True, timeout=10
+            ).stdout.strip()
+            for arguments in (
+                ["rev-parse", "HEAD"],
+                ["status", "--porcelain", "--untracked-files=no"],
+            )
         )
         return {"commit": commit, "changed": bool(changes)}
     except (OSError, subprocess.SubprocessError):

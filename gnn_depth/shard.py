@@ -12,17 +12,21 @@ from gnn_depth.graph import Graph
 
 
 class Shard(Graph):
-    """One process's nodes of a graph that several processes hold together, and the edges into these nodes.
+    """One process's nodes of a graph that several processes hold together, and the edges into these
+    nodes.
 
-    It is a block whose other sources, the *halo*, are nodes of other processes: :meth:`fetch` gets their rows. Sums
-    over all nodes are :meth:`all_reduce`. Both are differentiable, and all processes have to call them together.
+    It is a block whose other sources, the *halo*, are nodes of other processes: :meth:`fetch` gets
+    their rows. Sums over all nodes are :meth:`all_reduce`. Both are differentiable, and all
+    processes have to call them together.
 
-    Nodes have two numbers. Their *position* counts through the processes: those from ``bounds[rank]`` to
-    ``bounds[rank + 1]`` are here. Their number in the whole graph decides the order of edges and the random numbers of
-    dropout, which therefore do not depend on the processes.
+    Nodes have two numbers. Their *position* counts through the processes: those from
+    ``bounds[rank]`` to ``bounds[rank + 1]`` are here. Their number in the whole graph decides the
+    order of edges and the random numbers of dropout, which therefore do not depend on the
+    processes.
 
     Args:
-        edges: Positions of the sources and targets of all edges into the nodes here, shape (2, edges).
+        edges: Positions of the sources and targets of all edges into the nodes here, shape (2,
+            edges).
         bounds: First position of each process, and the number of all nodes; shape (processes + 1,).
         numbers: Numbers of the nodes here in the whole graph, shape (nodes,).
         group: The processes; by default all.
@@ -52,12 +56,18 @@ class Shard(Graph):
         self.bytes_sent = 0
         wanted = torch.searchsorted(halo, bounds).diff().tolist()
         self._receives: list[int] = wanted
-        self._sends: list[int] = _exchanged(torch.tensor(wanted), [1] * processes, [1] * processes, group).tolist()
+        self._sends: list[int] = _exchanged(
+            torch.tensor(wanted), [1] * processes, [1] * processes, group
+        ).tolist()
         self._sent_rows = _exchanged(halo, self._sends, wanted, group) - first
         self._halo = len(halo)
-        self.numbers = torch.cat([numbers, _exchanged(numbers[self._sent_rows], wanted, self._sends, group)])
+        self.numbers = torch.cat(
+            [numbers, _exchanged(numbers[self._sent_rows], wanted, self._sends, group)]
+        )
         is_here = (source >= first) & (source < after)
-        local = torch.where(is_here, source - first, len(numbers) + torch.searchsorted(halo, source))
+        local = torch.where(
+            is_here, source - first, len(numbers) + torch.searchsorted(halo, source)
+        )
         super().__init__(
             torch.stack([local, edges[1] - first]),
             after - first,
@@ -66,8 +76,11 @@ class Shard(Graph):
         )
 
     def _order(self, edge_index: Tensor) -> Tensor:
-        # Not by local sources: sums over edges, and random numbers for them, come in the order of the whole graph.
-        return torch.argsort(edge_index[1] * self.total_nodes + self.numbers[edge_index[0]], stable=True)
+        # Not by local sources: sums over edges, and random numbers for them, come in the order of
+        # the whole graph.
+        return torch.argsort(
+            edge_index[1] * self.total_nodes + self.numbers[edge_index[0]], stable=True
+        )
 
     @property
     def total_nodes(self) -> int:
@@ -90,7 +103,9 @@ class Shard(Graph):
         degree[self.node_numbers] = self.in_degree
         dist.all_reduce(degree, group=self.group)
         first = degree.cumsum(0)[self.node_numbers] - self.in_degree
-        return (first - self.ptr[:-1])[self.target] + torch.arange(self.num_edges, device=self.device)
+        return (first - self.ptr[:-1])[self.target] + torch.arange(
+            self.num_edges, device=self.device
+        )
 
     def fetch(self, x: Shaped[Tensor, "nodes *rest"]) -> Shaped[Tensor, "sources *rest"]:
         return torch.cat([x, _fetch(x, self, False)])
@@ -114,7 +129,8 @@ class Shard(Graph):
         return torch.rand(self.total_nodes, device=self.device)[self.numbers]
 
     def exchanged(self, rows: Tensor, home: bool) -> Tensor:
-        """Rows of the halo for those of the nodes that others want, or with ``home`` the other way round."""
+        """Rows of the halo for those of the nodes that others want, or with ``home`` the other way
+        round."""
         receives, sends = (self._sends, self._receives) if home else (self._receives, self._sends)
         self.bytes_sent += rows.numel() * rows.element_size()
         return _exchanged(rows, receives, sends, self.group)
@@ -127,7 +143,8 @@ def _exchanged(rows: Tensor, receives: list[int], sends: list[int], group: Any) 
 
 
 class _Fetch(Function):
-    """The rows of the halo, given those of the nodes; ``home``: its adjoint, from the halo to sums for the nodes."""
+    """The rows of the halo, given those of the nodes; ``home``: its adjoint, from the halo to sums
+    for the nodes."""
 
     @staticmethod
     def forward(x: Tensor, shard: Shard, home: bool) -> Tensor:

@@ -1,6 +1,8 @@
-"""Short names of parts in configs: ``norm: {name: pair, scale: 2}`` in place of ``class_path`` and ``init_args``.
+"""Short names of parts in configs: ``norm: {name: pair, scale: 2}`` in place of ``class_path`` and
+``init_args``.
 
-Names are looked up in descriptions of classes (:class:`Part`): cached ones are enough to find a misspelt name.
+Names are looked up in descriptions of classes (:class:`Part`): cached ones are enough to find a
+misspelt name.
 """
 
 import importlib
@@ -16,8 +18,8 @@ from gnn_depth import registry
 from gnn_depth.ranges import Range, ranges_of
 from gnn_depth.registry import RegistryError, described
 
-# Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch to optimizers and
-# schedules (parameters, the optimizer): they are not options.
+# Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
+# to optimizers and schedules (parameters, the optimizer): they are not options.
 GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "task": 1, "data": 0}
 GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0}
 LISTS = ("norm", "callback")  # one of them stands for a list of one
@@ -28,12 +30,19 @@ SECTIONS = {
     "trainer.logger": "logger",
     "data": "data",
 }
-# Base classes of the kinds that other libraries define, and the modules whose classes have short names.
+# Base classes of the kinds that other libraries define, and the modules whose classes have short
+# names.
 LIBRARIES = {
     "optimizer": ("torch.optim.Optimizer", ("torch.optim",)),
     # Lightning's ReduceLROnPlateau comes first: it takes the metric to watch, torch's does not.
-    "scheduler": ("torch.optim.lr_scheduler.LRScheduler", ("lightning.pytorch.cli", "torch.optim.lr_scheduler")),
-    "callback": ("lightning.pytorch.callbacks.Callback", ("lightning.pytorch.callbacks", "gnn_depth.diagnostics")),
+    "scheduler": (
+        "torch.optim.lr_scheduler.LRScheduler",
+        ("lightning.pytorch.cli", "torch.optim.lr_scheduler"),
+    ),
+    "callback": (
+        "lightning.pytorch.callbacks.Callback",
+        ("lightning.pytorch.callbacks", "gnn_depth.diagnostics"),
+    ),
     "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
 }
 PLAIN = (bool, int, float, str, list)
@@ -106,16 +115,26 @@ class Part:
 @cache
 def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
     """A class as text."""
-    named = [p for p in inspect.signature(cls).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    named = [
+        p
+        for p in inspect.signature(cls).parameters.values()
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     missing, ranges = sorted(getattr(cls, "__abstractmethods__", ())), ranges_of(cls.__init__)
     return Part(
         kind,
         name,
         path or registry.import_path(cls),
         inspect.cleandoc(
-            cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls) or ""
+            cls.__doc__
+            or getattr(vars(cls).get("__init__"), "__doc__", None)
+            or inspect.getdoc(cls)
+            or ""
         ),
-        {parameter.name: _option(cls, parameter, ranges.get(parameter.name)) for parameter in named[GIVEN[kind] :]},
+        {
+            parameter.name: _option(cls, parameter, ranges.get(parameter.name))
+            for parameter in named[GIVEN[kind] :]
+        },
         takes_any=any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values()),
         refusal=f"{described(cls)} has no {', '.join(missing)}." if missing else "",
         graphs=list(getattr(cls, "names", ())),
@@ -124,14 +143,24 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
 
 def _option(cls: type, parameter: inspect.Parameter, range: Range | None) -> Option:
     annotation, default = parameter.annotation, parameter.default
-    default = list(default) if isinstance(default, tuple) else default.value if isinstance(default, Enum) else default
+    default = (
+        list(default)
+        if isinstance(default, tuple)
+        else default.value
+        if isinstance(default, Enum)
+        else default
+    )
     is_required = default is parameter.empty
     is_plain = default is None or isinstance(default, PLAIN)
     return Option(
         parameter.name,
         type="" if annotation is parameter.empty else type_name(annotation),
         range=range,
-        default=default if is_plain else None if is_required else getattr(default, "__name__", str(default)),
+        default=default
+        if is_plain
+        else None
+        if is_required
+        else getattr(default, "__name__", str(default)),
         is_required=is_required,
         is_plain=is_plain,
         choices=list(choices(annotation)),
@@ -153,7 +182,11 @@ def type_name(annotation: Any) -> str:
     if isinstance(annotation, list):  # the arguments of a Callable
         return f"[{', '.join(map(type_name, annotation))}]"
     if origin is None:
-        return annotation.__name__ if isinstance(annotation, type) else str(annotation).rpartition(".")[2]
+        return (
+            annotation.__name__
+            if isinstance(annotation, type)
+            else str(annotation).rpartition(".")[2]
+        )
     return f"{getattr(origin, '__name__', origin)}[{', '.join(map(type_name, arguments))}]"
 
 
@@ -169,14 +202,19 @@ def choices(annotation: Any) -> Iterator[str]:
 
 
 def argument_kind(cls: type, argument: str) -> str | None:
-    """The kind of part that an argument expects, such as ``base`` in ``Balanced(base: Init)``; usually None."""
+    """The kind of part that an argument expects, such as ``base`` in ``Balanced(base: Init)``;
+    usually None."""
     try:
         annotation = get_type_hints(cls.__init__).get(argument)
     except (NameError, TypeError):
         return None
     for base in _classes(annotation):
         # A base that parts of several kinds share, like torch's Module, does not decide.
-        kinds = [k for k in registry.KINDS if any(issubclass(c, base) for c in registry.registered(k).values())]
+        kinds = [
+            k
+            for k in registry.KINDS
+            if any(issubclass(c, base) for c in registry.registered(k).values())
+        ]
         if len(kinds) == 1:
             return kinds[0]
     return None
@@ -201,7 +239,8 @@ def registered_parts() -> dict[str, dict[str, Part]]:
 
 
 def imported_parts() -> dict[str, dict[str, Part]]:
-    """Every class that has a short name: registered ones, and those of torch and Lightning, which are imported here."""
+    """Every class that has a short name: registered ones, and those of torch and Lightning, which
+    are imported here."""
     found = registered_parts()
     for kind, (base, modules) in LIBRARIES.items():
         found[kind] = {}
@@ -211,12 +250,20 @@ def imported_parts() -> dict[str, dict[str, Part]]:
 
 
 def _library(base: type, modules: tuple[str, ...]) -> Iterator[tuple[str, type]]:
-    """The public classes below a base class that stand in these modules, and those that plugins have defined."""
+    """The public classes below a base class that stand in these modules, and those that plugins
+    have defined."""
     for module in modules:
         for name, cls in vars(importlib.import_module(module)).items():
-            if not isinstance(cls, type) or not issubclass(cls, base) or cls is base or inspect.isabstract(cls):
+            if (
+                not isinstance(cls, type)
+                or not issubclass(cls, base)
+                or cls is base
+                or inspect.isabstract(cls)
+            ):
                 continue
-            if cls.__module__.startswith(module) and not name.startswith(("_", "Base")):  # defined here, and public
+            if cls.__module__.startswith(module) and not name.startswith(
+                ("_", "Base")
+            ):  # defined here, and public
                 yield f"{module}.{name}", cls
     libraries = {name.partition(".")[0] for _, modules in LIBRARIES.values() for name in modules}
     for own in _below(base):
@@ -246,7 +293,8 @@ def load_class(path: str) -> Any:
 class Names:
     """Expands the short names of parts, given all known parts by kind and name.
 
-    Its methods raise a PartError where a part or an option does not exist, with the near miss and the choices.
+    Its methods raise a PartError where a part or an option does not exist, with the near miss and
+    the choices.
     """
 
     def __init__(self, parts: dict[str, dict[str, Part]]) -> None:
@@ -285,25 +333,42 @@ class Names:
             known = (part.path for part in self.parts[kind].values())
             near = [p for p in known if p.startswith(f"{module}.") or p.endswith(f".{name}")]
             hint = registry.hint(path, near) or " If it is in a plugin, add --plugins FILE."
-            raise PartError(f"{kind} {path!r} cannot be imported.{hint}{registry.not_loaded()}", where)
+            raise PartError(
+                f"{kind} {path!r} cannot be imported.{hint}{registry.not_loaded()}", where
+            )
         found = registry.name_of(cls)
         if not isinstance(cls, type) or (found and found[0] != kind):
-            raise PartError(f"{path} is {f'a {found[0]}' if found else 'no class'}, not a {kind}.", where)
+            raise PartError(
+                f"{path} is {f'a {found[0]}' if found else 'no class'}, not a {kind}.", where
+            )
         return describe(kind, found[1] if found else cls.__name__, cls, path)
 
     def expand(self, kind: str, value: Any, where: Where = (), current: Any = None) -> Any:
-        """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm becomes a list of one.
+        """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm
+        becomes a list of one.
 
-        Options without a name change the expanded part that stands there already; ``where`` leads to it in the config.
+        Options without a name change the expanded part that stands there already; ``where`` leads
+        to it in the config.
         """
-        if kind in ("scheduler", "task", "callback", "logger") and value in (None, True, False, "true", "false"):
+        if kind in ("scheduler", "task", "callback", "logger") and value in (
+            None,
+            True,
+            False,
+            "true",
+            "false",
+        ):
             return value
         if kind not in LISTS and not (kind == "logger" and isinstance(value, list)):
             return self.expand_one(kind, value, where, current=current)
         items = enumerate(value) if isinstance(value, list) else [(None, value)]
-        return [self.expand_one(kind, x, where if i is None else (*where, i), in_list=True) for i, x in items]
+        return [
+            self.expand_one(kind, x, where if i is None else (*where, i), in_list=True)
+            for i, x in items
+        ]
 
-    def expand_one(self, kind: str, value: Any, where: Where = (), in_list: bool = False, current: Any = None) -> Any:
+    def expand_one(
+        self, kind: str, value: Any, where: Where = (), in_list: bool = False, current: Any = None
+    ) -> Any:
         """Expand a single part, also of a kind that comes in lists; see :meth:`expand`."""
         if value is None:
             raise PartError(f"{kind} is null: name one of {', '.join(self.listed(kind))}.", where)
@@ -314,31 +379,56 @@ class Names:
         if "class_path" in value:
             for key in value:
                 if key not in ("class_path", "init_args", "dict_kwargs"):
-                    raise PartError(f"{key!r} stands beside class_path; options go under init_args.", (*where, key))
+                    raise PartError(
+                        f"{key!r} stands beside class_path; options go under init_args.",
+                        (*where, key),
+                    )
             rest = {"dict_kwargs": value["dict_kwargs"]} if "dict_kwargs" in value else {}
-            return self._spec(kind, value["class_path"], value.get("init_args") or {}, (*where, "init_args")) | rest
+            return (
+                self._spec(
+                    kind, value["class_path"], value.get("init_args") or {}, (*where, "init_args")
+                )
+                | rest
+            )
         if "name" in value and kind != "data":
-            return self._spec(kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where)
+            return self._spec(
+                kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where
+            )
         if in_list:
             example = "".join(f", {key}: {item}" for key, item in value.items())
             raise PartError(f"a {kind} needs its name: {{name: NAME{example}}}.", where)
         if not isinstance(current, dict) or "class_path" not in current:
             return value
         given = value["init_args"] if list(value) == ["init_args"] else value
-        return {**current, **self._spec(kind, current["class_path"], given, where, current.get("init_args") or {})}
+        return {
+            **current,
+            **self._spec(kind, current["class_path"], given, where, current.get("init_args") or {}),
+        }
 
-    def _spec(self, kind: str, name: Any, given: Any, where: Where, current: dict | None = None) -> dict[str, Any]:
+    def _spec(
+        self, kind: str, name: Any, given: Any, where: Where, current: dict | None = None
+    ) -> dict[str, Any]:
         """Class path and arguments, with the parts among the arguments expanded."""
-        part = self.find(kind, name, (*where[:-1], "class_path") if where[-1:] == ("init_args",) else where)
+        part = self.find(
+            kind, name, (*where[:-1], "class_path") if where[-1:] == ("init_args",) else where
+        )
         if not isinstance(given, dict):
-            return {"class_path": part.path, "init_args": given}  # the parser explains what is wrong with it
-        # Naming a part starts from its own defaults: the parser alone would pass on options of the part before it.
+            return {
+                "class_path": part.path,
+                "init_args": given,
+            }  # the parser explains what is wrong with it
+        # Naming a part starts from its own defaults: the parser alone would pass on options of the
+        # part before it.
         arguments = part.defaults | (current or {})
         for key, value in given.items():
             if key not in part.options and not part.takes_any:
-                choices = f"Accepted: {', '.join(part.options)}." if part.options else "It has none."
+                choices = (
+                    f"Accepted: {', '.join(part.options)}." if part.options else "It has none."
+                )
                 near = registry.hint(key, part.options)
-                raise PartError(f"{kind} {part.name!r} has no option {key!r}.{near} {choices}", (*where, key))
+                raise PartError(
+                    f"{kind} {part.name!r} has no option {key!r}.{near} {choices}", (*where, key)
+                )
 
             inner = part.options[key].kind if key in part.options else None
             if isinstance(value, list) and inner:
@@ -352,18 +442,25 @@ class Names:
 def _listed(option: Option, value: Any) -> Any:
     """A value; a word or number becomes a list of one where only a list fits."""
     types = option.type.split(" | ")
-    only_lists = any(one.startswith("list[") for one in types) and not {"str", "int", "float"} & {*types}
-    return [value] if only_lists and not option.kind and isinstance(value, str | int | float) else value
+    only_lists = any(one.startswith("list[") for one in types) and not {"str", "int", "float"} & {
+        *types
+    }
+    return (
+        [value]
+        if only_lists and not option.kind and isinstance(value, str | int | float)
+        else value
+    )
 
 
 # From class paths to short names
 
 
 def contract(kind: str, value: Any) -> Any:
-    """Turn class path and arguments into ``{name: pair, scale: 2}``, or ``pair`` alone without arguments.
+    """Turn class path and arguments into ``{name: pair, scale: 2}``, or ``pair`` alone without
+    arguments.
 
-    A class that is not registered keeps its path. Data sets keep ``class_path`` and ``init_args``, since
-    ``name`` is an argument of theirs, and are called by their class name.
+    A class that is not registered keeps its path. Data sets keep ``class_path`` and ``init_args``,
+    since ``name`` is an argument of theirs, and are called by their class name.
     """
     if isinstance(value, list):
         return [contract(kind, item) for item in value]

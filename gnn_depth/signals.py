@@ -1,6 +1,7 @@
 """Signals that ask a process to stop: handled at once, or held back until a checkpoint is saved.
 
-Nothing happens at import; handlers are installed while :func:`heard` or :func:`keeping` lasts, by the command alone.
+Nothing happens at import; handlers are installed while :func:`heard` or :func:`keeping` lasts, by
+the command alone.
 """
 
 import contextlib
@@ -49,15 +50,21 @@ class Kept:
 
     def __init__(self) -> None:
         self.holding = False  # True while signals are held back; otherwise they are handled at once
-        self.saving = False  # True while the process is stopping, so that further signals change nothing
+        self.saving = (
+            False  # True while the process is stopping, so that further signals change nothing
+        )
         self.number = 0  # the signal that is held back, 0 for none
         self._since = 0.0
 
     def take(self, number: int) -> bool:
-        """Hold a signal back and return whether it is the first, or raise :class:`Stopped` to handle it at once."""
+        """Hold a signal back and return whether it is the first, or raise :class:`Stopped` to
+        handle it at once."""
         if self.saving:
             return False
-        again = number == self.number == signal.SIGINT and time.monotonic() - self._since > AGAIN_SECONDS
+        again = (
+            number == self.number == signal.SIGINT
+            and time.monotonic() - self._since > AGAIN_SECONDS
+        )
         if again or not self.holding:
             raise Stopped(number)
         first = self.number == 0
@@ -71,7 +78,8 @@ _kept: list[Kept] = []  # global, as signals are
 
 @contextlib.contextmanager
 def heard() -> Iterator[None]:
-    """Raise :class:`Stopped` on a signal inside the context; ignored signals stay ignored, as SIGHUP under nohup."""
+    """Raise :class:`Stopped` on a signal inside the context; ignored signals stay ignored, as
+    SIGHUP under nohup."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -105,7 +113,8 @@ def take(number: int) -> bool:
 
 @contextlib.contextmanager
 def keeping() -> Iterator[Kept]:
-    """Let the code inside the context hold signals back; until it does, they are handled at once."""
+    """Let the code inside the context hold signals back; until it does, they are handled at
+    once."""
     kept = Kept()
     with heard():
         _kept.append(kept)

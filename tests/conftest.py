@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 # A shell that starts tests in the background may have told them to ignore what some of them send.
 for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
     if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        )
 
 # Two workers on two cores: more threads than that only wait for one another.
 torch.set_num_threads(1)
@@ -27,7 +29,14 @@ torch.set_num_threads(1)
 
 #: Files whose tests take longest: a worker that began one of them late would end alone.
 LONG = {
-    *("test_compiled", "test_ddp", "test_docs", "test_plugin_package", "test_processes", "test_several_processes"),
+    *(
+        "test_compiled",
+        "test_ddp",
+        "test_docs",
+        "test_plugin_package",
+        "test_processes",
+        "test_several_processes",
+    ),
     *("test_shards", "test_sweep_dask", "test_sweep_faults", "test_worker"),
 }
 
@@ -44,8 +53,23 @@ def _seed() -> None:
 
 @pytest.fixture
 def graph() -> Graph:
-    """Nine nodes, several of them tied in degree; node 8 is isolated, node 7 has a self-loop, one edge is repeated."""
-    edges = [(0, 1), (1, 0), (1, 2), (2, 3), (3, 4), (4, 0), (0, 4), (5, 2), (6, 2), (6, 5), (7, 7), (7, 6), (5, 2)]
+    """Nine nodes, several of them tied in degree; node 8 is isolated, node 7 has a self-loop, one
+    edge is repeated."""
+    edges = [
+        (0, 1),
+        (1, 0),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+        (4, 0),
+        (0, 4),
+        (5, 2),
+        (6, 2),
+        (6, 5),
+        (7, 7),
+        (7, 6),
+        (5, 2),
+    ]
     return Graph(torch.tensor(edges).t(), 9)
 
 
@@ -54,13 +78,17 @@ def real_data() -> Path:
     """The folder of real data sets that GNN_DEPTH_DATA names."""
     root = os.environ.get("GNN_DEPTH_DATA")
     if not root:
-        pytest.skip("real data: set GNN_DEPTH_DATA to the folder that holds Cora/, CiteSeer/ and heterophilous/")
+        pytest.skip(
+            "real data: set GNN_DEPTH_DATA to the folder that holds Cora/, CiteSeer/ and "
+            "heterophilous/"
+        )
     return Path(root)
 
 
 @pytest.fixture
 def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Folder]":
-    """An empty folder beside the shipped configs; the parts that a page registers are forgotten afterwards."""
+    """An empty folder beside the shipped configs; the parts that a page registers are forgotten
+    afterwards."""
     from gnn_depth.cli import sweep
     from tests.cli.conftest import PoolHere
     from tests.pages import ROOT, Folder
@@ -69,7 +97,9 @@ def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
+    monkeypatch.setattr(
+        registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()}
+    )
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     yield Folder(tmp_path)
     for name, module in list(sys.modules.items()):

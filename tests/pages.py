@@ -1,4 +1,5 @@
-"""Pages of documentation, taken apart into blocks of code, and a folder in which the blocks of a page are run."""
+"""Pages of documentation, taken apart into blocks of code, and a folder in which the blocks of a
+page are run."""
 
 import ast
 import io
@@ -26,7 +27,9 @@ from gnn_depth.cli.sweep import load_grid, part, split_overrides
 from gnn_depth.sweeps.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
-FENCE = re.compile(r"^```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^```(?P<language>\w+)(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 NOTE = re.compile(r"<!-- (not run: .+|needs the data sets|exit code \d+) -->\n\s*\Z")
 TITLE = re.compile(r'title="([^"]+)"|\A# ([\w.]+\.\w+)$', re.MULTILINE)
 # What makes any fit a matter of a second.
@@ -40,12 +43,24 @@ NUMBER = re.compile(r"[-+]?\d[\d.,e+:_-]*")
 LAUNCHERS = ("torchrun", "srun")
 SHELL = ("ls", "cat", "python")  # run as they are
 # Of the user's own machine: not run.
-UNRUN = ("source", "export", "module", "dask", "kill", "scancel", "squeue", "make", "tensorboard", "sbatch")
+UNRUN = (
+    "source",
+    "export",
+    "module",
+    "dask",
+    "kill",
+    "scancel",
+    "squeue",
+    "make",
+    "tensorboard",
+    "sbatch",
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it is, its language, the file that it is to be kept in, and what is said of its run."""
+    """A fenced block: where it is, its language, the file that it is to be kept in, and what is
+    said of its run."""
 
     page: Path
     line: int
@@ -82,12 +97,15 @@ def blocks(page: Path) -> list[Block]:
         assert match["text"].strip(), f"{page}: an empty block: {head}"
         name = (title[1] or title[2]) if title else None
         line = text.count("\n", 0, match.start()) + 1
-        found.append(Block(page, line, match["language"], name, match["text"], note[1] if note else ""))
+        found.append(
+            Block(page, line, match["language"], name, match["text"], note[1] if note else "")
+        )
     return found
 
 
 def commands(text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The words of each command of a shell block, without prompts and comments, and the variables set before it."""
+    """The words of each command of a shell block, without prompts and comments, and the variables
+    set before it."""
     for line in text.replace("\\\n", " ").splitlines():
         words, variables = shlex.split(line.removeprefix("$ "), comments=True), {}
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
@@ -142,14 +160,21 @@ class Folder:
             assert done.returncode == block.exit_code, done.stderr
             self.printed = done.stdout
         elif words[0] not in (*SHELL, *UNRUN):
-            assert words[0] in SEEN, f"nothing is known of the command {words[0]!r}: see tests/pages.py"
+            assert words[0] in SEEN, (
+                f"nothing is known of the command {words[0]!r}: see tests/pages.py"
+            )
             SEEN[words[0]](expanded[1:], run)
 
     _console = _bash
 
     def _files(self, word: str) -> list[str]:
-        """The files that a pattern stands for, as a shell would say them; any other word is itself."""
-        found = sorted(str(path.relative_to(self.path)) for path in self.path.glob(word)) if "*" in word else []
+        """The files that a pattern stands for, as a shell would say them; any other word is
+        itself."""
+        found = (
+            sorted(str(path.relative_to(self.path)) for path in self.path.glob(word))
+            if "*" in word
+            else []
+        )
         return found or [word]
 
     def _gnn_depth(self, words: list[str], run: bool, expected: int) -> None:
@@ -165,11 +190,17 @@ class Folder:
         assert code == expected, f"gnn-depth {shlex.join(words)}: exit code {code}\n{self.printed}"
 
     def _python(self, block: Block, run: bool) -> None:
-        tree = ast.parse("\n" * block.line + block.text, str(block.page))  # a traceback has the line of the page
+        tree = ast.parse(
+            "\n" * block.line + block.text, str(block.page)
+        )  # a traceback has the line of the page
         if block.title:
             return  # a file that later blocks import or run
         if not run:
-            tree.body = [statement for statement in tree.body if isinstance(statement, ast.Import | ast.ImportFrom)]
+            tree.body = [
+                statement
+                for statement in tree.body
+                if isinstance(statement, ast.Import | ast.ImportFrom)
+            ]
         out = io.StringIO()
         with redirect_stdout(out), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of what others' packages import
@@ -186,13 +217,16 @@ class Folder:
             check(["fit", "--config", str(file)])
 
     def _text(self, block: Block, run: bool) -> None:
-        """Each line that a page shows is one that was printed before, numbers aside; `...` stands for any."""
+        """Each line that a page shows is one that was printed before, numbers aside; `...` stands
+        for any."""
         if not run:
             return
         printed = [_outline(line) for line in self.printed.splitlines()]
         for line in block.text.splitlines():
             shown = _outline(line)
-            assert shown in ("", "...") or shown in printed, f"this was not printed: {line}\n{self.printed}"
+            assert shown in ("", "...") or shown in printed, (
+                f"this was not printed: {line}\n{self.printed}"
+            )
 
     def _toml(self, block: Block, run: bool) -> None:
         """Packaging of the reader's own: tests/plugin_package shows that it works."""
@@ -206,7 +240,9 @@ def check(words: list[str]) -> None:
             if option in rest and not Path(rest[rest.index(option) + 1]).exists():
                 at = rest.index(option)
                 rest = rest[:at] + rest[at + 2 :]
-        rest = ["cpu" if word == "gpu" else word for word in rest if word != "--print_config"] + ["--print_config"]
+        rest = ["cpu" if word == "gpu" else word for word in rest if word != "--print_config"] + [
+            "--print_config"
+        ]
     elif command in REPORTS and "--help" not in rest:
         check_report(command, rest)
         return
@@ -217,7 +253,8 @@ def check(words: list[str]) -> None:
 
 
 def check_report(command: str, words: list[str]) -> None:
-    """Whether the options of a command that trains nothing itself exist, and what it is asked about."""
+    """Whether the options of a command that trains nothing itself exist, and what it is asked
+    about."""
     module = import_module(f"gnn_depth.cli.{command}")
     if command in ("sweep", "reproduce"):
         _, words = split_overrides(words)
@@ -258,7 +295,9 @@ def _pip(words: list[str], run: bool) -> None:
     pyproject = (ROOT / "pyproject.toml").read_text()
     for extra in re.findall(r"gnn-depth\[([\w,]+)\]", " ".join(words)):
         for name in extra.split(","):
-            assert re.search(rf"^{name} = \[", pyproject, re.MULTILINE), f"there is no extra {name!r}"
+            assert re.search(rf"^{name} = \[", pyproject, re.MULTILINE), (
+                f"there is no extra {name!r}"
+            )
 
 
 def _pytest(words: list[str], run: bool) -> None:

@@ -11,9 +11,11 @@ from lightning.pytorch.utilities import rank_zero_only
 
 
 def in_processes(count: int, function: Callable[[int], object]) -> None:
-    """Call a function with the rank of each of several processes, in the environment of a launcher such as torchrun.
+    """Call a function with the rank of each of several processes, in the environment of a launcher
+    such as torchrun.
 
-    This process is rank 0, and the others are forked from it, so that nothing may have been computed before.
+    This process is rank 0, and the others are forked from it, so that nothing may have been
+    computed before.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -25,7 +25,9 @@ def aggregate(weights: Tensor, x: Tensor, graph: Graph) -> Tensor:
 def edge_dot(query: Tensor, key: Tensor, graph: Graph) -> Tensor:
     rows = []
     for target, source in zip(graph.target.tolist(), graph.source.tolist()):
-        rows.append(torch.stack([query[target, head] @ key[source, head] for head in range(query.shape[1])]))
+        rows.append(
+            torch.stack([query[target, head] @ key[source, head] for head in range(query.shape[1])])
+        )
     return torch.stack(rows) if rows else query.new_zeros(0, query.shape[1])
 
 
@@ -44,13 +46,20 @@ def edge_additive(x_dst: Tensor, x_src: Tensor, att: Tensor, graph: Graph, slope
 
 def segment_sum(values: Tensor, graph: Graph) -> Tensor:
     zero = torch.zeros_like(values[:0].sum(0))
-    return torch.stack([sum((values[edge] for edge in in_edges(graph, node)), zero) for node in range(graph.num_nodes)])
+    return torch.stack(
+        [
+            sum((values[edge] for edge in in_edges(graph, node)), zero)
+            for node in range(graph.num_nodes)
+        ]
+    )
 
 
 def segment_max(values: Tensor, graph: Graph) -> Tensor:
     """Of the nodes with edges."""
     neighbourhoods = [in_edges(graph, node) for node in range(graph.num_nodes)]
-    rows = [torch.stack([values[edge] for edge in edges]).amax(0) for edges in neighbourhoods if edges]
+    rows = [
+        torch.stack([values[edge] for edge in edges]).amax(0) for edges in neighbourhoods if edges
+    ]
     return torch.stack(rows) if rows else values
 
 
@@ -70,12 +79,18 @@ def with_loops(graph: Graph) -> Graph:
     return Graph(torch.tensor(pairs).t(), graph.num_nodes)
 
 
-def _of_every_edge(scores: Tensor, graph: Graph, divisor: Callable[[int, int, int], Tensor | float]) -> Tensor:
+def _of_every_edge(
+    scores: Tensor, graph: Graph, divisor: Callable[[int, int, int], Tensor | float]
+) -> Tensor:
     """Scores by divisor(target, source, head), one edge and head at a time."""
     rows = []
     for edge in range(graph.num_edges):
         i, j = int(graph.target[edge]), int(graph.source[edge])
-        rows.append(torch.stack([scores[edge, head] / divisor(i, j, head) for head in range(scores.shape[1])]))
+        rows.append(
+            torch.stack(
+                [scores[edge, head] / divisor(i, j, head) for head in range(scores.shape[1])]
+            )
+        )
     return torch.stack(rows)
 
 
@@ -83,12 +98,17 @@ def _sources(graph: Graph, node: int) -> list[int]:
     return [int(graph.source[edge]) for edge in in_edges(graph, node)]
 
 
-def lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, per_head: bool = True) -> Tensor:
-    """s_ij / (scale ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2)); parts: h of targets, h of sources, a_dst, a_src."""
+def lipschitz(
+    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, per_head: bool = True
+) -> Tensor:
+    """s_ij / (scale ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2)); parts: h of targets, h of sources,
+    a_dst, a_src."""
     x_dst, x_src, att_dst, att_src = parts
 
     def divisor(i: int, j: int, head: int) -> Tensor:
-        largest = max(torch.cat([x_dst[i, head], x_src[k, head]]).norm() for k in _sources(graph, i))
+        largest = max(
+            torch.cat([x_dst[i, head], x_src[k, head]]).norm() for k in _sources(graph, i)
+        )
         return scale * _length(att_dst, att_src, head if per_head else None) * largest
 
     return _of_every_edge(scores, graph, divisor)
@@ -97,7 +117,8 @@ def lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: fl
 def released_lipschitz(
     scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float, per_head: bool = True
 ) -> Tensor:
-    """s_ij / (scale ||a|| sqrt(M_i + ||h_j||^2)), M the list, node by node, of every head's max_k ||h_k||^2."""
+    """s_ij / (scale ||a|| sqrt(M_i + ||h_j||^2)), M the list, node by node, of every head's max_k
+    ||h_k||^2."""
     _, x_src, att_dst, att_src = parts
     listed = []
     for node in range(graph.num_nodes):
@@ -117,8 +138,11 @@ def _length(att_dst: Tensor, att_src: Tensor, head: int | None) -> Tensor:
     return pair.norm() if head is None else pair[head].norm()
 
 
-def quadratic_lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float) -> Tensor:
-    """s_ij / (scale max(uv, uw, vw)), u = ||q_i||, v = max_k ||k_k||, w = max_k ||v_k||; parts: q, k, v."""
+def quadratic_lipschitz(
+    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float
+) -> Tensor:
+    """s_ij / (scale max(uv, uw, vw)), u = ||q_i||, v = max_k ||k_k||, w = max_k ||v_k||; parts: q,
+    k, v."""
     query, key, value = parts
 
     def divisor(i: int, j: int, head: int) -> Tensor:
@@ -129,7 +153,9 @@ def quadratic_lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph,
     return _of_every_edge(scores, graph, divisor)
 
 
-def released_quadratic_lipschitz(scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float) -> Tensor:
+def released_quadratic_lipschitz(
+    scores: Tensor, parts: tuple[Tensor, ...], graph: Graph, scale: float
+) -> Tensor:
     """As quadratic_lipschitz, with u the Frobenius norm of the queries of all edges."""
     query, key, value = parts
 

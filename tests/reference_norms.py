@@ -1,4 +1,5 @@
-"""The feature norms as loops over nodes and channels, with the training step's statistics where there are any."""
+"""The feature norms as loops over nodes and channels, with the training step's statistics where
+there are any."""
 
 from collections.abc import Callable
 
@@ -13,7 +14,11 @@ def members(node: int, graph: Graph) -> list[int]:
     """The nodes of a node's graph."""
     if graph.node_to_graph is None:
         return list(range(graph.num_nodes))
-    return [other for other in range(graph.num_nodes) if graph.node_to_graph[other] == graph.node_to_graph[node]]
+    return [
+        other
+        for other in range(graph.num_nodes)
+        if graph.node_to_graph[other] == graph.node_to_graph[node]
+    ]
 
 
 def neighbourhood(node: int, graph: Graph) -> list[int]:
@@ -46,7 +51,9 @@ def pair(x: Tensor, graph: Graph, scale: float) -> Tensor:
 
 def pair_si(x: Tensor, graph: Graph, scale: float) -> Tensor:
     centred = mean(x, graph)
-    return every_node(lambda i: scale * centred[i] / (sum(v**2 for v in centred[i]) + 1e-5).sqrt(), graph)
+    return every_node(
+        lambda i: scale * centred[i] / (sum(v**2 for v in centred[i]) + 1e-5).sqrt(), graph
+    )
 
 
 def graph_norm(x: Tensor, graph: Graph, alpha: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
@@ -66,7 +73,9 @@ def neighbor(x: Tensor, graph: Graph, gamma: Tensor, beta: Tensor, per_channel: 
         variance = mean_of([(v - centre) ** 2 for v in values])
         return gamma[channel] * (x[i, channel] - centre) / (variance + 1e-5).sqrt() + beta[channel]
 
-    return every_node(lambda i: torch.stack([value(i, channel) for channel in range(x.shape[1])]), graph)
+    return every_node(
+        lambda i: torch.stack([value(i, channel) for channel in range(x.shape[1])]), graph
+    )
 
 
 def node(x: Tensor, graph: Graph, p: float) -> Tensor:
@@ -78,7 +87,9 @@ def node(x: Tensor, graph: Graph, p: float) -> Tensor:
     return every_node(row, graph)
 
 
-def assert_same(ours: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-10) -> None:
+def assert_same(
+    ours: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-10
+) -> None:
     """Values and the gradients of a random sum of them, to the tolerance."""
     torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)
     direction = torch.randn_like(ours)

@@ -24,18 +24,41 @@ STEPS = {"cases": 2, "long": 20, "all": 2}
 
 GAT = {"name": "gat", "heads": 2, "dropout": 0.4}
 CASES = {
-    "gcn, residual, dropout": {"layer": "gcn", "skip": "residual", "dropout": 0.3, "outer_dropout": 0.2},
-    "gcn with roots, batch norm": {"layer": {"name": "gcn", "root_weight": True}, "norm": "batch", "skip": "gated"},
+    "gcn, residual, dropout": {
+        "layer": "gcn",
+        "skip": "residual",
+        "dropout": 0.3,
+        "outer_dropout": 0.2,
+    },
+    "gcn with roots, batch norm": {
+        "layer": {"name": "gcn", "root_weight": True},
+        "norm": "batch",
+        "skip": "gated",
+    },
     "sage, pair norm": {"layer": "sage", "norm": "pair", "outer_dropout": 0.2, "skip": "rezero"},
-    "gin, batch norm inside": {"layer": {"name": "gin", "batch_norm": True}, "norm": "pair_si", "skip": "layer_scale"},
-    "gat, two norms": {"layer": GAT, "norm": ["lipschitz", "layer"], "dropout": 0.2, "skip": "none"},
-    "gatv2, graph norm": {"layer": GAT | {"name": "gatv2"}, "norm": ["lipschitz", "graph"], "skip": "initial_residual"},
+    "gin, batch norm inside": {
+        "layer": {"name": "gin", "batch_norm": True},
+        "norm": "pair_si",
+        "skip": "layer_scale",
+    },
+    "gat, two norms": {
+        "layer": GAT,
+        "norm": ["lipschitz", "layer"],
+        "dropout": 0.2,
+        "skip": "none",
+    },
+    "gatv2, graph norm": {
+        "layer": GAT | {"name": "gatv2"},
+        "norm": ["lipschitz", "graph"],
+        "skip": "initial_residual",
+    },
     "transformer, group norm": {
         "layer": GAT | {"name": "transformer"},
         "norm": ["lipschitz", "group"],
         "skip": "dense",
     },
-    # Per channel, rounding errors of 1e-15 in the features of one process grow to 4 within 20 steps.
+    # Per channel, rounding errors of 1e-15 in the features of one process grow to 4 within 20
+    # steps.
     "omega_gat, neighbour norm": {
         "layer": GAT | {"name": "omega_gat"},
         "norm": {"name": "neighbor", "per_channel": False},
@@ -43,11 +66,21 @@ CASES = {
     "ggnn, mean norm": {"layer": "ggnn", "norm": "mean"},
     "gcnii, node norm": {"layer": "gcnii", "norm": "node"},
     "weights, jumps": {"layer": "gcn", "jump": "cat", "norm": "weight"},
-    "spectral norm of whole layers": {"layer": "gcn", "norm": {"name": "spectral", "whole_layer": True}},
-    "spectral norm of attention": {"layer": GAT, "norm": ["lipschitz", {"name": "spectral", "whole_layer": True}]},
+    "spectral norm of whole layers": {
+        "layer": "gcn",
+        "norm": {"name": "spectral", "whole_layer": True},
+    },
+    "spectral norm of attention": {
+        "layer": GAT,
+        "norm": ["lipschitz", {"name": "spectral", "whole_layer": True}],
+    },
     "frobenius norm": {"layer": "sage", "norm": "weight_frobenius", "jump": "max"},
     "dropped edges": {"layer": GAT, "graph_dropout": {"name": "drop_edge", "p": 0.3}},
-    "dropped nodes": {"layer": "gcn", "graph_dropout": {"name": "drop_node", "p": 0.3}, "norm": "none"},
+    "dropped nodes": {
+        "layer": "gcn",
+        "graph_dropout": {"name": "drop_node", "p": 0.3},
+        "norm": "none",
+    },
     "checkpointed": {"layer": "gat", "norm": "batch", "checkpoint_every": 2, "dropout": 0.2},
     "reversible": {"layer": "gcn", "skip": "residual", "reversible": 2, "dropout": 0.2},
     "no encoder, no decoder": {"layer": "gat", "encoder": "none", "decoder": "none"},
@@ -55,13 +88,19 @@ CASES = {
 
 
 def every_case() -> dict[str, dict]:
-    """Every layer with every norm and every skip connection, where the stack takes them together."""
+    """Every layer with every norm and every skip connection, where the stack takes them
+    together."""
     found = {}
     for layer in registered("layer"):
         for norm in registered("norm"):
             for skip in registered("skip"):
                 norms = ["lipschitz", norm] if norm == "spectral" else norm
-                found[f"{layer}, {norm}, {skip}"] = {"layer": layer, "norm": norms, "skip": skip, "dropout": 0.2}
+                found[f"{layer}, {norm}, {skip}"] = {
+                    "layer": layer,
+                    "norm": norms,
+                    "skip": skip,
+                    "dropout": 0.2,
+                }
     return found
 
 
@@ -74,7 +113,8 @@ class Trained:
 
 
 def graph_batch(dtype: torch.dtype = torch.float64, weighted: bool = False) -> NodeBatch:
-    """A directed graph with self-loops, repeated edges and isolated nodes; only early nodes are trained on."""
+    """A directed graph with self-loops, repeated edges and isolated nodes; only early nodes are
+    trained on."""
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(0, NODES - 3, (2, 150), generator=generator)
     edges = torch.cat([edges, edges[:, :5]], 1)
@@ -82,7 +122,9 @@ def graph_batch(dtype: torch.dtype = torch.float64, weighted: bool = False) -> N
     x = torch.randn(NODES, 6, generator=generator, dtype=dtype)
     y = torch.randint(0, 3, (NODES,), generator=generator)
     train = torch.arange(NODES) < 9
-    return NodeBatch(x, y, Graph(edges, NODES, edge_weight=weight), train, ~train, torch.zeros_like(train))
+    return NodeBatch(
+        x, y, Graph(edges, NODES, edge_weight=weight), train, ~train, torch.zeros_like(train)
+    )
 
 
 def train(batch: NodeBatch, options: dict, group: object = None, steps: int = 2) -> Trained:
@@ -105,7 +147,9 @@ def train(batch: NodeBatch, options: dict, group: object = None, steps: int = 2)
         optimizer.step()
         losses.append(graph.all_reduce(loss.detach()).item())
     state = [weight.detach().cpu() for weight in (*stack.parameters(), *stack.buffers())]
-    return Trained(losses, [gradient.cpu() for gradient in gradients], state, getattr(graph, "bytes_sent", 0))
+    return Trained(
+        losses, [gradient.cpu() for gradient in gradients], state, getattr(graph, "bytes_sent", 0)
+    )
 
 
 def possible(options: dict) -> bool:
@@ -117,23 +161,39 @@ def possible(options: dict) -> bool:
 
 
 def difference(found: Trained, expected: Trained) -> float:
-    """The largest error, relative to the largest number of each tensor, or to 1e-6 where that is smaller."""
-    pairs = [*zip(found.gradients, expected.gradients, strict=True), *zip(found.weights, expected.weights, strict=True)]
-    errors = [((a - b).abs().max() / b.abs().max().clamp_min(1e-6)).item() for a, b in pairs if a.numel()]
-    return max(errors + [abs(a / b - 1) for a, b in zip(found.losses, expected.losses, strict=True)])
+    """The largest error, relative to the largest number of each tensor, or to 1e-6 where that is
+    smaller."""
+    pairs = [
+        *zip(found.gradients, expected.gradients, strict=True),
+        *zip(found.weights, expected.weights, strict=True),
+    ]
+    errors = [
+        ((a - b).abs().max() / b.abs().max().clamp_min(1e-6)).item() for a, b in pairs if a.numel()
+    ]
+    return max(
+        errors + [abs(a / b - 1) for a, b in zip(found.losses, expected.losses, strict=True)]
+    )
 
 
 def main(folder: str, processes: int, which: str, rank: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= processes else "gloo"
-    dist.init_process_group(backend, init_method=f"file://{folder}/meet", rank=rank, world_size=processes)
+    dist.init_process_group(
+        backend, init_method=f"file://{folder}/meet", rank=rank, world_size=processes
+    )
     groups = {count: dist.new_group(list(range(count))) for count in range(2, processes + 1)}
     whole = graph_batch()
     cases = {
-        name: options for name, options in (every_case() if which == "all" else CASES).items() if possible(options)
+        name: options
+        for name, options in (every_case() if which == "all" else CASES).items()
+        if possible(options)
     }
-    expected = {name: train(whole, options, None, STEPS[which]) for name, options in cases.items()} if rank == 0 else {}
+    expected = (
+        {name: train(whole, options, None, STEPS[which]) for name, options in cases.items()}
+        if rank == 0
+        else {}
+    )
     found: dict[str, float] = {}
     for count, group in groups.items():
         if rank >= count:
@@ -142,9 +202,19 @@ def main(folder: str, processes: int, which: str, rank: int) -> None:
         uneven[uneven == 1] = 0
         uneven[30] = 1  # a process with one node, which is not trained on
         # In the short form three and four processes take a third of the cases each.
-        chosen = list(cases.items()) if count == 2 or which != "cases" else list(cases.items())[count - 3 :: 3]
+        chosen = (
+            list(cases.items())
+            if count == 2 or which != "cases"
+            else list(cases.items())[count - 3 :: 3]
+        )
         for name, options in chosen:
-            assigned = contiguous(NODES, count) if count == 2 else metis(whole.graph, 3) if count == 3 else uneven
+            assigned = (
+                contiguous(NODES, count)
+                if count == 2
+                else metis(whole.graph, 3)
+                if count == 3
+                else uneven
+            )
             trained = train(shard_batch(whole, assigned, group), options, group, STEPS[which])
             if rank == 0:
                 found[f"{count} processes: {name}"] = difference(trained, expected[name])
@@ -156,7 +226,9 @@ def main(folder: str, processes: int, which: str, rank: int) -> None:
             shard = shard_batch(weighted, contiguous(NODES, 2), group)
             trained = train(shard, CASES["gcn, residual, dropout"], group)
             single = graph_batch(torch.float32)
-            narrow = train(shard_batch(single, contiguous(NODES, 2), group), CASES["gat, two norms"], group)
+            narrow = train(
+                shard_batch(single, contiguous(NODES, 2), group), CASES["gat, two norms"], group
+            )
             if rank == 0:
                 found["2 processes: edge weights"] = difference(
                     trained, train(weighted, CASES["gcn, residual, dropout"])

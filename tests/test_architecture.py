@@ -1,4 +1,5 @@
-"""Data flows one way, and so do imports: which room may import which is a table, and the table is a test."""
+"""Data flows one way, and so do imports: which room may import which is a table, and the table is a
+test."""
 
 import ast
 from pathlib import Path
@@ -15,11 +16,29 @@ MAY_IMPORT = {
     "short_names": {"registry", "ranges"},
     "nn": {"nn", "registry", "ranges", "short_names", "graph", "csr"},
     "data": {"data", "registry", "ranges", "graph", "shard", "csr"},
-    "training": {"training", "registry", "ranges", "graph", "nn", "data.base", "data.shards", "runs", "signals"},
+    "training": {
+        "training",
+        "registry",
+        "ranges",
+        "graph",
+        "nn",
+        "data.base",
+        "data.shards",
+        "runs",
+        "signals",
+    },
     "measurements": set(),
     "web_page": set(),
     "yaml_limits": set(),
-    "diagnostics": {"diagnostics", "nn.parts", "graph", "measurements", "registry", "ranges", "web_page"},
+    "diagnostics": {
+        "diagnostics",
+        "nn.parts",
+        "graph",
+        "measurements",
+        "registry",
+        "ranges",
+        "web_page",
+    },
     "runs": set(),
     "signals": set(),
     "reports": {"reports", "registry", "measurements", "runs", "web_page", "yaml_limits"},
@@ -46,7 +65,8 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 
-#: Concrete parts that are somebody's default. No other file of the stack, training or diagnostics names one.
+#: Concrete parts that are somebody's default. No other file of the stack, training or diagnostics
+#: names one.
 DEFAULTS = {
     "nn/stack.py": {"nn.graph_dropouts", "nn.layers.gcn", "nn.skips"},
     "training/module.py": {"nn.inits"},
@@ -81,7 +101,9 @@ def test_rooms_import_only_what_the_table_allows():
         f"{path.relative_to(PACKAGE)} imports {name}"
         for path in FILES
         for name in sorted(imports(path))
-        if not any(name == allowed or name.startswith(f"{allowed}.") for allowed in MAY_IMPORT[room(path)])
+        if not any(
+            name == allowed or name.startswith(f"{allowed}.") for allowed in MAY_IMPORT[room(path)]
+        )
     ]
     assert not wrong
 
@@ -93,8 +115,14 @@ def test_every_file_says_what_it_is_for():
 def test_no_module_imports_itself_through_others_not_even_for_types():
     found = {name(path): imports(path) for path in FILES}
     # `from gnn_depth.data import base` imports data.base, not what the folder's __init__ exports
-    folders = {module: {one.rpartition(".")[0] for one in of if one in found} for module, of in found.items()}
-    open_modules = {module: {one for one in of if one in found} - folders[module] for module, of in found.items()}
+    folders = {
+        module: {one.rpartition(".")[0] for one in of if one in found}
+        for module, of in found.items()
+    }
+    open_modules = {
+        module: {one for one in of if one in found} - folders[module]
+        for module, of in found.items()
+    }
     while leaves := [module for module, found in open_modules.items() if not found]:
         for leaf in leaves:
             del open_modules[leaf]
@@ -107,9 +135,17 @@ def test_the_stack_training_and_diagnostics_name_no_concrete_part_but_defaults()
     wrong = []
     for path in FILES:
         place = path.relative_to(PACKAGE).as_posix()
-        if place == "nn/__init__.py" or place.startswith(inside) or room(path) not in ("nn", "training", "diagnostics"):
+        if (
+            place == "nn/__init__.py"
+            or place.startswith(inside)
+            or room(path) not in ("nn", "training", "diagnostics")
+        ):
             continue
         named = {imported for imported in imports(path) if imported.startswith(PARTS)}
         allowed = DEFAULTS.get(place, set())
-        wrong += [f"{place} imports {one}" for one in named if not any(one.startswith(default) for default in allowed)]
+        wrong += [
+            f"{place} imports {one}"
+            for one in named
+            if not any(one.startswith(default) for default in allowed)
+        ]
     assert not wrong

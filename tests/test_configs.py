@@ -16,8 +16,19 @@ from gnn_depth.sweeps.grid import label_text
 FOLDER = Path(__file__).parent.parent / "configs"
 GRIDS, ITEMS = (sorted((FOLDER / name).rglob("*.yaml")) for name in ("sweeps", "reproduce"))
 CONFIGS = sorted({*FOLDER.rglob("*.yaml")} - {*GRIDS, *ITEMS})
-SIZES = ["num_nodes=120", "num_edges=240", "num_features=30", "num_train_per_class=4", "num_val=30", "num_test=30"]
-SMALL = ["--trainer.max_epochs=1", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
+SIZES = [
+    "num_nodes=120",
+    "num_edges=240",
+    "num_features=30",
+    "num_train_per_class=4",
+    "num_val=30",
+    "num_test=30",
+]
+SMALL = [
+    "--trainer.max_epochs=1",
+    "--trainer.accelerator=cpu",
+    "--trainer.enable_progress_bar=false",
+]
 
 
 def tiny(path):
@@ -39,12 +50,19 @@ def test_a_shipped_config_trains(path, tmp_path):
 def test_every_shipped_config_says_where_it_comes_from_and_has_known_sections():
     for path in CONFIGS:
         assert path.read_text().startswith("# "), path
-        assert set(yaml.safe_load(path.read_text())) <= {"data", "model", "trainer", "seed_everything"}, path
+        assert set(yaml.safe_load(path.read_text())) <= {
+            "data",
+            "model",
+            "trainer",
+            "seed_everything",
+        }, path
 
 
 def test_every_folder_of_configs_is_installed():
     text = (FOLDER.parent / "pyproject.toml").read_text()
-    for folder in {path.parent.relative_to(FOLDER.parent).as_posix() for path in FOLDER.rglob("*.yaml")}:
+    for folder in {
+        path.parent.relative_to(FOLDER.parent).as_posix() for path in FOLDER.rglob("*.yaml")
+    }:
         assert f'"share/gnn_depth/{folder}" = ["{folder}/*.yaml"]' in text
 
 
@@ -61,7 +79,10 @@ def test_a_shipped_grid_asks_for_what_there_is(path):
 @pytest.mark.parametrize("path", ITEMS, ids=lambda path: path.stem)
 def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
     item = reproduce.load(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
-    labels = {axis.name: {label_text(label) for label in axis.values} for axis in load_grid(str(item.grid)).axes}
+    labels = {
+        axis.name: {label_text(label) for label in axis.values}
+        for axis in load_grid(str(item.grid)).axes
+    }
     assert item.source
     for entry in parse(item.published):
         assert set(entry.numbers) <= labels[entry.over]

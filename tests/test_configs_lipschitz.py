@@ -11,7 +11,8 @@ from gnn_depth.cli.sweep import load_grid
 
 FOLDER = Path(__file__).parent.parent / "configs"
 DATA = ("Cora", "CiteSeer", "PubMed")
-# The slides: the best depth of each method with 0% and with 100% missing features, for each data set.
+# The slides: the best depth of each method with 0% and with 100% missing features, for each data
+# set.
 DEPTHS = {
     "GCN": ((2, 2), (2, 2), (2, 2)),
     "GGNN": ((2, 6), (3, 5), (4, 4)),
@@ -52,7 +53,10 @@ def test_a_normed_model_is_the_plain_one_with_its_norm(name):
 
 def test_the_graph_transformer_is_trained_as_the_gat_is():
     gat, gt = config("gat"), config("gt")
-    assert gat["model"] | {"layer": {**gat["model"]["layer"], "name": "transformer"}, "dropout": 0.5} == gt["model"]
+    assert (
+        gat["model"] | {"layer": {**gat["model"]["layer"], "name": "transformer"}, "dropout": 0.5}
+        == gt["model"]
+    )
     assert (gat["data"], gat["trainer"]) == (gt["data"], gt["trainer"])
 
 
@@ -69,7 +73,10 @@ def test_every_cell_of_the_table_has_its_data_and_the_depth_that_the_paper_gives
 
 def test_every_tree_has_a_layer_more_than_its_depth_and_attention_alone_has_its_norm():
     methods = set()
-    for labels, found in [*resolved("trees", depth=["2"]), *resolved("trees", depth=["8"], method=["GIN"])]:
+    for labels, found in [
+        *resolved("trees", depth=["2"]),
+        *resolved("trees", depth=["8"], method=["GIN"]),
+    ]:
         depth = found["data"]["init_args"]["depth"]
         assert (labels["depth"], found["model"]["num_layers"]) == (depth, depth + 1)
         methods.add((labels["method"], labels["norm"]))
@@ -79,12 +86,19 @@ def test_every_tree_has_a_layer_more_than_its_depth_and_attention_alone_has_its_
 
 @pytest.mark.parametrize(
     ("layer", "norm", "name", "rate"),
-    [("GAT", "pair", "gat_pn", "0.005"), ("GT", "lipschitz+layer", "gt_lip_ln", "0.001")],  # gt.yaml says why
+    [
+        ("GAT", "pair", "gat_pn", "0.005"),
+        ("GT", "lipschitz+layer", "gt_lip_ln", "0.001"),
+    ],  # gt.yaml says why
 )
 def test_the_models_against_depth_are_those_of_the_configs(layer, norm, name, rate):
     path, resolver = FOLDER / "sweeps" / "lipschitz_depth.yaml", Resolver([])
-    grid = load_grid(str(path)).subset({"data": ["Cora"], "depth": ["5"], "layer": [layer], "norm": [norm]})
+    grid = load_grid(str(path)).subset(
+        {"data": ["Cora"], "depth": ["5"], "layer": [layer], "norm": [norm]}
+    )
     (combination,) = grid.combinations()
     options = ["--model.num_layers", "5", "--model.optimizer.lr", rate]
     alone = read_arguments(["--config", str(FOLDER / "lipschitz" / f"{name}.yaml"), *options])
-    assert resolver.resolve(line_of(combination, (), path.parent, read_arguments([]))) == resolver.resolve(alone)
+    assert resolver.resolve(
+        line_of(combination, (), path.parent, read_arguments([]))
+    ) == resolver.resolve(alone)

@@ -15,7 +15,9 @@ def test_padded_rows_hold_every_edge_once_at_its_node(drawn, transposed):
     padded = graph.padded(transposed)
     here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
     found = []
-    for node, neighbours, edges in zip(padded.node.tolist(), padded.neighbour.tolist(), padded.edge.tolist()):
+    for node, neighbours, edges in zip(
+        padded.node.tolist(), padded.neighbour.tolist(), padded.edge.tolist()
+    ):
         for neighbour, edge in zip(neighbours, edges):
             if edge == graph.num_edges:
                 assert neighbour == 0
@@ -61,7 +63,9 @@ def test_parts_are_the_slices_of_all_nodes_in_a_row(drawn, most, smallest):
     assert 1 <= len(parts) <= most
     assert len(parts) == 1 or len(padded.node) >= 2 * smallest
     for name in ("node", "neighbour", "edge"):
-        assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(padded, name))
+        assert torch.equal(
+            torch.cat([getattr(part, name) for part in parts]), getattr(padded, name)
+        )
     assert torch.equal(torch.cat([part.ptr.diff() for part in parts]), padded.ptr.diff())
     for part in parts:
         assert part.ptr[0] == 0
@@ -84,7 +88,9 @@ def tensors_of(rows):
 @pytest.mark.parametrize("heads", [1, 2])
 def test_indices_are_int32_until_a_count_does_not_fit(graph, heads, monkeypatch):
     narrow, padded = graph.rows(heads), graph.padded()
-    assert {value.dtype for value in [*tensors_of(narrow).values(), *tensors_of(padded).values()]} == {torch.int32}
+    assert {
+        value.dtype for value in [*tensors_of(narrow).values(), *tensors_of(padded).values()]
+    } == {torch.int32}
     assert graph.edge_ids.dtype == torch.int32
     for longest in (graph.num_edges * heads, graph.num_edges * heads - 1):
         monkeypatch.setattr(csr, "LONGEST_INT32", longest)
@@ -92,9 +98,14 @@ def test_indices_are_int32_until_a_count_does_not_fit(graph, heads, monkeypatch)
         wide = tensors_of(again.rows(heads))
         dtype = torch.int32 if longest == graph.num_edges * heads else torch.int64
         assert {value.dtype for value in wide.values()} == {dtype}
-        assert all(torch.equal(wide[name].long(), value.long()) for name, value in tensors_of(narrow).items())
+        assert all(
+            torch.equal(wide[name].long(), value.long())
+            for name, value in tensors_of(narrow).items()
+        )
         if heads == 1:
-            assert {value.dtype for value in (again.edge_ids, *tensors_of(again.padded()).values())} == {dtype}
+            assert {
+                value.dtype for value in (again.edge_ids, *tensors_of(again.padded()).values())
+            } == {dtype}
 
 
 def test_int64_indices_give_the_same_sums(graph, monkeypatch):
@@ -113,7 +124,9 @@ def test_int64_indices_give_the_same_sums(graph, monkeypatch):
 def test_rows_of_heads_hold_every_edge_of_every_head_by_target_and_by_source(drawn, heads):
     graph = Graph(*drawn)
     rows = graph.rows(heads)
-    pairs = [(int(t), h, e, int(s)) for e, (s, t) in enumerate(graph.edge_index.T) for h in range(heads)]
+    pairs = [
+        (int(t), h, e, int(s)) for e, (s, t) in enumerate(graph.edge_index.T) for h in range(heads)
+    ]
     by_target = sorted(pairs)
     place = range(len(pairs)) if rows.order is None else rows.order.tolist()
     assert [e * heads + h for _, h, e, _ in by_target] == list(place)
@@ -121,8 +134,12 @@ def test_rows_of_heads_hold_every_edge_of_every_head_by_target_and_by_source(dra
     by_source = sorted((s, h, e, t) for t, h, e, s in pairs)
     assert [e * heads + h for _, h, e, _ in by_source] == rows.transposed_order.tolist()
     assert [t * heads + h for _, h, _, t in by_source] == rows.transposed_target.tolist()
-    assert rows.inverse is None or rows.order[rows.inverse.long()].tolist() == list(range(len(pairs)))
+    assert rows.inverse is None or rows.order[rows.inverse.long()].tolist() == list(
+        range(len(pairs))
+    )
     for ptr, sorted_pairs in ((rows.ptr, by_target), (rows.transposed_ptr, by_source)):
-        counts = torch.bincount(torch.tensor([n * heads + h for n, h, _, _ in sorted_pairs], dtype=torch.long))
+        counts = torch.bincount(
+            torch.tensor([n * heads + h for n, h, _, _ in sorted_pairs], dtype=torch.long)
+        )
         assert ptr.diff().tolist()[: len(counts)] == counts.tolist()
         assert ptr[-1] == len(pairs)

@@ -15,24 +15,48 @@ from gnn_depth.diagnostics import MEASURES
 from tests.cli.test_resume import assert_goes_on
 
 GRAPH = [
-    *("--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=5"),
+    *(
+        "--data.num_nodes=120",
+        "--data.num_edges=240",
+        "--data.num_features=30",
+        "--data.num_train_per_class=5",
+    ),
     *("--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=3"),
 ]
 PARTS = [
-    *("--data=MiniBatches", "--data.source=SyntheticCitation", "--data.parts=4", "--data.method=partition"),
+    *(
+        "--data=MiniBatches",
+        "--data.source=SyntheticCitation",
+        "--data.parts=4",
+        "--data.method=partition",
+    ),
     *(word.replace("--data.", "--data.source.") for word in GRAPH),
     *("--data.chunks=2", "--model.hidden_channels=8"),
 ]
 TREES = [
     *("--data=TreeNeighborsMatch", "--data.depth=2", "--data.batch_size=6", "--data.passes=1"),
-    *("--trainer.max_epochs=2", "--model.encoder=embedding", "--model.layer=gat", "--model.num_layers=3"),
-    *("--model.hidden_channels=8", "--model.skip=residual", "--model.norm=layer", "--model.norm_after_skip=true"),
+    *(
+        "--trainer.max_epochs=2",
+        "--model.encoder=embedding",
+        "--model.layer=gat",
+        "--model.num_layers=3",
+    ),
+    *(
+        "--model.hidden_channels=8",
+        "--model.skip=residual",
+        "--model.norm=layer",
+        "--model.norm_after_skip=true",
+    ),
     *("--model.optimizer=Adam", "--model.optimizer.lr=0.0005"),
 ]
 RANDOM = ["--model.dropout=0.5", "--model.graph_dropout=drop_edge", "--model.graph_dropout.p=0.3"]
 SHORT_OF_TIME = [*PARTS, *RANDOM, "--run.save_every_epochs=2"]
 SCHEDULE = [
-    *("--model.scheduler=ReduceLROnPlateau", "--model.scheduler.monitor=train/loss", "--model.scheduler.patience=0"),
+    *(
+        "--model.scheduler=ReduceLROnPlateau",
+        "--model.scheduler.monitor=train/loss",
+        "--model.scheduler.patience=0",
+    ),
     *("--model.scheduler.threshold=0.01", "--model.dropout=0.8", "--trainer.max_epochs=6"),
     *("--plugins=plug_same.py", "--trainer.callbacks=plug_same.Same"),
 ]
@@ -45,9 +69,13 @@ DIVIDED = [
         "--trainer.callbacks+=gnn_depth.diagnostics.LayerMeasures",
         f"--trainer.callbacks.measures=[{','.join(MEASURES)}]",
     ),
-    *("--trainer.callbacks+=gnn_depth.diagnostics.LipschitzConstants", "--trainer.callbacks.every_n_epochs=2"),
+    *(
+        "--trainer.callbacks+=gnn_depth.diagnostics.LipschitzConstants",
+        "--trainer.callbacks.every_n_epochs=2",
+    ),
 ]
-#: The options of each training of two processes, and whether it goes on from the second epoch of another.
+#: The options of each training of two processes, and whether it goes on from the second epoch of
+#: another.
 TRAININGS = {
     "parts": PARTS,
     "trees": TREES,
@@ -106,11 +134,15 @@ in_processes(2, train)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of the trainings of two processes, each of which has left the other before it ended."""
+    """The folder of the trainings of two processes, each of which has left the other before it
+    ended."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "plug_same.py").write_text(PLUGIN)
     (folder / "script.py").write_text(SCRIPT)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
     done = subprocess.run(
         [sys.executable, "script.py", json.dumps(TRAININGS)],
         cwd=folder,
@@ -129,7 +161,8 @@ def read(root):
     (result,), (rows,) = root.rglob("result.json"), root.rglob("metrics.csv")
     with rows.open() as file:
         return json.loads(result.read_text()), [
-            {name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)
+            {name: float(value) for name, value in row.items() if value}
+            for row in csv.DictReader(file)
         ]
 
 
@@ -143,7 +176,11 @@ def read(root):
     ],
 )
 def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, steps):
-    words = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", f"--run.root={tmp_path}"]
+    words = [
+        "--trainer.accelerator=cpu",
+        "--trainer.enable_progress_bar=false",
+        f"--run.root={tmp_path}",
+    ]
     assert main(["fit", *TRAININGS[name], *words, *alone]) == 0
     one, rows_of_one = read(tmp_path)
     two, rows_of_two = read(trained / name)
@@ -157,7 +194,9 @@ def test_two_processes_report_what_one_does(trained, tmp_path, name, alone, step
     assert {path.name for path in folder.glob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
 
 
-def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_goes_on(trained, tmp_path):
+def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_goes_on(
+    trained, tmp_path
+):
     alone = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"]
     assert main(["fit", *DIVIDED, *alone, f"--run.root={tmp_path}/one"]) == 0
     one, rows_of_one = read(tmp_path / "one")
@@ -165,12 +204,16 @@ def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_g
     assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-9)
     for ours, theirs in zip(rows_of_two, rows_of_one, strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9)
-    measures = {path.name: np.load(path)["values"] for path in (tmp_path / "one").rglob("measures/*.npz")}
+    measures = {
+        path.name: np.load(path)["values"] for path in (tmp_path / "one").rglob("measures/*.npz")
+    }
     assert len(measures) == len(MEASURES) + 2
     for name, values in measures.items():
         (path,) = (trained / "divided").rglob(f"measures/{name}")
         assert np.isfinite(values).any(), name
-        np.testing.assert_allclose(np.load(path)["values"], values, rtol=1e-6, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            np.load(path)["values"], values, rtol=1e-6, atol=1e-12, err_msg=name
+        )
 
     (checkpoint,) = (trained / "divided").rglob("last.ckpt")
     longer = [*DIVIDED, *alone, "--trainer.max_epochs=3"]
@@ -180,7 +223,9 @@ def test_two_processes_with_half_of_a_graph_each_measure_what_one_does_and_one_g
     assert rest == pytest.approx(whole, rel=1e-9)
 
 
-def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(trained):
+def test_processes_that_differ_in_their_dropout_find_the_same_metrics_and_keep_the_same_rate(
+    trained,
+):
     _, rows = read(trained / "schedule")
     assert len({row["train/lr"] for row in rows if "train/lr" in row}) > 1
 

@@ -1,4 +1,5 @@
-"""The documentation runs: every block of code of every page, in the order and the folder that a reader has."""
+"""The documentation runs: every block of code of every page, in the order and the folder that a
+reader has."""
 
 import os
 import shutil
@@ -9,8 +10,8 @@ import pytest
 from tests.pages import ROOT, blocks
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-#: Epochs of every fit of a page, 2 by default: numbers that are printed are not compared. A few more of first_run.md,
-#: so that the best epoch is not the last one.
+#: Epochs of every fit of a page, 2 by default: numbers that are printed are not compared. A few
+#: more of first_run.md, so that the best epoch is not the last one.
 EPOCHS = {"tutorials/first_run.md": 6, "howto/very_deep.md": 1}
 
 
@@ -23,12 +24,18 @@ def test_every_block_of_a_page_does_what_the_page_says(page, readers_folder):
         pytest.skip(f"all but {', '.join(left)}: GNN_DEPTH_DATA names no folder of data sets")
 
 
-@pytest.mark.skipif("GNN_DEPTH_DATA" not in os.environ, reason="GNN_DEPTH_DATA names no folder of data sets")
+@pytest.mark.skipif(
+    "GNN_DEPTH_DATA" not in os.environ, reason="GNN_DEPTH_DATA names no folder of data sets"
+)
 @pytest.mark.filterwarnings("ignore")  # PyTorch Geometric's loading
 def test_the_script_of_the_tutorial_on_cora_runs(tmp_path, monkeypatch, capsys):
-    shutil.copytree(Path(os.environ["GNN_DEPTH_DATA"]) / "Cora" / "raw", tmp_path / "data" / "Cora" / "raw")
+    shutil.copytree(
+        Path(os.environ["GNN_DEPTH_DATA"]) / "Cora" / "raw", tmp_path / "data" / "Cora" / "raw"
+    )
     monkeypatch.chdir(tmp_path)
-    (script,) = (block for block in blocks(ROOT / "docs/tutorials/watch_your_model.md") if block.title)
+    (script,) = (
+        block for block in blocks(ROOT / "docs/tutorials/watch_your_model.md") if block.title
+    )
     exec(script.text.replace("epochs=60", "epochs=1"), {"__name__": "gat_cora"})
     assert "8 layers: test accuracy" in capsys.readouterr().out
     assert (tmp_path / "watched.png").exists()

@@ -1,4 +1,5 @@
-"""Every public name has a docstring that begins with a sentence, explains its arguments and names a part's source."""
+"""Every public name has a docstring that begins with a sentence, explains its arguments and names a
+part's source."""
 
 import dataclasses
 import inspect
@@ -12,26 +13,58 @@ import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth import registry
 
 ROOMS = [
-    *("gnn_depth", "gnn_depth.nn", "gnn_depth.nn.layers", "gnn_depth.nn.norms", "gnn_depth.nn.inits"),
-    *("gnn_depth.nn.skips", "gnn_depth.nn.graph_dropouts", "gnn_depth.data", "gnn_depth.diagnostics"),
+    *(
+        "gnn_depth",
+        "gnn_depth.nn",
+        "gnn_depth.nn.layers",
+        "gnn_depth.nn.norms",
+        "gnn_depth.nn.inits",
+    ),
+    *(
+        "gnn_depth.nn.skips",
+        "gnn_depth.nn.graph_dropouts",
+        "gnn_depth.data",
+        "gnn_depth.diagnostics",
+    ),
     *("gnn_depth.reports", "gnn_depth.training", "gnn_depth.testing"),
 ]
-MODULES = ["gnn_depth.diagnostics.measures", "gnn_depth.registry", "gnn_depth.nn.parts", "gnn_depth.nn.scores"]
+MODULES = [
+    "gnn_depth.diagnostics.measures",
+    "gnn_depth.registry",
+    "gnn_depth.nn.parts",
+    "gnn_depth.nn.scores",
+]
 SOURCE = re.compile(r"\b(19|20)\d\d\b|\b[Oo]urs?\b")
 # These do nothing, draw as PyTorch Geometric does, or are the user's own: there is nobody to name.
-NOBODYS = {"data PartitionedGraph", "norm none", "skip none", "graph_dropout none", "init default", "data UserGraph"}
+NOBODYS = {
+    "data PartitionedGraph",
+    "norm none",
+    "skip none",
+    "graph_dropout none",
+    "init default",
+    "data UserGraph",
+}
 
 
 def public(module):
-    """The public classes and functions of a module: those in ``__all__`` or, without one, those that it defines."""
+    """The public classes and functions of a module: those in ``__all__`` or, without one, those
+    that it defines."""
     for name in getattr(module, "__all__", vars(module)):
         value = getattr(module, name)
         own = hasattr(module, "__all__") or getattr(value, "__module__", None) == module.__name__
-        if own and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+        if (
+            own
+            and not name.startswith("_")
+            and (inspect.isclass(value) or inspect.isfunction(value))
+        ):
             yield value
 
 
-NAMES = {registry.import_path(value): value for room in [*ROOMS, *MODULES] for value in public(import_module(room))}
+NAMES = {
+    registry.import_path(value): value
+    for room in [*ROOMS, *MODULES]
+    for value in public(import_module(room))
+}
 
 
 def test_every_public_name_begins_with_a_sentence_of_its_own():
@@ -54,7 +87,11 @@ def test_every_argument_of_a_public_constructor_is_explained():
         if "__init__" not in vars(cls) and not dataclasses.is_dataclass(cls):
             continue  # its base explains them
         text = inspect.getdoc(cls) or ""
-        arguments = {name for name, each in inspect.signature(cls).parameters.items() if each.kind not in kinds}
+        arguments = {
+            name
+            for name, each in inspect.signature(cls).parameters.items()
+            if each.kind not in kinds
+        }
         parsed = docstring_parser.parse(text, docstring_parser.DocstringStyle.GOOGLE)
         explained = {name.strip() for each in parsed.params for name in each.arg_name.split(",")}
         if not arguments <= explained or re.search(r"^Args:\s*(\n\S|\Z)", text, re.MULTILINE):
@@ -63,7 +100,11 @@ def test_every_argument_of_a_public_constructor_is_explained():
 
 
 def test_every_part_names_its_source_or_is_ours():
-    found = [(kind, name, cls) for kind in registry.KINDS for name, cls in registry.registered(kind).items()]
+    found = [
+        (kind, name, cls)
+        for kind in registry.KINDS
+        for name, cls in registry.registered(kind).items()
+    ]
     # The losses of tasks are in every textbook.
     ours = [one for one in found if one[0] != "task" and one[2].__module__.startswith("gnn_depth.")]
     parts = {cls: f"{kind} {name}" for kind, name, cls in ours}

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-ROWS = re.findall(r"^\| (\d+) \|(.*)\|$", (ROOT / "docs" / "faults.md").read_text(encoding="utf-8"), re.MULTILINE)
+ROWS = re.findall(
+    r"^\| (\d+) \|(.*)\|$", (ROOT / "docs" / "faults.md").read_text(encoding="utf-8"), re.MULTILINE
+)
 FAULTS = 41
 
 
@@ -19,4 +21,6 @@ def test_the_tests_of_every_fault_exist():
         assert named, f"no test shows row {number}"
         for file, name in named:
             functions = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
-            assert name in {node.name for node in functions if isinstance(node, ast.FunctionDef)}, f"{file}::{name}"
+            assert name in {node.name for node in functions if isinstance(node, ast.FunctionDef)}, (
+                f"{file}::{name}"
+            )

@@ -38,13 +38,17 @@ def test_sorting_keeps_every_edge_and_pointers_delimit_the_edges_into_each_node(
 def test_self_loops_are_one_at_every_node_whatever_was_there(drawn):
     edge_index, num_nodes = drawn
     expected, _ = add_self_loops(remove_self_loops(edge_index)[0], num_nodes=num_nodes)
-    assert as_multiset(Graph(edge_index, num_nodes).with_self_loops().edge_index) == as_multiset(expected)
+    assert as_multiset(Graph(edge_index, num_nodes).with_self_loops().edge_index) == as_multiset(
+        expected
+    )
 
 
 @given(edge_lists())
 def test_gcn_weights_agree_with_pytorch_geometric(drawn):
     graph = Graph(*drawn).with_self_loops()
-    _, expected = gcn_norm(graph.edge_index, num_nodes=graph.num_nodes, add_self_loops=False, dtype=torch.float64)
+    _, expected = gcn_norm(
+        graph.edge_index, num_nodes=graph.num_nodes, add_self_loops=False, dtype=torch.float64
+    )
     torch.testing.assert_close(graph.gcn_weights(torch.float64), expected)
 
 
@@ -75,12 +79,20 @@ def test_another_device_gets_its_own_derived_tensors(graph):
     [
         ([[0, 0, 5], [1, 3, 5]], {}, r"edge 1 is \(0, 3\), but nodes run from 0 to 2"),
         ([[0, -1, 5], [1, 0, 5]], {}, r"edge 1 is \(-1, 0\), but nodes run from 0 to 2"),
-        ([[4, 5], [1, 0]], {"num_sources": 5}, r"edge 1 is \(5, 0\), but nodes run from 0 to 2, sources to 4"),
+        (
+            [[4, 5], [1, 0]],
+            {"num_sources": 5},
+            r"edge 1 is \(5, 0\), but nodes run from 0 to 2, sources to 4",
+        ),
         ([[0], [0]], {"num_sources": 2}, "3 targets, but num_sources is 2"),
         ([[0, 1], [0, 1], [0, 1]], {}, "int64 tensor of shape"),
         ([[0.0], [1.0]], {}, "int64 tensor of shape"),
         *(
-            ([[0], [0]], {"node_to_graph": torch.tensor(graphs)}, "node_to_graph must hold .* each of the 3 nodes")
+            (
+                [[0], [0]],
+                {"node_to_graph": torch.tensor(graphs)},
+                "node_to_graph must hold .* each of the 3 nodes",
+            )
             for graphs in ([0, 2, 0], [1, 1, 1], [0, 0], [-1, 0, 1])
         ),
     ],
@@ -142,9 +154,16 @@ def test_a_block_has_pointers_for_its_targets_and_rows_that_reach_all_its_source
     assert torch.equal(block.in_degree, torch.bincount(edge_index[1], minlength=num_nodes))
     rows = block.rows(heads)
     assert rows.shape == (num_nodes * heads, num_sources * heads)
-    assert (len(rows.ptr), len(rows.transposed_ptr)) == (num_nodes * heads + 1, num_sources * heads + 1)
-    dense = torch.zeros(num_nodes, num_sources).index_put_((edge_index[1], edge_index[0]), torch.ones(1), True)
-    assert torch.equal(pattern(rows.ptr, rows.source, rows.shape), torch.kron(dense, torch.eye(heads)))
+    assert (len(rows.ptr), len(rows.transposed_ptr)) == (
+        num_nodes * heads + 1,
+        num_sources * heads + 1,
+    )
+    dense = torch.zeros(num_nodes, num_sources).index_put_(
+        (edge_index[1], edge_index[0]), torch.ones(1), True
+    )
+    assert torch.equal(
+        pattern(rows.ptr, rows.source, rows.shape), torch.kron(dense, torch.eye(heads))
+    )
     transposed = pattern(rows.transposed_ptr, rows.transposed_target, rows.shape[::-1])
     assert torch.equal(transposed, torch.kron(dense, torch.eye(heads)).t())
 
@@ -171,12 +190,19 @@ def test_a_block_has_neither_gcn_weights_nor_reverse_edges():
         block.gcn_weights(torch.float32)
 
 
-def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_those_made_of_it(graph):
+def test_derive_leaves_nothing_for_compiled_layers_to_compute_of_a_graph_and_of_those_made_of_it(
+    graph,
+):
     looped = graph.with_self_loops()
     graph.derive()
     for structure in (graph, looped):
         derived = dict(structure._derived)
-        _ = structure.edge_ids, structure.reverse, structure.padded(), structure.padded(transposed=True)
+        _ = (
+            structure.edge_ids,
+            structure.reverse,
+            structure.padded(),
+            structure.padded(transposed=True),
+        )
         assert structure._derived == derived
         assert {"edge_ids", "reverse", ("padded", False), ("padded", True)} <= derived.keys()
     both_ways = Graph(torch.cat([graph.edge_index, graph.edge_index.flip(0)], 1), graph.num_nodes)
@@ -197,7 +223,9 @@ def directed():
 @pytest.mark.parametrize("count", [0, 1, 5, 9])
 def test_a_prefix_holds_the_edges_into_the_first_nodes_and_no_source_too_many(directed, count):
     block = directed.prefix(count)
-    wanted = {(s, t) for s, t in zip(directed.source.tolist(), directed.target.tolist()) if t < count}
+    wanted = {
+        (s, t) for s, t in zip(directed.source.tolist(), directed.target.tolist()) if t < count
+    }
     assert set(zip(block.source.tolist(), block.target.tolist())) == wanted
     assert block.num_edges == int((directed.target < count).sum())
     if count < 9:

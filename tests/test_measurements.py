@@ -8,7 +8,9 @@ from gnn_depth.measurements import Measurement, load, names, save
 def test_a_measurement_comes_back_as_it_was_saved(tmp_path, shape):
     values = np.random.default_rng(0).normal(size=shape)
     values.flat[0] = np.nan
-    first = Measurement("delta", np.arange(shape[0]) * 10, values, "delta", True, np.arange(shape[1]) + 3)
+    first = Measurement(
+        "delta", np.arange(shape[0]) * 10, values, "delta", True, np.arange(shape[1]) + 3
+    )
     save(tmp_path, first)
     again = load(tmp_path, "delta")
     assert names(tmp_path) == ["delta"]

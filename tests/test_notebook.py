@@ -1,4 +1,5 @@
-"""``gnn_depth.fit``: three lines in a notebook give a run with its metrics, curves and checkpoint."""
+"""``gnn_depth.fit``: three lines in a notebook give a run with its metrics, curves and
+checkpoint."""
 
 import pytest
 import torch
@@ -19,7 +20,13 @@ def graphs():
         size = 3 + 3 * (number % 2)
         path = torch.arange(size - 1)
         edges = torch.stack([torch.cat([path, path + 1]), torch.cat([path + 1, path])])
-        found.append(Data(x=torch.randn(size, 2, generator=draws), edge_index=edges, y=torch.tensor([number % 2])))
+        found.append(
+            Data(
+                x=torch.randn(size, 2, generator=draws),
+                edge_index=edges,
+                y=torch.tensor([number % 2]),
+            )
+        )
     return found
 
 
@@ -38,7 +45,10 @@ def test_a_run_has_curves_metrics_a_report_and_the_weights_of_its_best_epoch(run
     assert str(run).startswith("test accuracy ")
     saved = read_checkpoint(run.checkpoint)
     assert saved["epoch"] == int(curves["val/acc"].idxmax())
-    assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in saved["state_dict"].items())
+    assert all(
+        torch.equal(run.model.state_dict()[name], weight)
+        for name, weight in saved["state_dict"].items()
+    )
 
 
 def test_the_number_of_nodes_is_learned_by_summing_over_them(run):
@@ -47,7 +57,9 @@ def test_the_number_of_nodes_is_learned_by_summing_over_them(run):
 
 def test_a_config_file_gives_model_and_epochs(graphs, tmp_path):
     config = tmp_path / "small.yaml"
-    config.write_text("model: {layer: gcn, num_layers: 3, hidden_channels: 4}\ntrainer: {max_epochs: 2}\n")
+    config.write_text(
+        "model: {layer: gcn, num_layers: 3, hidden_channels: 4}\ntrainer: {max_epochs: 2}\n"
+    )
     run = gnn_depth.fit(config, graphs, root=str(tmp_path), **QUIET)
     assert (len(run.model.stack.layers), len(run.curves)) == (3, 2)
 

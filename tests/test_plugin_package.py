@@ -1,4 +1,5 @@
-"""gnn_depth as it is distributed, and a plugin beside it, installed and run outside the checkout."""
+"""gnn_depth as it is distributed, and a plugin beside it, installed and run outside the
+checkout."""
 
 import json
 import os
@@ -12,7 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = Path(__file__).parent / "plugin_package"
-OFFLINE = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+OFFLINE = [
+    "--no-deps",
+    "--no-build-isolation",
+    "--no-index",
+    "--quiet",
+    "--disable-pip-version-check",
+]
 
 #: In one process, which costs one import of torch: what a user does with an installed plugin.
 SESSION = """
@@ -51,16 +58,35 @@ assert pytest.main(["test_plugin.py", "-k", "not compiled", *strict]) == 0
 """
 
 RUN = [
-    *("--data.num_nodes=60", "--data.num_edges=120", "--data.num_train_per_class=5", "--data.num_val=10"),
+    *(
+        "--data.num_nodes=60",
+        "--data.num_edges=120",
+        "--data.num_train_per_class=5",
+        "--data.num_val=10",
+    ),
     *("--data.num_test=10", "--model.layer=lazy_gcn", "--model.norm=band", "--model.norm.bound=2"),
-    *("--model.skip=oscillator", "--model.init=balanced", "--model.init.base=depth_scaled", "--model.num_layers=4"),
+    *(
+        "--model.skip=oscillator",
+        "--model.init=balanced",
+        "--model.init.base=depth_scaled",
+        "--model.num_layers=4",
+    ),
     *("--trainer.accelerator=cpu", "--model.compile=off"),
 ]
-STRICT = ["-p", "no:cacheprovider", "-W", "error", "-W", "ignore:`torch.jit.script:DeprecationWarning"]
+STRICT = [
+    "-p",
+    "no:cacheprovider",
+    "-W",
+    "error",
+    "-W",
+    "ignore:`torch.jit.script:DeprecationWarning",
+]
 
 
 def run(*words: str | Path, **how: object) -> str:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=300, **how)
+    done = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, check=False, timeout=300, **how
+    )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
@@ -71,7 +97,15 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
 
     def copy(tree: Path) -> Path:
         target = tmp_path_factory.mktemp("source") / tree.name
-        names = ["pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "gnn_depth", "configs", "src"]
+        names = [
+            "pyproject.toml",
+            "README.md",
+            "LICENSE",
+            "MANIFEST.in",
+            "gnn_depth",
+            "configs",
+            "src",
+        ]
         target.mkdir()
         for name in names:
             if (tree / name).exists():
@@ -102,7 +136,9 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_module_template_and_config_and_the_marker_of_types(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    files = {path for kind in ("*.py", "*.txt", "py.typed") for path in (ROOT / "gnn_depth").rglob(kind)}
+    files = {
+        path for kind in ("*.py", "*.txt", "py.typed") for path in (ROOT / "gnn_depth").rglob(kind)
+    }
     assert not {str(path.relative_to(ROOT)) for path in files} - names
     configs = {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
     assert not configs - {name.partition("/share/gnn_depth/")[2] for name in names}
@@ -133,10 +169,16 @@ def results(installed: Callable[..., str]) -> dict[str, dict]:
     return {path.parts[-3]: json.loads(path.read_text()) for path in found}
 
 
-def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(installed: Callable[..., str]):
+def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own_tests(
+    installed: Callable[..., str],
+):
     listed = installed("-c", SESSION, "SITE", *RUN, "--model.dropout=0.5")
     assert "  band(bound: float (above 0) = 4.0)\n      Shorten the features" in listed
-    for part in ("lazy_gcn(laziness: float = 0.5)", "oscillator(step: float = 1.0", "depth_scaled(power: float = 0.5)"):
+    for part in (
+        "lazy_gcn(laziness: float = 0.5)",
+        "oscillator(step: float = 1.0",
+        "depth_scaled(power: float = 0.5)",
+    ):
         assert part in listed
     assert " passed" in listed
     assert {result["status"] for result in results(installed).values()} == {"finished"}

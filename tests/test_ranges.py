@@ -1,4 +1,5 @@
-"""Every numeric option of every part, far outside its range: it works, or Python and command line refuse it alike."""
+"""Every numeric option of every part, far outside its range: it works, or Python and command line
+refuse it alike."""
 
 import re
 import time
@@ -35,18 +36,34 @@ NEEDED = {
     "LayerMeasures": {"measures": ["similarity"]},
 }
 SECONDS = 2.0
-KINDS = [*(kind for kind in registry.KINDS if kind != "task"), "callback", "model", "run"]  # no task takes a number
+KINDS = [
+    *(kind for kind in registry.KINDS if kind != "task"),
+    "callback",
+    "model",
+    "run",
+]  # no task takes a number
 
 
 def numbers(kind: str) -> list[tuple[str, str, Option]]:
-    """Names and import paths of parts, and their numeric options; of the model and the run as a whole."""
+    """Names and import paths of parts, and their numeric options; of the model and the run as a
+    whole."""
     known = catalogue([])
     if kind in ("model", "run"):
-        found = [(kind, "", option) for key, option in known.options.items() if key.startswith(f"{kind}.")]
+        found = [
+            (kind, "", option)
+            for key, option in known.options.items()
+            if key.startswith(f"{kind}.")
+        ]
     else:
         parts = [part for part in known.parts[kind].values() if part.path.startswith("gnn_depth.")]
-        found = [(part.name, part.path, option) for part in parts for option in part.options.values()]
-    return [(name, path, option) for name, path, option in found if re.search(r"^(list\[)?(int|float)\b", option.type)]
+        found = [
+            (part.name, part.path, option) for part in parts for option in part.options.values()
+        ]
+    return [
+        (name, path, option)
+        for name, path, option in found
+        if re.search(r"^(list\[)?(int|float)\b", option.type)
+    ]
 
 
 def use(kind: str, name: str, path: str, options: dict[str, object]) -> None:
@@ -59,7 +76,11 @@ def use(kind: str, name: str, path: str, options: dict[str, object]) -> None:
     else:
         layer = "gat" if kind == "norm" and issubclass(load_class(path), ScoreNorm) else "gcn"
         model = NodeClassifier(
-            8, 3, num_layers=2, hidden_channels=8, **{"layer": layer, kind: {"name": name, **options}}
+            8,
+            3,
+            num_layers=2,
+            hidden_channels=8,
+            **{"layer": layer, kind: {"name": name, **options}},
         )
         graph = Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), 5)
         model.stack(torch.randn(5, 8), graph).sum().backward()
@@ -85,8 +106,13 @@ def said_by_command_line(kind: str, name: str, key: str, value: object) -> str |
         chosen = []
     else:
         section = next(section for section, of in SECTIONS.items() if of == kind)
-        needed = NEEDED.get(name, {}) | ({"source": "SyntheticCitation"} if "source" in NEEDED.get(name, {}) else {})
-        chosen = [f"--{section}={name}", *(f"--{section}.{option}={given}" for option, given in needed.items())]
+        needed = NEEDED.get(name, {}) | (
+            {"source": "SyntheticCitation"} if "source" in NEEDED.get(name, {}) else {}
+        )
+        chosen = [
+            f"--{section}={name}",
+            *(f"--{section}.{option}={given}" for option, given in needed.items()),
+        ]
     try:
         check_early("fit", Arguments([], [], [*chosen, f"--{key}={value}"]), catalogue([]))
     except UsageError as error:
@@ -99,17 +125,37 @@ def test_python_and_the_command_line_accept_the_same_numbers(kind: str):
     section = next((section for section, of in SECTIONS.items() if of == kind), kind)
     for name, path, option in numbers(kind):
         short = option.name.rpartition(".")[2]
-        what, key, may_be_fraction = f"{kind} {name} {short}", f"{section}.{short}", "float" in option.type
+        what, key, may_be_fraction = (
+            f"{kind} {name} {short}",
+            f"{section}.{short}",
+            "float" in option.type,
+        )
         assert option.range is not None, f"{what} declares no range"
-        for number in (-1, 0, 1, 10**12, *([float("nan"), float("inf")] if may_be_fraction else [])):
-            value = float(number) if may_be_fraction else [number] if option.type.startswith("list") else number
+        for number in (
+            -1,
+            0,
+            1,
+            10**12,
+            *([float("nan"), float("inf")] if may_be_fraction else []),
+        ):
+            value = (
+                float(number)
+                if may_be_fraction
+                else [number]
+                if option.type.startswith("list")
+                else number
+            )
             began = time.process_time()
             python = said_by_python(kind, name, path, NEEDED.get(name, {}) | {short: value})
             assert time.process_time() - began < SECONDS, f"{what} {value}"
-            assert said_by_command_line(kind, name, key, value) == option.range.refusal(key, value), f"{what} {value}"
+            assert said_by_command_line(kind, name, key, value) == option.range.refusal(
+                key, value
+            ), f"{what} {value}"
             if refusal := option.range.refusal(short, value):
                 # A model of 10^12 layers is refused for its memory first.
-                assert re.sub(r" of \w+", "", python or "") == refusal or "GB of memory" in str(python), what
+                assert re.sub(r" of \w+", "", python or "") == refusal or "GB of memory" in str(
+                    python
+                ), what
 
 
 @pytest.mark.parametrize(
@@ -122,7 +168,9 @@ def test_python_and_the_command_line_accept_the_same_numbers(kind: str):
         (Range(), "finite", [-1e300, 0], []),
     ],
 )
-def test_a_range_contains_what_it_says(declared: Range, text: str, inside: list[float], outside: list[float]):
+def test_a_range_contains_what_it_says(
+    declared: Range, text: str, inside: list[float], outside: list[float]
+):
     assert str(declared) == text
     assert all(declared.refusal("x", value) is None for value in [*inside, None, "word", inside])
     for value in [*outside, float("nan"), float("inf"), float("-inf")]:
@@ -130,13 +178,20 @@ def test_a_range_contains_what_it_says(declared: Range, text: str, inside: list[
         assert declared.refusal("x", [*inside, value]) == declared.refusal("x", value)
 
 
-def test_a_plugins_part_has_its_ranges_checked_as_the_built_in_ones(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
+def test_a_plugins_part_has_its_ranges_checked_as_the_built_in_ones(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(
+        registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()}
+    )
 
     @registry.register("norm", "halving")
     class Halving(Norm):
         def __init__(
-            self, channels: int, share: "Probability" = 0.5, step: Annotated[int, Range(2)] | None = None
+            self,
+            channels: int,
+            share: "Probability" = 0.5,
+            step: Annotated[int, Range(2)] | None = None,
         ) -> None:
             super().__init__()
 
@@ -150,7 +205,9 @@ def test_a_plugins_part_has_its_ranges_checked_as_the_built_in_ones(monkeypatch:
 
 
 def test_a_word_that_an_option_does_not_accept_is_refused_from_python_too():
-    with pytest.raises(ValueError, match=r"form of LipschitzNorm .*'paper' or 'released'.*'relaesed'"):
+    with pytest.raises(
+        ValueError, match=r"form of LipschitzNorm .*'paper' or 'released'.*'relaesed'"
+    ):
         LipschitzNorm(4, form="relaesed")
     with pytest.raises(ValueError, match=r"mode of SpectralNorm"):
         SpectralNorm(4, mode="limit")

@@ -12,7 +12,9 @@ from tests.pages import ROOT, SMALL, blocks
 
 README = ROOT / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-BEGIN, END = (TEXT.count("\n", 0, TEXT.index(heading)) for heading in ("\n## Add a part\n", "\n## Papers\n"))
+BEGIN, END = (
+    TEXT.count("\n", 0, TEXT.index(heading)) for heading in ("\n## Add a part\n", "\n## Papers\n")
+)
 RUN = [block for block in blocks(README) if BEGIN < block.line < END]
 
 
@@ -24,7 +26,9 @@ def test_the_rules_of_the_guide_s_grid_do_what_it_says_of_them(tmp_path):
     assert len(combinations) == 3 * 3 * 2 - 3
     for combination in combinations[::4]:
         config = resolver.resolve(line_of(combination, grid.base, tmp_path, read_arguments([])))
-        assert config["trainer"]["max_epochs"] == (10 if combination.labels["depth"] in (10, 30) else 5)
+        assert config["trainer"]["max_epochs"] == (
+            10 if combination.labels["depth"] in (10, 30) else 5
+        )
 
 
 def test_every_command_option_and_name_exists(readers_folder):

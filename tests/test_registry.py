@@ -29,7 +29,10 @@ def test_a_part_is_found_by_its_name_and_its_class_name(name: str):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        *((word, r"Did you mean '[Pp]air(Norm)?'\?.* layer, pair") for word in ("piar", "Pair", "PAIR", "PairNrom")),
+        *(
+            (word, r"Did you mean '[Pp]air(Norm)?'\?.* layer, pair")
+            for word in ("piar", "Pair", "PAIR", "PairNrom")
+        ),
         ("zzz", r"'zzz'\. Available: layer, pair"),
     ],
 )
@@ -52,7 +55,9 @@ def test_a_name_cannot_be_taken_from_another_class_of_its_kind():
 
 
 def test_a_class_that_is_defined_again_replaces_itself():
-    again = type("PairNorm", (), {"__module__": PairNorm.__module__, "__qualname__": PairNorm.__qualname__})
+    again = type(
+        "PairNorm", (), {"__module__": PairNorm.__module__, "__qualname__": PairNorm.__qualname__}
+    )
     register("norm", "pair")(again)
     assert registry.get("norm", "pair") is again
 

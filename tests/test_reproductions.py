@@ -12,7 +12,13 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 
 
 def metrics(name, tmp_path, real_data):
-    words = ["fit", "--config", str(CONFIGS / f"{name}.yaml"), f"--data.root={real_data}", f"--run.root={tmp_path}"]
+    words = [
+        "fit",
+        "--config",
+        str(CONFIGS / f"{name}.yaml"),
+        f"--data.root={real_data}",
+        f"--run.root={tmp_path}",
+    ]
     assert main([*words, "--trainer.enable_progress_bar=false"]) == 0
     (result,) = (tmp_path / name).rglob("result.json")
     return json.loads(result.read_text())["metrics"]
@@ -26,4 +32,6 @@ def test_thirty_layers_of_a_gat_train_and_stay_trained(tmp_path, real_data):
 
 def test_the_two_layer_gcn_reaches_its_papers_accuracy(tmp_path, real_data):
     # Kipf & Welling, ICLR 2017: 81.5; single seeds scatter by about a point.
-    assert metrics("gcn_2", tmp_path, real_data)["test_acc_at_best_val"] == pytest.approx(0.815, abs=0.02)
+    assert metrics("gcn_2", tmp_path, real_data)["test_acc_at_best_val"] == pytest.approx(
+        0.815, abs=0.02
+    )

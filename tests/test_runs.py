@@ -10,7 +10,10 @@ from gnn_depth.runs import environment, new_run_folder, read_result, write_atomi
 
 def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path):
     folders = []
-    threads = [threading.Thread(target=lambda: folders.append(new_run_folder(tmp_path, "run"))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: folders.append(new_run_folder(tmp_path, "run")))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -40,14 +43,19 @@ def test_writing_leaves_the_whole_file_and_nothing_else(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     write_atomically(tmp_path / "a.txt", "old")
-    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(OSError, match="No space"):
         write_atomically(tmp_path / "a.txt", "new")
     assert (tmp_path / "a.txt").read_text() == "old"
 
 
 def test_numbers_that_are_not_finite_are_written_as_text(tmp_path):
-    write_result(tmp_path, {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": {"d": 1.5}, "e": None})
+    write_result(
+        tmp_path,
+        {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": {"d": 1.5}, "e": None},
+    )
     assert read_result(tmp_path) == {"a": "nan", "b": ["inf", "-inf"], "c": {"d": 1.5}, "e": None}
 
 

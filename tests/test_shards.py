@@ -14,8 +14,13 @@ from tests import sharded
 
 def run(folder: Path, processes: int, which: str) -> list[dict]:
     command = [sys.executable, "-m", "tests.sharded", str(folder), str(processes), which]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, env=environment, check=False)
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=3000, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(processes)]
 
@@ -26,7 +31,8 @@ def test_loss_gradients_and_weights_are_those_of_one_process_and_only_boundaries
     assert len(differences) > 5 / 3 * len(sharded.CASES)
     assert {name: error for name, error in differences.items() if not error < 1e-7} == {}
     assert of_each[0]["float32"] < 1e-4
-    # Every layer reads the halo: forwards go the rows that others want, backwards the gradients of those received.
+    # Every layer reads the halo: forwards go the rows that others want, backwards the gradients of
+    # those received.
     halos = [of_each[rank]["halo"] for rank in (0, 1)]
     assert min(halos) > 0
     row, passes = 8 * sharded.WIDTH, sharded.STEPS["cases"] * sharded.LAYERS

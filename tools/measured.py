@@ -1,16 +1,17 @@
-"""Write the tables of docs/measured.md from the results in docs/results, or take up finished runs there.
+"""Write the tables of docs/measured.md from the results in docs/results, or take up finished runs
+there.
 
-    python -m tools.measured                  # write the tables and the counts of verdicts
-    python -m tools.measured --check          # exit code 1 if the page differs from them
-    python -m tools.measured --take runs      # first take up the finished runs of items below a folder
+    python -m tools.measured                  # write the tables and the counts of verdicts python
+    -m tools.measured --check          # exit code 1 if the page differs from them python -m
+    tools.measured --take runs      # first take up the finished runs of items below a folder
 
-A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which also has the
-published numbers) or of one config (``config`` and ``published``), with command-line ``options`` if there are any.
-``rows`` and ``columns`` are the axes of its table.
-A claim is one line: ``at``, the values of the axes; ``values`` for each seed in ``seeds``, or their ``mean``,
-``spread`` (standard deviation, or 95% confidence interval) and number ``n``; the ``commit`` that it was measured with;
-``seconds`` of a run; command-line ``options``; ``stale`` if today's code is known to give something else; or a ``text``
-where there is no number.
+A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which
+also has the published numbers) or of one config (``config`` and ``published``), with command-line
+``options`` if there are any. ``rows`` and ``columns`` are the axes of its table. A claim is one
+line: ``at``, the values of the axes; ``values`` for each seed in ``seeds``, or their ``mean``,
+``spread`` (standard deviation, or 95% confidence interval) and number ``n``; the ``commit`` that it
+was measured with; ``seconds`` of a run; command-line ``options``; ``stale`` if today's code is
+known to give something else; or a ``text`` where there is no number.
 """
 
 import argparse
@@ -43,7 +44,8 @@ LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside")
 
 @dataclass(frozen=True)
 class Claim:
-    """One cell: see the module. It has the mean and the interval that the rule of agreement asks a cell for."""
+    """One cell: see the module. It has the mean and the interval that the rule of agreement asks a
+    cell for."""
 
     data: dict[str, Any]
     unit: str  # of spread: std or ci
@@ -62,7 +64,9 @@ class Claim:
 
     @property
     def mean(self) -> float:
-        return statistics.fmean(self.values) if self.values else self.data.get("mean", math.nan) / 100
+        return (
+            statistics.fmean(self.values) if self.values else self.data.get("mean", math.nan) / 100
+        )
 
     def half_width(self, spread: str) -> float | None:
         if self.n < 2:
@@ -81,7 +85,9 @@ class Claim:
 
     def text(self) -> str:
         width = self.half_width(self.unit)
-        return self.data.get("text") or f"{100 * self.mean:.1f}" + ("" if width is None else f" ± {100 * width:.1f}")
+        return self.data.get("text") or f"{100 * self.mean:.1f}" + (
+            "" if width is None else f" ± {100 * width:.1f}"
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,11 @@ class Results:
 
     @cached_property
     def published(self) -> list[Published]:
-        found = load_item(self.head["item"]).published if "item" in self.head else self.head.get("published", [])
+        found = (
+            load_item(self.head["item"]).published
+            if "item" in self.head
+            else self.head.get("published", [])
+        )
         return parse(found, str(self.path))
 
     def verdicts(self, claim: Claim) -> Iterator[tuple[str, Number, Level]]:
@@ -110,7 +120,9 @@ class Results:
         """The table in Markdown, with notes."""
         rows, columns = ([tuple(claim.at[axis] for axis in self.head[kind]) for claim in self.claims]
                          for kind in ("rows", "columns"))  # fmt: skip
-        sources = list(dict.fromkeys(source for claim in self.claims for source, _, _ in self.verdicts(claim)))
+        sources = list(
+            dict.fromkeys(source for claim in self.claims for source, _, _ in self.verdicts(claim))
+        )
         usual = statistics.mode(claim.n for claim in self.claims)  # number of seeds
         cells = {}
         for row, column, claim in zip(rows, columns, self.claims, strict=True):
@@ -124,8 +136,15 @@ class Results:
         across = list(dict.fromkeys(columns))
         head = [*self.head["rows"], *(", ".join(column) for column in across)]
         lines = [head, ["---"] * len(head)]
-        lines += [[*row, *(cells.get((row, column), "") for column in across)] for row in dict.fromkeys(rows)]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n" + " ".join(self._notes(sources, usual))
+        lines += [
+            [*row, *(cells.get((row, column), "") for column in across)]
+            for row in dict.fromkeys(rows)
+        ]
+        return (
+            "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            + "\n\n"
+            + " ".join(self._notes(sources, usual))
+        )
 
     def _notes(self, sources: Sequence[str], usual: int) -> Iterator[str]:
         if sources:
@@ -137,7 +156,10 @@ class Results:
         seeds = "One seed where no deviation is stated"
         if usual > 1:
             alone = any(claim.n == 1 for claim in self.claims)
-            seeds = f"{usual} seeds where nothing else is stated" + ", one where no deviation is" * alone
+            seeds = (
+                f"{usual} seeds where nothing else is stated"
+                + ", one where no deviation is" * alone
+            )
         yield f"*{seeds}; mean ± {spread}; code: {code}.*"
         if any(claim.data.get("stale") for claim in self.claims):
             yield "*† Measured with older code; today's code is known to give other numbers here or in like cells.*"
@@ -145,7 +167,9 @@ class Results:
 
 def number_text(number: Number) -> str:
     """A published number as text."""
-    return f"{100 * number.mean:.1f}" + ("" if number.half is None else f" ± {100 * number.half:.1f}")
+    return f"{100 * number.mean:.1f}" + (
+        "" if number.half is None else f" ± {100 * number.half:.1f}"
+    )
 
 
 def load(folder: Path = FOLDER) -> list[Results]:
@@ -153,12 +177,15 @@ def load(folder: Path = FOLDER) -> list[Results]:
     found = []
     for path in sorted(folder.glob("*.json")):
         head = json.loads(path.read_text(encoding="utf-8"))
-        found.append(Results(path, head, [Claim(claim, head["spread"]) for claim in head.pop("claims")]))
+        found.append(
+            Results(path, head, [Claim(claim, head["spread"]) for claim in head.pop("claims")])
+        )
     return found
 
 
 def counts(found: Sequence[Results]) -> str:
-    """The number of verdicts for each paper and file, as a table. Claims of fewer epochs are counted apart."""
+    """The number of verdicts for each paper and file, as a table. Claims of fewer epochs are
+    counted apart."""
     columns = (*LEVELS, "outside, of one seed", "fewer epochs")
     lines: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for results in found:
@@ -166,12 +193,19 @@ def counts(found: Sequence[Results]) -> str:
             for source, _, level in results.verdicts(claim):
                 alone = ["outside, of one seed"] if level == "outside" and claim.n == 1 else []
                 counted = ["fewer epochs"] if claim.epochs() else [level, *alone]
-                lines[source.split(",")[0], results.head.get("item", results.path.stem)].update(counted)
+                lines[source.split(",")[0], results.head.get("item", results.path.stem)].update(
+                    counted
+                )
     total: Counter[str] = sum(lines.values(), Counter())
-    rows = [(paper, name, count) for (paper, name), count in sorted(lines.items())] + [("**all**", "", total)]
+    rows = [(paper, name, count) for (paper, name), count in sorted(lines.items())] + [
+        ("**all**", "", total)
+    ]
     return "\n".join(
         [f"| paper | item | {' | '.join(columns)} |", "|---|---|" + len(columns) * "---|"]
-        + [f"| {paper} | {name} | {' | '.join(str(count[each]) for each in columns)} |" for paper, name, count in rows]
+        + [
+            f"| {paper} | {name} | {' | '.join(str(count[each]) for each in columns)} |"
+            for paper, name, count in rows
+        ]
     )
 
 
@@ -181,20 +215,27 @@ def page(text: str, found: Sequence[Results]) -> str:
     Raises:
         ValueError: A mark names no file of results.
     """
-    tables = {results.path.stem: results.table for results in found} | {"counts": lambda: counts(found)}
+    tables = {results.path.stem: results.table for results in found} | {
+        "counts": lambda: counts(found)
+    }
 
     def write(match: re.Match[str]) -> str:
         if match[2] not in tables:
-            raise ValueError(f"{PAGE.name}: there is no {match[2]}.json in {FOLDER}; there are {', '.join(tables)}.")
+            raise ValueError(
+                f"{PAGE.name}: there is no {match[2]}.json in {FOLDER}; there are "
+                f"{', '.join(tables)}."
+            )
         return f"{match[1]}\n{tables[match[2]]()}\n\n{match[3]}"
 
     return BLOCK.sub(write, text)
 
 
 def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator[str]:
-    """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a line per claim.
+    """Add the finished runs below a folder to the results of their sweeps, or to one file; yields a
+    line per claim.
 
-    A claim of more seeds stays, and so does one of all epochs where the runs have fewer, unless it is stale.
+    A claim of more seeds stays, and so does one of all epochs where the runs have fewer, unless it
+    is stale.
     """
     cells: dict[tuple[str, str, tuple[str, ...]], list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(runs.rglob("result.json")):
@@ -229,7 +270,9 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         old = [each for each in content["claims"] if Claim(each, "std").at == new.at]
         if old:
             known = Claim(old[0], "std")
-            if not old[0].get("stale") and (known.n > new.n or len(new.epochs()) > len(known.epochs())):
+            if not old[0].get("stale") and (
+                known.n > new.n or len(new.epochs()) > len(known.epochs())
+            ):
                 continue
             content["claims"][content["claims"].index(old[0])] = claim
         else:
@@ -237,7 +280,9 @@ def take(runs: Path, folder: Path = FOLDER, into: str | None = None) -> Iterator
         if "item" in content:
             grid = load_grid(str(load_item(content["item"]).grid), True)
             labels = [(axis.name, list(grid.labels_of(axis.name))) for axis in grid.axes]
-            content["claims"].sort(key=lambda one: [known.index(Claim(one, "std").at[axis]) for axis, known in labels])
+            content["claims"].sort(
+                key=lambda one: [known.index(Claim(one, "std").at[axis]) for axis, known in labels]
+            )
         save(path, content)
         yield f"{path.name}: {', '.join(new.at.values())}: {new.text()}"
 
@@ -261,14 +306,26 @@ def save(path: Path, content: dict[str, Any]) -> None:
     head = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items()
             if key != "claims"]  # fmt: skip
     claims = ",\n  ".join(json.dumps(claim, ensure_ascii=False) for claim in content["claims"])
-    path.write_text("{\n" + ",\n".join([*head, f' "claims": [\n  {claims}\n ]']) + "\n}\n", encoding="utf-8")
+    path.write_text(
+        "{\n" + ",\n".join([*head, f' "claims": [\n  {claims}\n ]']) + "\n}\n", encoding="utf-8"
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the page would change")
-    parser.add_argument("--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder")
-    parser.add_argument("--into", metavar="NAME", help="take them up in this file, not in that of their sweep's name")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 if the page would change"
+    )
+    parser.add_argument(
+        "--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder"
+    )
+    parser.add_argument(
+        "--into",
+        metavar="NAME",
+        help="take them up in this file, not in that of their sweep's name",
+    )
     options = parser.parse_args()
     if options.take:
         print("\n".join(take(options.take, into=options.into)))

@@ -2,9 +2,10 @@
 
     python -m tools.verify_numbers --sample 10 --seed 0 [--cheaper-than SECONDS] [--max-hours H]
 
-The first seed of each claim is run again, the cheapest claim first. A claim passes if the new value equals the stated
-one of that seed, or lies in the 95% prediction interval of one more run, mean ± t s sqrt(1 + 1/n). With a single stated
-run it may differ by one point. Claims marked stale are left out. The exit code is 1 if a claim fails.
+The first seed of each claim is run again, the cheapest claim first. A claim passes if the new value
+equals the stated one of that seed, or lies in the 95% prediction interval of one more run, mean ± t
+s sqrt(1 + 1/n). With a single stated run it may differ by one point. Claims marked stale are left
+out. The exit code is 1 if a claim fails.
 """
 
 import argparse
@@ -45,11 +46,23 @@ def passes(claim: Claim, value: float) -> bool:
 
 def command(results: Results, claim: Claim, folder: str) -> list[str]:
     """The arguments of gnn-depth that run the first seed of a claim."""
-    options = [os.path.expandvars(one) for one in (*results.head.get("options", []), *claim.data.get("options", []))]
+    options = [
+        os.path.expandvars(one)
+        for one in (*results.head.get("options", []), *claim.data.get("options", []))
+    ]
     seed = claim.data.get("seeds", [0])[0]
     if "config" in results.head:
         config = str(ROOT / "configs" / results.head["config"])
-        return ["fit", "--config", config, "--seed_everything", str(seed), "--run.root", folder, *options]
+        return [
+            "fit",
+            "--config",
+            config,
+            "--seed_everything",
+            str(seed),
+            "--run.root",
+            folder,
+            *options,
+        ]
     subset = [f"{axis}={value}" for axis, value in claim.at.items()]
     return ["reproduce", results.head["item"], "--subset", *subset, "--seeds", "1", "--workers", "1", "--root", folder,
             *options]  # fmt: skip
@@ -59,7 +72,9 @@ def rerun(results: Results, claim: Claim) -> float | None:
     """The metric of a new run; None if it has none."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "gnn_depth", *command(results, claim, folder)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         for path in Path(folder).rglob("result.json"):
             return json.loads(path.read_text())["metrics"].get(results.head.get("metric", METRIC))
     print(done.stdout[-2000:])
@@ -67,20 +82,31 @@ def rerun(results: Results, claim: Claim) -> float | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sample", type=int, default=10, help="number of claims (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
-    parser.add_argument("--cheaper-than", type=float, default=math.inf, metavar="SECONDS", help="leave out others")
-    parser.add_argument("--max-hours", type=float, default=math.inf, help="start no run after this time")
+    parser.add_argument(
+        "--cheaper-than", type=float, default=math.inf, metavar="SECONDS", help="leave out others"
+    )
+    parser.add_argument(
+        "--max-hours", type=float, default=math.inf, help="start no run after this time"
+    )
     options = parser.parse_args()
     pool = [
         (results, claim)
         for results in load()
         for claim in results.claims
-        if not claim.data.get("stale") and "text" not in claim.data and cost(claim) < options.cheaper_than
+        if not claim.data.get("stale")
+        and "text" not in claim.data
+        and cost(claim) < options.cheaper_than
     ]
     drawn = random.Random(options.seed).sample(pool, min(options.sample, len(pool)))
-    deadline, counted = time.monotonic() + 3600 * options.max_hours, {"passed": 0, "failed": 0, "not run": 0}
+    deadline, counted = (
+        time.monotonic() + 3600 * options.max_hours,
+        {"passed": 0, "failed": 0, "not run": 0},
+    )
     for results, claim in sorted(drawn, key=lambda pair: cost(pair[1])):
         name = f"{results.path.stem}: {', '.join(claim.at.values())}: stated {claim.text()}"
         if time.monotonic() > deadline:
@@ -90,8 +116,15 @@ def main() -> int:
             outcome = "passed" if found is not None and passes(claim, found) else "failed"
         counted[outcome] += 1
         seed = claim.data.get("seeds", [0])[0]
-        print(f"{name}, seed {seed} now {'none' if found is None else f'{100 * found:.1f}'}: {outcome}", flush=True)
-    print(", ".join(f"{count} {outcome}" for outcome, count in counted.items()) + f", of {len(pool)} claims")
+        print(
+            f"{name}, seed {seed} now {'none' if found is None else f'{100 * found:.1f}'}: "
+            f"{outcome}",
+            flush=True,
+        )
+    print(
+        ", ".join(f"{count} {outcome}" for outcome, count in counted.items())
+        + f", of {len(pool)} claims"
+    )
     return int(counted["failed"] > 0)
 
 

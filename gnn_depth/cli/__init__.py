@@ -1,7 +1,7 @@
 """The command ``gnn-depth``. Heavy imports wait until the requested command is known.
 
-In all files here ``UsageError`` is raised for what was asked for wrongly, ``RunError`` where a run cannot go on.
-Each command's ``main`` takes the arguments after its name and returns the exit code.
+In all files here ``UsageError`` is raised for what was asked for wrongly, ``RunError`` where a run
+cannot go on. Each command's ``main`` takes the arguments after its name and returns the exit code.
 """
 
 import os
@@ -45,8 +45,8 @@ def main(argv: list[str] | None = None) -> int:
         argv: The arguments after ``gnn-depth``; those of this process by default.
 
     Returns:
-        The exit code. 0: success, 1: the run diverged or failed, 2: usage error, 128 + N: stopped by signal N, as 130
-        by Ctrl-C. Bugs are raised.
+        The exit code. 0: success, 1: the run diverged or failed, 2: usage error, 128 + N: stopped
+        by signal N, as 130 by Ctrl-C. Bugs are raised.
     """
     if "_ARGCOMPLETE" in os.environ and argv is None:  # the TAB key
         from gnn_depth.cli.completion import answer
@@ -58,16 +58,25 @@ def main(argv: list[str] | None = None) -> int:
             code = _dispatch(argv)
             sys.stdout.flush()  # so that a closed pipe is noticed here
             return code
-    except BrokenPipeError:  # the reader has closed it, as `head` does: print nothing more, not even at exit
+    except (
+        BrokenPipeError
+    ):  # the reader has closed it, as `head` does: print nothing more, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except Exception as error:
         known = in_words(error)
         if known is None or os.environ.get(TRACEBACK):
             raise
-        return _print_error(f"error: {known}", 2) if isinstance(known, UsageError) else _print_error(str(known), 1)
+        return (
+            _print_error(f"error: {known}", 2)
+            if isinstance(known, UsageError)
+            else _print_error(str(known), 1)
+        )
     except KeyboardInterrupt as stop:
-        code, nothing_saved = signals.exit_code(stop), argv[:1] == ["fit"] and not getattr(stop, "has_folder", False)
+        code, nothing_saved = (
+            signals.exit_code(stop),
+            argv[:1] == ["fit"] and not getattr(stop, "has_folder", False),
+        )
         before = f"{signals.SAID[code].rstrip('.')} before the training began: nothing was saved."
         return _print_error(before if nothing_saved else signals.SAID[code], code)
     except SystemExit as stop:
@@ -91,7 +100,9 @@ def _dispatch(argv: list[str]) -> int:
     if command not in COMMANDS:
         raise UsageError(_no_command(argv))
     if command not in RUNS:
-        return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(rest)
+        return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(
+            rest
+        )
 
     from gnn_depth.cli.catalogue import catalogue
     from gnn_depth.cli.config import check_early, read_arguments
@@ -127,7 +138,8 @@ def usage() -> str:
         "usage: gnn-depth COMMAND [--config FILE]... [--OPTION VALUE]...\n\n"
         f"Train and diagnose deep graph neural networks.\n\n{rows}\n\n"
         "gnn-depth COMMAND --help explains the options of a command.\n"
-        "--trusted-only refuses configs that would import more than registered parts and known classes.\n"
+        "--trusted-only refuses configs that would import more than registered parts and known "
+        "classes.\n"
         f"{TRACEBACK}=1 shows where in the code an error was raised."
     )
 

@@ -45,22 +45,29 @@ from gnn_depth.training.recorder import RunRecorder
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
-HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config would say another
+HALF = (
+    "16",
+    "16-mixed",
+)  # Lightning would take bf16-mixed on a CPU, and the config would say another
 CKPT_HELP = (
-    "Checkpoint: a file, a run folder, or `last`, the newest run of this name; validate and probe do without. fit "
-    "resumes from it in a new folder, and takes `auto` too: the newest run with the same model, data, seed and code."
+    "Checkpoint: a file, a run folder, or `last`, the newest run of this name; validate and probe "
+    "do without. fit "
+    "resumes from it in a new folder, and takes `auto` too: the newest run with the same model, "
+    "data, seed and code."
 )
 
 
 class Parser(LightningArgumentParser):
-    """Lightning's parser without reading of files, which :mod:`gnn_depth.cli.config` has already done."""
+    """Lightning's parser without reading of files, which :mod:`gnn_depth.cli.config` has already
+    done."""
 
     def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
         return super().add_class_arguments(*args, **kwargs | {"sub_configs": False})
 
 
 class CommandLineInterface(LightningCLI):
-    """Data, model and trainer of a command, which decides on the options, and of the arguments after it.
+    """Data, model and trainer of a command, which decides on the options, and of the arguments
+    after it.
 
     Without ``build`` nothing is built, only parsed.
     """
@@ -79,7 +86,11 @@ class CommandLineInterface(LightningCLI):
             trainer_defaults=TRAINER_DEFAULTS,
             seed_everything_default=0,
             parser_class=Parser,
-            parser_kwargs={"prog": f"gnn-depth {command}", "dump_header": None, "exit_on_error": False},
+            parser_kwargs={
+                "prog": f"gnn-depth {command}",
+                "dump_header": None,
+                "exit_on_error": False,
+            },
             subclass_mode_data=True,
             args=arguments.argv,
             run=False,
@@ -87,7 +98,9 @@ class CommandLineInterface(LightningCLI):
         )
 
     def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument("--seed_everything", type=SEED, default=0, help="Seed of all random numbers.")
+        parser.add_argument(
+            "--seed_everything", type=SEED, default=0, help="Seed of all random numbers."
+        )
         plugins = (
             "Python files or modules that register parts, imported first; may be repeated. "
             "Paths count from the working directory, in a config file from that file's folder."
@@ -102,7 +115,11 @@ class CommandLineInterface(LightningCLI):
         if self.command != "partition":
             parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP)
         if self.command in ("validate", "test", "predict"):
-            parser.add_argument("--force", action="store_true", help="Use a checkpoint of a model that has diverged.")
+            parser.add_argument(
+                "--force",
+                action="store_true",
+                help="Use a checkpoint of a model that has diverged.",
+            )
         if self.command == "predict":
             output = f"File for the predictions; {PREDICTIONS_TEXT} by its suffix."
             parser.add_argument("--output", type=str | None, default=None, help=output)
@@ -110,19 +127,24 @@ class CommandLineInterface(LightningCLI):
             parser.add_argument("--parts", type=Count, default=2, help="Number of parts.")
             nodes = "Division of the nodes: contiguous, metis, or a .npy file with the part of each node."
             parser.add_argument("--nodes", type=str, default="contiguous", help=nodes)
-            parser.add_argument("--output", type=str | None, default=None, help="A new folder for the files.")
+            parser.add_argument(
+                "--output", type=str | None, default=None, help="A new folder for the files."
+            )
         if self.command == "probe":
             scales = "Factors by which to scale each layer's input for further measurements of its Lipschitz constant."
             parser.add_argument("--scales", type=Positive, nargs="+", default=[], help=scales)
             layers = "Layers to show in the table, `some` or `all`; every layer is measured."
-            parser.add_argument("--layers", type=Literal["some", "all"], default="some", help=layers)
+            parser.add_argument(
+                "--layers", type=Literal["some", "all"], default="some", help=layers
+            )
             page = "File for a web page with charts of every measure: FILE.html."
             parser.add_argument("--html", type=str | None, default=None, help=page)
             trials = "Probe the model with each proposed remedy too, and compare."
             parser.add_argument("--try", action="store_true", help=trials)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Merge and parse; a checkpoint's model and data stand in for the defaults, and a contradiction is an error."""
+        """Merge and parse; a checkpoint's model and data stand in for the defaults, and a
+        contradiction is an error."""
         self.known = Known(imported_parts(), options_of(parser), self.arguments.plugins)
         if self.arguments.prints_config:
             print(to_yaml(self.resolve(self.arguments)), end="")
@@ -143,21 +165,28 @@ class CommandLineInterface(LightningCLI):
             self.checkpoint.check_config(before, self.resolved, goes_on=trains)
             run = self.checkpoint.path.parent.parent
             if trains and (changed := checkpoints.changes(run, self.resolved)):
-                checkpoints.warn(f"{run} goes on with other code or precision than before: {'; '.join(changed)}.")
+                checkpoints.warn(
+                    f"{run} goes on with other code or precision than before: {'; '.join(changed)}."
+                )
             if self.config.get("force") is False:
                 self.checkpoint.check_trained()
 
-    def _parse(self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser) -> Namespace:
+    def _parse(
+        self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser
+    ) -> Namespace:
         return parse(merge(arguments, self.known, base), arguments, self.known, parser)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
-        """The resolved config of other arguments, by the same parser: building a parser takes longer than using it."""
+        """The resolved config of other arguments, by the same parser: building a parser takes
+        longer than using it."""
         return resolved(self._parse(arguments, {}, self.parser), self.parser)
 
     def _asked(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the runs of this name, and the resolved config."""
         found = self.resolve(self.arguments)
-        return Path(found["run"]["root"]) / (found["run"]["name"] or self._run_name(found["model"])), found
+        return Path(found["run"]["root"]) / (
+            found["run"]["name"] or self._run_name(found["model"])
+        ), found
 
     def instantiate_classes(self) -> None:
         if not self.build:
@@ -174,31 +203,40 @@ class CommandLineInterface(LightningCLI):
         config = self.config_init["trainer"]
         callbacks = config["callbacks"] or []
         callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
-        no_bar = config["enable_progress_bar"] is False or any(isinstance(c, ProgressBar) for c in callbacks)
+        no_bar = config["enable_progress_bar"] is False or any(
+            isinstance(c, ProgressBar) for c in callbacks
+        )
         kwargs["callbacks"] = callbacks if no_bar else [*callbacks, EpochProgress()]
         if config["enable_checkpointing"] is None:
-            kwargs["enable_checkpointing"] = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
+            kwargs["enable_checkpointing"] = any(
+                isinstance(callback, ModelCheckpoint) for callback in callbacks
+            )
         if config["logger"] is None:
             kwargs["logger"] = False  # the run's own loggers come with its folder
         trainer = super().instantiate_trainer(**kwargs)
         check_precision(trainer)
         if str(config["precision"]) in HALF and trainer.precision not in HALF:
             raise UsageError(
-                f"trainer.precision {config['precision']} needs a GPU: on a CPU use bf16-mixed, bf16-true or 32."
+                f"trainer.precision {config['precision']} needs a GPU: on a CPU use bf16-mixed, "
+                "bf16-true or 32."
             )
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
             trainer.strategy.checkpoint_io = VerifiedCheckpoints()
         return trainer
 
     def open_run(self, origin: Origin | None = None) -> None:
-        """Give the run its folder and loggers; loggers that the user chose stay, and ``false`` means none."""
+        """Give the run its folder and loggers; loggers that the user chose stay, and ``false``
+        means none."""
         config = self.config_init["trainer"]
         if config["fast_dev_run"]:
             return
         os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
         if origin is None:  # it stands alone
             plugins = [version(plugin) for plugin in self.resolved.get("plugins") or []]
-            facts = {"identity": identity(self.resolved, self.data_sha256), "data_sha256": self.data_sha256}
+            facts = {
+                "identity": identity(self.resolved, self.data_sha256),
+                "data_sha256": self.data_sha256,
+            }
             from_checkpoint = {"resumed_from": str(self.checkpoint.path)} if self.checkpoint else {}
             origin = Origin({**facts, "plugins": plugins, **from_checkpoint})
         self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
@@ -214,7 +252,9 @@ class CommandLineInterface(LightningCLI):
         layers = self.model.stack.layers
         names = (getattr(self.datamodule, name, None) for name in ("name", "dataset"))
         data = next(filter(None, names), type(self.datamodule).__name__)
-        return f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} on {data}"
+        return (
+            f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} on {data}"
+        )
 
     @cached_property
     def data_sha256(self) -> str:
@@ -227,7 +267,8 @@ class CommandLineInterface(LightningCLI):
         return self.config_init["run"]
 
     def _run_name(self, model: dict[str, Any]) -> str:
-        """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change: ``-norm_none``."""
+        """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change:
+        ``-norm_none``."""
         files = [source.name for source in self.arguments.sources if source.is_file]
         parts = [model["layer"], *model["norm"]]
         names = [part if isinstance(part, str) else part.get("name", "own") for part in parts]
@@ -236,7 +277,11 @@ class CommandLineInterface(LightningCLI):
         changed = {}
         for flag, key, value in flags(self.arguments.argv, self.known):
             section, _, option = key.partition(".")
-            if section in ("model", "data") and option not in named and key.rpartition(".")[2] not in PATHS:
+            if (
+                section in ("model", "data")
+                and option not in named
+                and key.rpartition(".")[2] not in PATHS
+            ):
                 text = re.sub(r"[^\w.]+", "_", f"{key.rpartition('.')[2]} {value}").strip("_")
                 changed[f"{key} {value}" if flag.endswith("+") else key] = text
         name = "-".join([name, *changed.values()])

@@ -1,4 +1,5 @@
-"""All parts and all options of a run as text, cached on disk: a misspelt name is found without torch."""
+"""All parts and all options of a run as text, cached on disk: a misspelt name is found without
+torch."""
 
 import contextlib
 import functools
@@ -28,7 +29,8 @@ PACKAGE = Path(gnn_depth.__file__).parent
 
 
 def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
-    """The parts, with those of these plugins beside those of installed packages, and the options of a run command."""
+    """The parts, with those of these plugins beside those of installed packages, and the options of
+    a run command."""
     plugins = tuple(plugins)
 
     def build() -> tuple[Any, Any]:
@@ -37,7 +39,10 @@ def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
 
     def read(content: Any) -> tuple[Any, Any]:
         parts, commands = content
-        parts = {kind: {name: _part(part) for name, part in known.items()} for kind, known in parts.items()}
+        parts = {
+            kind: {name: _part(part) for name, part in known.items()}
+            for kind, known in parts.items()
+        }
         return parts, {command: _options(known) for command, known in commands.items()}
 
     # Not from disk if everything is imported already.
@@ -73,10 +78,12 @@ def _options_of_runs() -> dict[str, dict[str, Option]]:
 
 
 def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
-    """Keep on disk what ``build`` makes of the imported package and plugins, until a source file changes.
+    """Keep on disk what ``build`` makes of the imported package and plugins, until a source file
+    changes.
 
-    ``read`` restores it from JSON. An entry holds time and size of every source file that it was built from; a damaged
-    or outdated one is built anew. A cache that cannot be written does no harm.
+    ``read`` restores it from JSON. An entry holds time and size of every source file that it was
+    built from; a damaged or outdated one is built anew. A cache that cannot be written does no
+    harm.
     """
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
     key = {
@@ -84,19 +91,29 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
             *(gnn_depth.__version__, version("torch"), version("lightning")),
             *(platform.python_version(), sys.prefix),
         ],
-        "installed": sorted([entry.name, entry.value, origin(_top(entry.module))] for entry in installed),
-        "plugins": [[plugin, None if plugin.endswith(".py") else origin(_top(plugin))] for plugin in plugins],
+        "installed": sorted(
+            [entry.name, entry.value, origin(_top(entry.module))] for entry in installed
+        ),
+        "plugins": [
+            [plugin, None if plugin.endswith(".py") else origin(_top(plugin))] for plugin in plugins
+        ],
     }
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or damaged
+    with contextlib.suppress(
+        OSError, ValueError, LookupError, TypeError, AttributeError
+    ):  # none, or damaged
         entry = json.loads(path.read_text(encoding="utf-8"))
-        if entry["key"] == key and all(_stamp(file) == stamp for file, stamp in entry["sources"].items()):
+        if entry["key"] == key and all(
+            _stamp(file) == stamp for file, stamp in entry["sources"].items()
+        ):
             return read(entry["content"])
     content = build()
     if not registry.not_loaded():  # a broken plugin may be mended without a change of its own files
-        tops = {_top(name) for name in ("gnn_depth", *(entry.module for entry in installed), *plugins)}
+        tops = {
+            _top(name) for name in ("gnn_depth", *(entry.module for entry in installed), *plugins)
+        }
         sources = {file: _stamp(file) for file in _sources(tops)}
         text = json.dumps({"key": key, "sources": sources, "content": content}, default=_plain)
         with contextlib.suppress(OSError):
@@ -106,7 +123,9 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
 
 
 def _plain(content: Any) -> Any:
-    return asdict(content) if is_dataclass(content) and not isinstance(content, type) else str(content)
+    return (
+        asdict(content) if is_dataclass(content) and not isinstance(content, type) else str(content)
+    )
 
 
 def _top(module: str) -> str:
@@ -114,8 +133,11 @@ def _top(module: str) -> str:
 
 
 def _sources(packages: Collection[str]) -> set[str]:
-    """Files and folders of these imported packages, and of modules outside of libraries, which have versions."""
-    libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    """Files and folders of these imported packages, and of modules outside of libraries, which have
+    versions."""
+    libraries = tuple(
+        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    )
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -123,7 +145,9 @@ def _sources(packages: Collection[str]) -> set[str]:
             found |= {file, *getattr(module, "__path__", ())}
         elif file and not file.startswith(libraries):
             found.add(file)
-    return {file for file in found if Path(file).is_absolute() and Path(file).exists()}  # torch invents some
+    return {
+        file for file in found if Path(file).is_absolute() and Path(file).exists()
+    }  # torch invents some
 
 
 def _stamp(file: str) -> list[int]:

@@ -1,4 +1,5 @@
-"""Checkpoints named on the command line: find them, read them, and compare them with the other arguments."""
+"""Checkpoints named on the command line: find them, read them, and compare them with the other
+arguments."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -20,12 +21,24 @@ from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
 LAST, AUTO = "last", "auto"
-# Of a run's folder: what a training goes on from, and what is looked at, in this order; then the newest.
-FIRST = {True: ("last.ckpt", "last-1.ckpt"), False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt")}
+# Of a run's folder: what a training goes on from, and what is looked at, in this order; then the
+# newest.
+FIRST = {
+    True: ("last.ckpt", "last-1.ckpt"),
+    False: ("best.ckpt", "best-1.ckpt", "last.ckpt", "last-1.ckpt"),
+}
 SAME = ("model", "data", "seed_everything")
 #: Options of the trainer with which a training gives other numbers from the first step on.
 NUMERIC = (
-    *("precision", "accelerator", "strategy", "devices", "num_nodes", "deterministic", "sync_batchnorm"),
+    *(
+        "precision",
+        "accelerator",
+        "strategy",
+        "devices",
+        "num_nodes",
+        "deterministic",
+        "sync_batchnorm",
+    ),
     *("accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm"),
     *("limit_train_batches", "overfit_batches", "reload_dataloaders_every_n_epochs"),
 )
@@ -54,25 +67,35 @@ class Checkpoint:
         """Refuse a model that has diverged: it gives every node the same class."""
         said = f"{self.path} is of a model that diverged"
         if self.not_finite:
-            raise UsageError(f"{said}: its weight {self.not_finite} has NaN or infinity. --force uses it all the same.")
+            raise UsageError(
+                f"{said}: its weight {self.not_finite} has NaN or infinity. --force uses it all "
+                "the same."
+            )
         result = _result(self.path.parent.parent)
         if result.get("status") == "diverged":
             raise UsageError(f"{said} later: {result.get('reason')} --force uses it all the same.")
 
     def check_data(self, hparams: Any, data: dict[str, Any], data_sha256: str | None) -> None:
-        """Refuse data of another shape than the model was trained on and, with a checksum, other data at another path.
+        """Refuse data of another shape than the model was trained on and, with a checksum, other
+        data at another path.
 
         At the same path, changed data is a warning.
         """
         for name in GIVEN_BY_DATA:
             here, there = hparams.get(name), self.hparams.get(name)
             if there is not None and here != there:
-                raise UsageError(f"{self.path} was trained on data with {name} {there}, and this data has {here}.")
+                raise UsageError(
+                    f"{self.path} was trained on data with {name} {there}, and this data has "
+                    f"{here}."
+                )
         if None in (self.data_sha256, data_sha256) or self.data_sha256 == data_sha256:
             return
         said = f"{self.path} was trained on data whose SHA-256 is {self.data_sha256}, and that of this data is"
         if data != self.data:
-            raise UsageError(f"{said} {data_sha256}: a training goes on with data that was moved, not with other data.")
+            raise UsageError(
+                f"{said} {data_sha256}: a training goes on with data that was moved, not with "
+                "other data."
+            )
         warn(f"{said} {data_sha256}: its files were changed, or this machine rounds otherwise.")
 
     def config(self, with_seed: bool) -> dict[str, Any]:
@@ -82,15 +105,20 @@ class Checkpoint:
         return {"model": kept, **({"data": self.data} if self.data else {}), **seed}
 
     def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
-        """Refuse another model than the checkpoint's, and where a training goes on also other data or another seed."""
+        """Refuse another model than the checkpoint's, and where a training goes on also other data
+        or another seed."""
         changed = _differences(before["model"], after["model"], "model")
         if goes_on and self.seed is not None:
             changed += _differences(self.seed, after["seed_everything"], "seed_everything")
         if goes_on and self.data:
             rows = _differences(before["data"], after["data"], "data")
-            changed += [row for row in rows if row[0].rpartition(".")[2] not in PATHS]  # files are compared later
+            changed += [
+                row for row in rows if row[0].rpartition(".")[2] not in PATHS
+            ]  # files are compared later
         if changed:
-            lines = "\n".join(f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed)
+            lines = "\n".join(
+                f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed
+            )
             raise UsageError(
                 f"{self.path} is of another run than the one asked for:\n{lines}\n"
                 "An option that is left out is the checkpoint's."
@@ -110,11 +138,17 @@ def read(path: Path) -> Checkpoint:
         content = read_checkpoint(path)
     except OSError as error:
         why = error.strerror or error
-        raise UsageError(f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}.") from error
+        raise UsageError(
+            f"{str(path)!r} is damaged, or not a checkpoint of a run: {why}."
+        ) from error
     try:
         if not isinstance(content, dict):
             raise TypeError
-        hparams = {key: value for key, value in content["hyper_parameters"].items() if not key.startswith("_")}
+        hparams = {
+            key: value
+            for key, value in content["hyper_parameters"].items()
+            if not key.startswith("_")
+        }
         data = content.get("datamodule_hyper_parameters", {})
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
         epochs = progress.get("current", {}).get("completed", 0)
@@ -124,7 +158,9 @@ def read(path: Path) -> Checkpoint:
         weights = content["state_dict"].items()
         broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
         step, sha256 = content["global_step"], data.get("sha256")
-        return Checkpoint(path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken)
+        return Checkpoint(
+            path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken
+        )
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
 
@@ -145,15 +181,18 @@ def _differences(old: Any, new: Any, key: str) -> list[tuple[str, Any, Any]]:
     return [] if old == new else [(key, old, new)]
 
 
-def find(word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]]]) -> Checkpoint | None:
+def find(
+    word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]]]
+) -> Checkpoint | None:
     """The checkpoint that a command line means; None where ``auto`` finds nothing.
 
     Args:
-        word: A file; a folder, for its newest checkpoint that can be read (``fit``) or its best one (other commands);
-            ``last`` for the newest run of this name; ``auto`` for the newest one with the same model, data, seed and
-            code as well, if there is one.
+        word: A file; a folder, for its newest checkpoint that can be read (``fit``) or its best one
+            (other commands); ``last`` for the newest run of this name; ``auto`` for the newest one
+            with the same model, data, seed and code as well, if there is one.
         trains: Whether a training is to go on from it.
-        asked: Returns the folder of the runs of its name, and the resolved config, for ``last`` and ``auto``.
+        asked: Returns the folder of the runs of its name, and the resolved config, for ``last`` and
+            ``auto``.
     """
     if word == AUTO and not trains:
         raise UsageError(f"--ckpt_path {AUTO} is for fit; name a file, a run's folder or {LAST!r}.")
@@ -163,7 +202,9 @@ def find(word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]
     if path.is_dir():
         if found := next(_readable(path, trains), None):
             return found
-        runs = (run for run in sorted(path.glob("*"), reverse=True) if (run / "checkpoints").is_dir())
+        runs = (
+            run for run in sorted(path.glob("*"), reverse=True) if (run / "checkpoints").is_dir()
+        )
         run = next((run for run in runs if next(_readable(run, trains, aloud=False), None)), None)
         below = f" It has runs; choose one: --ckpt_path {run}." if run else ""
         raise UsageError(f"--ckpt_path {word}: {_nothing(trains)} in this folder.{below}")
@@ -172,13 +213,18 @@ def find(word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]
     except UsageError as error:
         if not path.exists() and (near := hint(str(path), (LAST, AUTO) if trains else (LAST,))):
             raise UsageError(f"{error}{near}") from error
-        others = _readable(path.parent, trains, without=path, aloud=False) if path.parent.is_dir() else iter(())
+        others = (
+            _readable(path.parent, trains, without=path, aloud=False)
+            if path.parent.is_dir()
+            else iter(())
+        )
         if other := next(others, None):
             raise UsageError(f"{error}\nWhole: --ckpt_path {other.path} ({other.age}).") from error
         raise
     if trains and not found.resumable:
         raise UsageError(
-            f"{path} holds weights alone, for validate, test and predict; resume from the run's last.ckpt."
+            f"{path} holds weights alone, for validate, test and predict; resume from the run's "
+            "last.ckpt."
         )
     return found
 
@@ -188,10 +234,13 @@ def _of_name(word: str, trains: bool, folder: Path, config: dict[str, Any]) -> C
     if word == AUTO:
         living = [run for run in runs if is_alive(run)]
         runs = [run for run in runs if run not in living and _is_same(run, config)]
-        first = getattr(rank_zero_only, "rank", 0) == 0  # the others see the folder that the first has just made
+        first = (
+            getattr(rank_zero_only, "rank", 0) == 0
+        )  # the others see the folder that the first has just made
         if first and (same := next((run for run in living if _is_same(run, config)), None)):
             raise UsageError(
-                f"--ckpt_path {AUTO}: a process is training {same} now, with this model, data and seed. Wait until it "
+                f"--ckpt_path {AUTO}: a process is training {same} now, with this model, data and "
+                "seed. Wait until it "
                 "has ended, or stop it; without --ckpt_path this starts another run."
             )
     found = next((checkpoint for run in runs for checkpoint in _readable(run, trains)), None)
@@ -203,30 +252,43 @@ def _of_name(word: str, trains: bool, folder: Path, config: dict[str, Any]) -> C
         restart = f" --ckpt_path {AUTO} starts from the beginning then." if trains else ""
         others = sorted({run.parents[2].name for run in folder.parent.glob("*/*/checkpoints/..")})
         named = f" Runs beside it: {', '.join(others)}." if others else ""
-        raise UsageError(f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}.{named}{restart}")
+        raise UsageError(
+            f"--ckpt_path {LAST}: {_nothing(trains)} under {str(folder)!r}.{named}{restart}"
+        )
     else:
-        warn(f"--ckpt_path {word}: no run with this model, data and seed under {folder}; starting one", "")
+        warn(
+            f"--ckpt_path {word}: no run with this model, data and seed under {folder}; starting "
+            "one",
+            "",
+        )
     return found
 
 
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
-    """True if a run agrees in everything that cannot be changed afterwards; a difference in its code is a warning."""
+    """True if a run agrees in everything that cannot be changed afterwards; a difference in its
+    code is a warning."""
     there = _config(run)
     if any(there.get(key) != config.get(key) for key in SAME):
         return False
     changed = changes(run, config)
     if changed:
-        warn(f"--ckpt_path {AUTO} passes over {run}, of the same model, data and seed: {'; '.join(changed)}.")
+        warn(
+            f"--ckpt_path {AUTO} passes over {run}, of the same model, data and seed: "
+            f"{'; '.join(changed)}."
+        )
     return not changed
 
 
 def changes(run: Path, config: dict[str, Any]) -> list[str]:
-    """The changes since a run that would change its numbers: edited plugins, and options of the trainer."""
+    """The changes since a run that would change its numbers: edited plugins, and options of the
+    trainer."""
     there, here = _config(run).get("trainer") or {}, config["trainer"]
     found = []
     for name in NUMERIC:
         if name in there and there[name] != here.get(name):
-            was, now = ("not set" if value is None else value for value in (there[name], here.get(name)))
+            was, now = (
+                "not set" if value is None else value for value in (there[name], here.get(name))
+            )
             found.append(f"trainer.{name} was {was} and is {now}")
     before = _result(run).get("plugins")
     plugins = [version(plugin) for plugin in config.get("plugins") or []]
@@ -258,10 +320,14 @@ def _result(run: Path) -> dict[str, Any]:
         return {}
 
 
-def _readable(folder: Path, trains: bool, without: Path | None = None, aloud: bool = True) -> Iterator[Checkpoint]:
+def _readable(
+    folder: Path, trains: bool, without: Path | None = None, aloud: bool = True
+) -> Iterator[Checkpoint]:
     """The readable checkpoints of a run's folder, the preferred ones first."""
     place = folder / "checkpoints"
-    files = [path for path in (place if place.is_dir() else folder).glob("*.ckpt") if path != without]
+    files = [
+        path for path in (place if place.is_dir() else folder).glob("*.ckpt") if path != without
+    ]
     files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     files.sort(key=lambda path: (*FIRST[trains], path.name).index(path.name))
     for path in files:

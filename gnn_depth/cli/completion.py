@@ -1,7 +1,7 @@
 """``gnn-depth completion``: TAB completion in bash and zsh, by argcomplete.
 
-argcomplete asks an argparse parser which words may stand at the cursor. The parser of a run takes seconds to import, so
-a plain one is built from the catalogue.
+argcomplete asks an argparse parser which words may stand at the cursor. The parser of a run takes
+seconds to import, so a plain one is built from the catalogue.
 """
 
 import argparse
@@ -45,10 +45,13 @@ def parser() -> Options:
 
 
 def answer(**how: Any) -> None:
-    """Write the possible completions at the cursor of ``$COMP_LINE`` for the shell's script, and end the process."""
+    """Write the possible completions at the cursor of ``$COMP_LINE`` for the shell's script, and
+    end the process."""
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split()[1:]
     command = words[0] if words else ""
-    argcomplete.autocomplete(_complete_parser(command, words), always_complete_options=command in RUNS, **how)
+    argcomplete.autocomplete(
+        _complete_parser(command, words), always_complete_options=command in RUNS, **how
+    )
 
 
 def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
@@ -70,7 +73,9 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
                 if option.choices or "str" not in option.type:  # of others, files are offered
                     action.completer = ChoicesCompleter(dict.fromkeys(option.choices, ""))
         else:
-            options = import_module(f"gnn_depth.cli.{'listing' if name == 'list' else name}").parser()
+            options = import_module(
+                f"gnn_depth.cli.{'listing' if name == 'list' else name}"
+            ).parser()
             items = {"list": registry.KINDS, "reproduce": shipped("reproduce")}.get(name)
             for action in options._actions:
                 if items and not action.option_strings:
@@ -81,10 +86,16 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
 
 def _options_of_run(command: str, words: list[str]) -> Iterator[Option]:
     """The options of a run, and those of the parts that a command line names."""
-    separate = [piece for word in words for piece in (word.split("=", 1) if word.startswith("--") else [word])]
+    separate = [
+        piece
+        for word in words
+        for piece in (word.split("=", 1) if word.startswith("--") else [word])
+    ]
     given = dict(pairwise(separate))
     try:
-        known = catalogue([value for flag, value in pairwise(separate[:-1]) if flag == "--plugins"], command)
+        known = catalogue(
+            [value for flag, value in pairwise(separate[:-1]) if flag == "--plugins"], command
+        )
     except UsageError:  # one does not load
         known = catalogue([], command)
     for name, option in known.options.items():
@@ -94,5 +105,11 @@ def _options_of_run(command: str, words: list[str]) -> Iterator[Option]:
         parts = known.parts[kind].values()
         named = [part for part in parts if given.get(f"--{key}") in (part.name, part.class_name)]
         if named or any(word.startswith(f"--{key}.") for word in words):
-            options = {name: option for part in named or parts for name, option in part.options.items()}
-            yield from (replace(option, name=f"{key}.{name}") for name, option in options.items() if name != "help")
+            options = {
+                name: option for part in named or parts for name, option in part.options.items()
+            }
+            yield from (
+                replace(option, name=f"{key}.{name}")
+                for name, option in options.items()
+                if name != "help"
+            )

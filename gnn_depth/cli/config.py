@@ -1,4 +1,5 @@
-"""From files and flags to one config: read, merge, expand short names once, and write down what ran.
+"""From files and flags to one config: read, merge, expand short names once, and write down what
+ran.
 
 ::
 
@@ -29,7 +30,17 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.known import Known, meant_by, misfit, unknown_key
 from gnn_depth.cli.options import Options
 from gnn_depth.cli.outputs import check_output, check_predictions
-from gnn_depth.short_names import GROUPS, SECTIONS, Names, Option, Part, PartError, Where, contract, imported_parts
+from gnn_depth.short_names import (
+    GROUPS,
+    SECTIONS,
+    Names,
+    Option,
+    Part,
+    PartError,
+    Where,
+    contract,
+    imported_parts,
+)
 from gnn_depth.yaml_limits import safe_load
 
 if TYPE_CHECKING:
@@ -58,14 +69,19 @@ TRAINER_DEFAULTS = {
 class Arguments:
     """The command-line arguments after the command."""
 
-    sources: list[Source] = field(default_factory=list)  # the configs, in the order in which they are applied
-    plugins: list[str] = field(default_factory=list)  # those of the configs first; files by their full path
+    sources: list[Source] = field(
+        default_factory=list
+    )  # the configs, in the order in which they are applied
+    plugins: list[str] = field(
+        default_factory=list
+    )  # those of the configs first; files by their full path
     argv: list[str] = field(default_factory=list)  # all other arguments
     trusted: bool | None = None  # the value of --trusted-only; None if it is not given
     prints_config: bool = False  # whether to print the resolved config and stop
 
     def asked_help(self) -> tuple[str, str | None] | None:
-        """The option and the name in a request for help, such as ``--help`` or ``--model.KIND.help NAME``."""
+        """The option and the name in a request for help, such as ``--help`` or ``--model.KIND.help
+        NAME``."""
         for argument, following in pairwise([*self.argv, "-"]):
             flag, equals, value = argument.partition("=")
             key = "help" if flag == "-h" else flag.removeprefix("--")
@@ -86,21 +102,39 @@ def read_arguments(argv: list[str]) -> Arguments:
     if trusted:
         trust.refuse_unknown(sources)
     plugins = [plugin for source in sources for plugin in plugins_of(source)]
-    plugins += [name for text in own.plugins for name in full_plugin_paths(_structure(text), Path.cwd(), "--plugins")]
+    plugins += [
+        name
+        for text in own.plugins
+        for name in full_plugin_paths(_structure(text), Path.cwd(), "--plugins")
+    ]
     return Arguments(sources, list(dict.fromkeys(plugins)), rest, trusted, own.print_config)
 
 
 def add_own_options(add: Callable[..., Any]) -> None:
     """Add the options of every run that no config has."""
-    add("-c", "--config", action="append", default=[], metavar="FILE", help="Config file, or name of a shipped one.")
+    add(
+        "-c",
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="Config file, or name of a shipped one.",
+    )
     add("--print_config", action="store_true", help="Print the resolved config, and stop.")
-    choice = {"nargs": "?", "const": "true", "type": str.lower, "choices": ("true", "false"), "metavar": "BOOL"}
+    choice = {
+        "nargs": "?",
+        "const": "true",
+        "type": str.lower,
+        "choices": ("true", "false"),
+        "metavar": "BOOL",
+    }
     add(trust.FLAG, **choice, help="Refuse configs that import anything but known classes.")
     add("--trusted_only", **choice, help=SUPPRESS)
 
 
 def plugins_of(source: Source) -> list[str]:
-    """A config's plugins; files are looked up from the config's folder, and given by their full path."""
+    """A config's plugins; files are looked up from the config's folder, and given by their full
+    path."""
     folder = Path(source.name).parent if source.is_file else Path.cwd()
     return full_plugin_paths(source.data.get("plugins"), folder, source.at(("plugins",)))
 
@@ -117,13 +151,16 @@ def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
 
 
 def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The options from all sources, by dotted key: the base (of a checkpoint), config files in order, then flags."""
+    """The options from all sources, by dotted key: the base (of a checkpoint), config files in
+    order, then flags."""
     merged = _Merged(known)
     for source in [Source("", base or {}), *arguments.sources]:
         try:
             merged.add(source.data)
         except PartError as error:  # of a checkpoint: a class of a plugin that is not here
-            raise UsageError(f"{source.at(error.where)}: {error}" if source.name else str(error)) from None
+            raise UsageError(
+                f"{source.at(error.where)}: {error}" if source.name else str(error)
+            ) from None
     if arguments.plugins:
         merged.options["plugins"] = arguments.plugins
     try:
@@ -140,7 +177,10 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
             given["name"] = graph
         for option in part.options.values():
             # The parser accepts null for an option without a type.
-            if option.is_required and given.get(option.name, "null" if option.type else None) in (None, "null"):
+            if option.is_required and given.get(option.name, "null" if option.type else None) in (
+                None,
+                "null",
+            ):
                 text = f"{part.class_name} needs {option.name}: --{key}.{option.name} VALUE."
                 section = next(section for section, kind in SECTIONS.items() if kind == part.kind)
                 text += f" --{section}.help {part.shown} explains its options."
@@ -150,7 +190,9 @@ def merge(arguments: Arguments, known: Known, base: dict[str, Any] | None = None
 
 def check_early(command: str, arguments: Arguments, known: Known) -> None:
     """Refuse what can be seen to be wrong before torch is imported."""
-    if value_of("ckpt_path", arguments, known) is None:  # otherwise a checkpoint's options are the defaults
+    if (
+        value_of("ckpt_path", arguments, known) is None
+    ):  # otherwise a checkpoint's options are the defaults
         _check_values(merge(arguments, known), arguments, known)
         if command in ("test", "predict"):
             raise UsageError(
@@ -171,7 +213,8 @@ def value_of(key: str, arguments: Arguments, known: Known) -> Any:
 
 
 class _Merged:
-    """Options by dotted key that grow by one source after another, with parts by class path and arguments.
+    """Options by dotted key that grow by one source after another, with parts by class path and
+    arguments.
 
     Its methods raise a PartError where an option or a part does not exist.
     """
@@ -183,7 +226,9 @@ class _Merged:
     def add(self, data: dict[str, Any]) -> None:
         """Merge a config."""
         if "config" in data:
-            raise PartError("a config file cannot include another; repeat --config instead.", ("config",))
+            raise PartError(
+                "a config file cannot include another; repeat --config instead.", ("config",)
+            )
         for key, value in data.items():
             if value is None and key in (*GROUPS, "data"):
                 continue  # all keys of the section are commented out
@@ -201,7 +246,9 @@ class _Merged:
         if not inner:
             if value == "" and top in SECTIONS:
                 raise PartError(f"{flag} needs a value.")
-            self._set(tuple((f"{top}+" if flag.endswith("+") else top).split(".")), _structure(value))
+            self._set(
+                tuple((f"{top}+" if flag.endswith("+") else top).split(".")), _structure(value)
+            )
             return
         current = self._current(top)
         last = current[-1] if isinstance(current, list) and current else current
@@ -216,7 +263,8 @@ class _Merged:
         self.options[top] = [*current[:-1], changed] if isinstance(current, list) else changed
 
     def _set(self, where: Where, value: Any) -> None:
-        """Merge the value at a place of a config; one whose key ends with ``+`` is added to a list."""
+        """Merge the value at a place of a config; one whose key ends with ``+`` is added to a
+        list."""
         name = ".".join(map(str, where)).removesuffix("+")
         if name in [f"model.{given}" for given in GIVEN_BY_DATA]:
             raise PartError(f"{name!r} is taken from the data and cannot be set.", where)
@@ -225,19 +273,32 @@ class _Merged:
         current, kind = self._current(name), SECTIONS.get(name)
         if str(where[-1]).endswith("+"):
             items = value if isinstance(value, list) else [value]
-            items = [self.known.expand_one(kind, item, where, in_list=True) if kind else item for item in items]
-            value = [*(current if isinstance(current, list) else [current] if current else []), *items]
+            items = [
+                self.known.expand_one(kind, item, where, in_list=True) if kind else item
+                for item in items
+            ]
+            value = [
+                *(current if isinstance(current, list) else [current] if current else []),
+                *items,
+            ]
         else:
-            value = self.known.expand(kind, value, where, current) if kind else _changed(value, current)
+            value = (
+                self.known.expand(kind, value, where, current) if kind else _changed(value, current)
+            )
         self.options[name] = value
 
     def _current(self, name: str) -> Any:
         """The value of an option; options without a name change the default part."""
-        return self.options[name] if name in self.options else copy.deepcopy(self.known.options[name].default)
+        return (
+            self.options[name]
+            if name in self.options
+            else copy.deepcopy(self.known.options[name].default)
+        )
 
 
 def _nested(steps: list[str], value: Any, current: Any) -> Any:
-    """``{a: {b: value}}`` for the steps a, b; an option that is a plain mapping keeps its other keys."""
+    """``{a: {b: value}}`` for the steps a, b; an option that is a plain mapping keeps its other
+    keys."""
     if not steps:
         return value
     is_part = isinstance(current, dict) and "class_path" in current
@@ -248,9 +309,18 @@ def _nested(steps: list[str], value: Any, current: Any) -> Any:
 
 
 def _changed(value: Any, current: Any) -> Any:
-    """The value of an option after a source is merged; options without a class path change the class that is there."""
-    if isinstance(value, dict) and "class_path" not in value and isinstance(current, dict) and "class_path" in current:
-        return {**current, "init_args": {**(current.get("init_args") or {}), **value.get("init_args", value)}}
+    """The value of an option after a source is merged; options without a class path change the
+    class that is there."""
+    if (
+        isinstance(value, dict)
+        and "class_path" not in value
+        and isinstance(current, dict)
+        and "class_path" in current
+    ):
+        return {
+            **current,
+            "init_args": {**(current.get("init_args") or {}), **value.get("init_args", value)},
+        }
     return value
 
 
@@ -267,7 +337,9 @@ def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
         if key in [f"model.{name}" for name in GIVEN_BY_DATA]:
             raise UsageError(f"{key!r} is taken from the data and cannot be set.")
         if top not in known.options or (inner and known.options[top].kind is None):
-            raise UsageError(f"unknown option {flag!r}.{meant_by(key, known) or ' See --help for all.'}")
+            raise UsageError(
+                f"unknown option {flag!r}.{meant_by(key, known) or ' See --help for all.'}"
+            )
         nargs = None if inner else known.options[top].nargs
         if nargs == 0:
             if equals:
@@ -284,14 +356,16 @@ def flags(argv: list[str], known: Known) -> Iterator[tuple[str, str, Any]]:
 
 
 def _steps(key: str) -> list[str]:
-    """The option of the command that a dotted key begins with, and the options below it without ``init_args``."""
+    """The option of the command that a dotted key begins with, and the options below it without
+    ``init_args``."""
     steps = key.split(".")
     depth = 2 if steps[0] in GROUPS else 1
     return [".".join(steps[:depth]), *(step for step in steps[depth:] if step != "init_args")]
 
 
 def _structure(text: Any) -> Any:
-    """A list, a mapping or null written as text on the command line; other text stays text, for the parser to type."""
+    """A list, a mapping or null written as text on the command line; other text stays text, for the
+    parser to type."""
     value = value_in(text) if isinstance(text, str) else text
     return value if isinstance(value, dict | list) or text == "null" else text
 
@@ -299,8 +373,11 @@ def _structure(text: Any) -> Any:
 # Parsing, and what ran
 
 
-def parse(options: dict[str, Any], arguments: Arguments, known: Known, parser: ArgumentParser) -> Namespace:
-    """Check the types of merged options and fill in defaults; an error names the place of the value."""
+def parse(
+    options: dict[str, Any], arguments: Arguments, known: Known, parser: ArgumentParser
+) -> Namespace:
+    """Check the types of merged options and fill in defaults; an error names the place of the
+    value."""
     _check_values(options, arguments, known)
     config: dict[str, Any] = {}
     for key, value in copy.deepcopy(options).items():
@@ -308,7 +385,9 @@ def parse(options: dict[str, Any], arguments: Arguments, known: Known, parser: A
         (config.setdefault(section, {}) if section else config)[name] = value
     try:
         return parser.parse_object(config)
-    except ArgumentError as error:  # of types and import paths: the value that does not fit says it better
+    except (
+        ArgumentError
+    ) as error:  # of types and import paths: the value that does not fit says it better
         for key, option, value in _values(options, known):
             if text := misfit(key, option, value):
                 raise _with_place(text, key, value, arguments, known) from error
@@ -316,7 +395,8 @@ def parse(options: dict[str, Any], arguments: Arguments, known: Known, parser: A
 
 
 def _check_values(options: dict[str, Any], arguments: Arguments, known: Known) -> None:
-    """Refuse endless YAML, numbers out of their range, and null, which the parser takes for any option of a part."""
+    """Refuse endless YAML, numbers out of their range, and null, which the parser takes for any
+    option of a part."""
     trust.check_sizes(options)
     for key, option, value in _values(options, known):
         text = option.range.refusal(key, value) if option.range else None
@@ -327,11 +407,16 @@ def _check_values(options: dict[str, Any], arguments: Arguments, known: Known) -
 
 
 def _parts_of(options: dict[str, Any], known: Known) -> Iterator[tuple[str, Part, dict[str, Any]]]:
-    """Every part of merged options, those inside others too: its key, its description, and its arguments."""
+    """Every part of merged options, those inside others too: its key, its description, and its
+    arguments."""
 
     def inside(key: str, kind: str, value: Any) -> Iterator[tuple[str, Part, dict[str, Any]]]:
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, dict) and "class_path" in item and isinstance(item.get("init_args") or {}, dict):
+            if (
+                isinstance(item, dict)
+                and "class_path" in item
+                and isinstance(item.get("init_args") or {}, dict)
+            ):
                 part, given = known.find(kind, item["class_path"]), item.get("init_args") or {}
                 yield key, part, given
                 for name, option in part.options.items():
@@ -353,11 +438,15 @@ def _values(options: dict[str, Any], known: Known) -> Iterator[tuple[str, Option
 
 
 def _with_place(text: str, key: str, value: Any, arguments: Arguments, known: Known) -> UsageError:
-    """An error, with file and line if what it is about stands in a config file and not in a flag."""
+    """An error, with file and line if what it is about stands in a config file and not in a
+    flag."""
     place = None
     if not any(f"{key}.".startswith(f"{flag}.") for _, flag, _ in flags(arguments.argv, known)):
         written = None if value is None else str(value)
-        place = next(filter(None, (source.find(key, written) for source in reversed(arguments.sources))), None)
+        place = next(
+            filter(None, (source.find(key, written) for source in reversed(arguments.sources))),
+            None,
+        )
     return UsageError(f"{place}: {text}" if place else text)
 
 
@@ -372,7 +461,8 @@ def to_yaml(config: dict[str, Any]) -> str:
 
 
 def contract_config(config: dict[str, Any]) -> dict[str, Any]:
-    """Write the parts of a config by their short names; paths of data become full, for use from any folder."""
+    """Write the parts of a config by their short names; paths of data become full, for use from any
+    folder."""
     short = dict(config)
     if "model" in config:
         short["model"] = _with_parts(config["model"], contract)
@@ -383,7 +473,10 @@ def contract_config(config: dict[str, Any]) -> dict[str, Any]:
 
 def _with_parts(model: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
     """The section ``model`` with its parts written in another way."""
-    return {name: change(name, value) if f"model.{name}" in SECTIONS else value for name, value in model.items()}
+    return {
+        name: change(name, value) if f"model.{name}" in SECTIONS else value
+        for name, value in model.items()
+    }
 
 
 def full_paths(value: Any) -> Any:
@@ -403,7 +496,9 @@ def known_to_model(data: Any) -> dict[str, Any]:
     return {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
 
 
-def build_model(options: Mapping[str, Any], given: dict[str, Any], is_complete: bool = True) -> "NodeClassifier":
+def build_model(
+    options: Mapping[str, Any], given: dict[str, Any], is_complete: bool = True
+) -> "NodeClassifier":
     """Build the model of a config.
 
     Args:
@@ -419,7 +514,9 @@ def build_model(options: Mapping[str, Any], given: dict[str, Any], is_complete: 
         content = {"model": _with_parts(options, Names(imported_parts()).expand) | given}
         try:
             parser = _model_parser()
-            return parser.instantiate_classes(parser.parse_object(content, defaults=not is_complete)).model
+            return parser.instantiate_classes(
+                parser.parse_object(content, defaults=not is_complete)
+            ).model
         except ArgumentError as error:
             raise ValueError(str(error)) from error
 

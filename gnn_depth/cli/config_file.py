@@ -19,7 +19,8 @@ INLINE = "--config"  # the name of a config that is written on the command line 
 TAG = "tag:yaml.org,2002:"
 KEY_TAGS = (f"{TAG}str", f"{TAG}merge")
 PLAIN_TAGS = tuple(
-    TAG + kind for kind in ("null", "bool", "int", "float", "timestamp", "str", "seq", "map", "merge", "value")
+    TAG + kind
+    for kind in ("null", "bool", "int", "float", "timestamp", "str", "seq", "map", "merge", "value")
 )
 IN_PLACE = re.compile(r"^\s*\{|:(\s|$)")  # found in a config, and in no file name
 
@@ -30,7 +31,8 @@ class Source:
 
     name: str  # the file as the user named it, or the option that holds the config
     data: Any  # its content, a nested dict
-    # The line of every key and list item, and its text if it is a scalar, by the keys that lead to it.
+    # The line of every key and list item, and its text if it is a scalar, by the keys that lead to
+    # it.
     entries: dict[Where, tuple[int, str | None]] = field(default_factory=dict)
 
     @property
@@ -47,7 +49,9 @@ class Source:
         """``file:line`` of a dotted key, with this text if one is given."""
         for where, (line, written) in self.entries.items():
             steps = (step for step in where if isinstance(step, str))
-            dotted = ".".join(step for step in steps if step not in ("class_path", "init_args", "dict_kwargs"))
+            dotted = ".".join(
+                step for step in steps if step not in ("class_path", "init_args", "dict_kwargs")
+            )
             if dotted == key and text in (None, written):
                 return f"{self.name}:{line}"
         return None
@@ -65,20 +69,26 @@ def read_config(source: str, labels: bool = False) -> Source:
         if not path.exists() and not path.suffix:
             path = _shipped(source)
         if path.exists() and not path.is_file():
-            raise UsageError(f"config file {source!r} is {'a folder' if path.is_dir() else 'not a file'}.")
+            raise UsageError(
+                f"config file {source!r} is {'a folder' if path.is_dir() else 'not a file'}."
+            )
         if not path.exists():
             near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
             meant = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
-            raise UsageError(f"config file {source!r} does not exist (looked in {Path.cwd()}).{meant}")
+            raise UsageError(
+                f"config file {source!r} does not exist (looked in {Path.cwd()}).{meant}"
+            )
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"config file {source!r} cannot be read: {error}.") from None
 
 
 def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
-    """The configs that come with the package, or those of one folder, by their path without suffix: ``lipschitz/gat``.
+    """The configs that come with the package, or those of one folder, by their path without suffix:
+    ``lipschitz/gat``.
 
-    The working directory's own ``configs`` come first, then those of the source tree and of the installed package.
+    The working directory's own ``configs`` come first, then those of the source tree and of the
+    installed package.
     """
     found: dict[str, Path] = {}
     for top in folders() if own else folders()[1:]:
@@ -89,14 +99,17 @@ def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
 
 
 def folders() -> list[Path]:
-    """The folders that may hold ``configs``: the working directory, the source tree, the installed package's share."""
+    """The folders that may hold ``configs``: the working directory, the source tree, the installed
+    package's share."""
     return [Path(), Path(__file__).parents[2], Path(sys.prefix) / "share" / "gnn_depth"]
 
 
 def _shipped(name: str) -> Path:
     """The shipped config of a name: its path or, where only one has it, the last word of that."""
     known = {name: path for name, path in shipped().items() if not name.startswith("reproduce/")}
-    same = [name] if name in known else [other for other in known if other.rpartition("/")[2] == name]
+    same = (
+        [name] if name in known else [other for other in known if other.rpartition("/")[2] == name]
+    )
     if len(same) == 1:
         return known[same[0]]
     if same:
@@ -105,7 +118,10 @@ def _shipped(name: str) -> Path:
     if beside := next(Path(name).parent.glob(f"{Path(name).name}.y*ml"), None):
         near = near or f" Did you mean {str(beside)!r}?"
     near = near or " A shipped config is named as in configs/, without .yaml."
-    raise UsageError(f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped ones).{near}")
+    raise UsageError(
+        f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped "
+        f"ones).{near}"
+    )
 
 
 def parse_config(text: str, name: str, labels: bool = False) -> Source:
@@ -118,7 +134,9 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
     except TooLargeError as error:
         raise UsageError(f"{name}:1: {error}") from None
     except RecursionError:
-        raise UsageError(f"{name}:1: an alias (*name) stands inside the value that it repeats.") from None
+        raise UsageError(
+            f"{name}:1: an alias (*name) stands inside the value that it repeats."
+        ) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: as for `!!int x`
         mark = getattr(error, "problem_mark", None)
         line, problem = mark.line + 1 if mark else 1, getattr(error, "problem", None) or error
@@ -127,7 +145,9 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
         return Source(name, {})
     if not isinstance(node, yaml.MappingNode):
         begins = text.strip()[:40]
-        raise UsageError(f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}.")
+        raise UsageError(
+            f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}."
+        )
     # The parser's YAML reads a lone `model:` as text.
     return Source(name, data if isinstance(data, dict) else safe_load(text), entries)
 
@@ -146,21 +166,32 @@ def value_in(text: str) -> Any:
         return text
 
 
-def _entries(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[tuple[Where, tuple[int, str | None]]]:
+def _entries(
+    node: yaml.Node, where: Where, name: str, labels: bool
+) -> Iterator[tuple[Where, tuple[int, str | None]]]:
     if node.tag not in PLAIN_TAGS:
         line, tag = node.start_mark.line + 1, node.tag.replace(TAG, "!!")
-        raise UsageError(f"{name}:{line}: the tag {tag} is not allowed; a config holds plain values only.")
+        raise UsageError(
+            f"{name}:{line}: the tag {tag} is not allowed; a config holds plain values only."
+        )
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
             if key.tag not in KEY_TAGS and not (labels and isinstance(key, yaml.ScalarNode)):
-                raise UsageError(f"{name}:{line}: a key must be text; quote it if it looks like something else.")
+                raise UsageError(
+                    f"{name}:{line}: a key must be text; quote it if it looks like something else."
+                )
             if key.value in seen:
                 dotted = ".".join(map(str, (*where, key.value)))
-                raise UsageError(f"{name}:{line}: the key {dotted!r} is already on line {seen[key.value]}.")
+                raise UsageError(
+                    f"{name}:{line}: the key {dotted!r} is already on line {seen[key.value]}."
+                )
             seen[key.value] = line
-            yield (*where, key.value), (line, value.value if isinstance(value, yaml.ScalarNode) else None)
+            yield (
+                (*where, key.value),
+                (line, value.value if isinstance(value, yaml.ScalarNode) else None),
+            )
             yield from _entries(value, (*where, key.value), name, labels)
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):

@@ -26,7 +26,8 @@ MAX_SECONDS = 15.0  # stop measuring after this many
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds until the first epoch of a run, seconds per epoch, and the number of epochs unless it stops early."""
+    """Seconds until the first epoch of a run, seconds per epoch, and the number of epochs unless it
+    stops early."""
 
     setup: float
     epoch: float
@@ -62,11 +63,17 @@ class FewSteps(L.Callback):
 
 
 def measure(config: dict[str, Any]) -> Cost:
-    """Train a resolved config for a few epochs, uncompiled and leaving no files; called in a process of its own."""
+    """Train a resolved config for a few epochs, uncompiled and leaving no files; called in a
+    process of its own."""
     started = time.perf_counter()
     config, timer = copy.deepcopy(config), FewSteps()
     config["model"]["compile"] = "off"
-    config["trainer"] |= {"logger": False, "enable_progress_bar": False, "min_epochs": None, "min_steps": None}
+    config["trainer"] |= {
+        "logger": False,
+        "enable_progress_bar": False,
+        "min_epochs": None,
+        "min_steps": None,
+    }
     with quiet(), tempfile.TemporaryDirectory() as folder:
         config["trainer"]["default_root_dir"] = folder  # for callbacks that write
         cli = cli_of(config)
@@ -76,12 +83,15 @@ def measure(config: dict[str, Any]) -> Cost:
             cli.trainer.fit(cli.model, datamodule=cli.datamodule)
         batches: Any = cli.trainer.num_training_batches
         steps = steps_of(cli.trainer)
-    began = timer.times[0] if timer.times else time.perf_counter()  # a run may diverge before its first epoch
+    began = (
+        timer.times[0] if timer.times else time.perf_counter()
+    )  # a run may diverge before its first epoch
     return Cost(began - started, timer.epoch(batches), steps / batches if steps > 0 else 0.0)
 
 
 def estimate(plan: Plan, pool: Pool) -> str:
-    """The time of the remaining runs as a sentence, from finished runs of the same group if there are any."""
+    """The time of the remaining runs as a sentence, from finished runs of the same group if there
+    are any."""
     records = plan.store.records()
     left: dict[str, list[PlannedRun]] = defaultdict(list)
     done: dict[str, list[float]] = defaultdict(list)
@@ -94,7 +104,11 @@ def estimate(plan: Plan, pool: Pool) -> str:
     count = sum(map(len, left.values()))
     if not count:
         return "nothing is left to run"
-    measured = {group: pool.submit(measure, runs[0].config) for group, runs in left.items() if group not in done}
+    measured = {
+        group: pool.submit(measure, runs[0].config)
+        for group, runs in left.items()
+        if group not in done
+    }
     costs = {group: statistics.mean(seconds) for group, seconds in done.items()}
     costs |= {group: future.result().seconds for group, future in measured.items()}
     seconds = sum(len(runs) * costs[group] for group, runs in left.items())

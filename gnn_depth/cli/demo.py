@@ -1,4 +1,5 @@
-"""``gnn-depth demo``: a deep network that fails, the measures that say why, and what helps, in about a minute."""
+"""``gnn-depth demo``: a deep network that fails, the measures that say why, and what helps, in
+about a minute."""
 
 import io
 import math
@@ -55,17 +56,22 @@ def main(argv: list[str]) -> int:
 def parser() -> Options:
     options = Options(
         "demo",
-        "Train four networks on a small generated graph: what fails with depth, why, and what helps. No download.",
+        "Train four networks on a small generated graph: what fails with depth, why, and what "
+        "helps. No download.",
         "[--output FOLDER]",
     )
-    options.add_argument("--output", default="runs/demo", metavar="FOLDER", help="the runs get a new folder there")
+    options.add_argument(
+        "--output", default="runs/demo", metavar="FOLDER", help="the runs get a new folder there"
+    )
     return options
 
 
 def show(output: str, options: Sequence[str] = ()) -> None:
-    """Probe a network that fails, train it, its remedy and two others, and print and draw how they compare.
+    """Probe a network that fails, train it, its remedy and two others, and print and draw how they
+    compare.
 
-    A new folder below the output gets the runs and the picture; the options are those of ``fit``, for all networks.
+    A new folder below the output gets the runs and the picture; the options are those of ``fit``,
+    for all networks.
     """
     import gnn_depth.cli.assemble  # noqa: F401  (importing Lightning would undo what is silenced below)
     from gnn_depth.cli.process import quiet
@@ -78,19 +84,32 @@ def show(output: str, options: Sequence[str] = ()) -> None:
     try:
         folder = new_run_folder(output, "")
     except ValueError as error:
-        raise UsageError(f"--output {output}: no folder can be made there ({error.__cause__}).") from error
+        raise UsageError(
+            f"--output {output}: no folder can be made there ({error.__cause__})."
+        ) from error
     with quiet():
         chance = _probe(options)
         print("\nTraining, with the gradients of every layer recorded:", flush=True)
         trained = [_train(name, folder, options) for name in NETWORKS]
         head = ("network", "test accuracy", "gradient ratio", "gradients")
-        lines = tuple((one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained)
-        notes = ("Gradient ratio: norm at the first layer divided by that at the last, in the first step.",)
+        lines = tuple(
+            (one.heading, percent(one.accuracy), digits(one.ratio), one.failures) for one in trained
+        )
+        notes = (
+            "Gradient ratio: norm at the first layer divided by that at the last, in the first "
+            "step.",
+        )
         sheet = Sheet("", head, 1, lines, notes)
         print(f"\n{terminal([sheet], _width(), styled=sys.stdout.isatty())}")
         # Norms of gradients of the deep networks side by side, on one scale.
-        charts = [figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden") for one in trained[1:]]
-        panels = (replace(chart.panels[0], title=one.heading) for chart, one in zip(charts, trained[1:], strict=True))
+        charts = [
+            figures.chart("heatmap", load(one.folder), measure="gradient_norm_hidden")
+            for one in trained[1:]
+        ]
+        panels = (
+            replace(chart.panels[0], title=one.heading)
+            for chart, one in zip(charts, trained[1:], strict=True)
+        )
         caption = "Norm of the gradient of the loss with respect to the input of every layer, in every training step."
         picture = folder / "gradients.png"
         figures.save(replace(charts[0], panels=tuple(panels), caption=caption), picture)
@@ -115,13 +134,12 @@ def _probe(options: Sequence[str]) -> float:
     _say(f"Probe of a {_heading('deep', cli)}, on a generated citation graph, before any training:")
     for finding in report.findings:
         _say(f"- {FAILURE_MODES[finding.mode]}: {finding.text}", "  ")
-    legend = (
-        "X: input of a layer. G: gradient of the loss with respect to X. mu: distance of the nodes from their mean."
-    )
+    legend = "X: input of a layer. G: gradient of the loss with respect to X. mu: distance of the nodes from their mean."
     _say(legend if report.findings else "no problem found.", "  ")
     if report.remedies:
         _say(
-            f"{len(report.remedies)} registered parts are remedies for some of this. One of them bounds the weights: "
+            f"{len(report.remedies)} registered parts are remedies for some of this. One of them "
+            "bounds the weights: "
             f"{' '.join(REMEDY).replace('=', ' ')}"
         )
     return 1 / cli.datamodule.num_classes
@@ -132,7 +150,9 @@ def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
     from gnn_depth.cli.run import start
     from gnn_depth.reports.load import read_measure
 
-    cli = _assemble("fit", name, [f"--run.root={folder}", "--trainer.enable_progress_bar=false", *options])
+    cli = _assemble(
+        "fit", name, [f"--run.root={folder}", "--trainer.enable_progress_bar=false", *options]
+    )
     print(f"  {_heading(name, cli):<28}", end="", flush=True)
     began = time.monotonic()
     try:
@@ -151,7 +171,8 @@ def _train(name: str, folder: Path, options: Sequence[str]) -> Trained:
         where,
         accuracy=result["metrics"].get("test_acc_at_best_val", math.nan),
         ratio=float(10.0 ** (gradients[0] - gradients[-1])),
-        failures=", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items()) or "no failure",
+        failures=", ".join(f"{kind} at layer {one['layer']}" for kind, one in found.items())
+        or "no failure",
     )
 
 
@@ -170,7 +191,8 @@ def _assemble(command: str, name: str, options: Sequence[str]) -> "CommandLineIn
 
 
 def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:
-    """A sentence on whether the deep network failed, and whether the remedy helped, whatever was measured."""
+    """A sentence on whether the deep network failed, and whether the remedy helped, whatever was
+    measured."""
     from gnn_depth.diagnostics.probe.findings import digits
 
     start = f"reaches {percent(deep.accuracy)}"
@@ -181,7 +203,8 @@ def conclusion(deep: Trained, remedied: Trained, chance: float) -> str:
         end = f"the same number of layers reaches {percent(remedied.accuracy)}"
     network = deep.heading.replace(", ", " of ")
     return (
-        f"The {network} {start}, and its gradient is {digits(deep.ratio)} times as large in the first layer as in the "
+        f"The {network} {start}, and its gradient is {digits(deep.ratio)} times as large in the "
+        "first layer as in the "
         f"last; with its weights bounded that factor is {digits(remedied.ratio)}, and {end}."
     )
 
@@ -192,7 +215,9 @@ def percent(accuracy: float) -> str:
 
 def _say(text: str, indent: str = "") -> None:
     after = indent + "  " * text.startswith("- ")
-    lines = textwrap.wrap(text, _width(), initial_indent=indent, subsequent_indent=after, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, _width(), initial_indent=indent, subsequent_indent=after, break_on_hyphens=False
+    )
     print("\n".join(lines), flush=True)
 
 

@@ -1,12 +1,13 @@
 """The one place where an exception becomes words, for every command.
 
-=================  ======================================================================================
-raised by          what the user reads
-=================  ======================================================================================
-this package       the message of a ValueError that we raise, or of one of :data:`USAGE`
-the user's code    the part, its file and line, and what it raised
-a library          the library's own words, where it was asked for something that it refuses
-=================  ======================================================================================
+=================
+====================================================================================== raised by
+what the user reads =================
+====================================================================================== this package
+the message of a ValueError that we raise, or of one of :data:`USAGE` the user's code    the part,
+its file and line, and what it raised a library          the library's own words, where it was asked
+for something that it refuses =================
+======================================================================================
 
 Everything else is a bug, and keeps its traceback.
 """
@@ -26,8 +27,11 @@ from typing import Any
 from gnn_depth import registry
 
 OURS = Path(registry.__file__).parent
-LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-#: Exceptions that say what was asked for wrongly, by name: importing their classes would take seconds.
+LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+#: Exceptions that say what was asked for wrongly, by name: importing their classes would take
+#: seconds.
 USAGE = ("DataError", "MisconfigurationException", "ReportError", "TooLargeError")
 #: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
 REWORDED = {
@@ -46,12 +50,16 @@ REWORDED = {
 LOST = "stopped: another process of this training has ended, or its connection was lost; the reason is in its message."
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
 LINES = 8  # of a message that is passed on
-WIDEST, LONGEST = 600, 60  # characters of a line, and lines of a message: both may hold what somebody else wrote
+WIDEST, LONGEST = (
+    600,
+    60,
+)  # characters of a line, and lines of a message: both may hold what somebody else wrote
 Frames = list[tuple[FrameType, int]]
 
 
 class UsageError(Exception):
-    """The user asked for something that does not exist or does not fit; only the message is shown, exit code 2."""
+    """The user asked for something that does not exist or does not fit; only the message is shown,
+    exit code 2."""
 
 
 class RunError(Exception):
@@ -59,26 +67,33 @@ class RunError(Exception):
 
 
 def on_screen(message: str) -> str:
-    """A message that fits one screen, and in which control characters are shown instead of sent to the terminal."""
+    """A message that fits one screen, and in which control characters are shown instead of sent to
+    the terminal."""
     lines = []
     for line in message.split("\n"):
         shown = "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
-        lines.append(shown if len(shown) <= WIDEST else f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}")
+        lines.append(
+            shown if len(shown) <= WIDEST else f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
+        )
     if len(lines) > LONGEST:
         lines = [*lines[:LONGEST], f"... and {len(lines) - LONGEST} lines more"]
     return "\n".join(lines)
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The original error of a constructor, without the exceptions that the parser wraps around it."""
-    while error.__cause__ is not None and re.search(r"Subtypes: \[|^Problem with given class_path", str(error)):
+    """The original error of a constructor, without the exceptions that the parser wraps around
+    it."""
+    while error.__cause__ is not None and re.search(
+        r"Subtypes: \[|^Problem with given class_path", str(error)
+    ):
         error = error.__cause__
     return error
 
 
 @contextmanager
 def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
-    """Turn exceptions into usage errors and, while a run writes to the folder that ``where`` returns, run errors."""
+    """Turn exceptions into usage errors and, while a run writes to the folder that ``where``
+    returns, run errors."""
     try:
         yield
     except Exception as error:
@@ -88,7 +103,9 @@ def explained(where: Callable[[], Any] | None = None) -> Iterator[None]:
         raise known from error
 
 
-def in_words(error: Exception, where: Callable[[], Any] | None = None) -> UsageError | RunError | None:
+def in_words(
+    error: Exception, where: Callable[[], Any] | None = None
+) -> UsageError | RunError | None:
     """An exception in words; None for a bug. See :func:`explained`."""
     if isinstance(error, UsageError | RunError):
         return error
@@ -102,11 +119,18 @@ def in_words(error: Exception, where: Callable[[], Any] | None = None) -> UsageE
     return None
 
 
-def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] | None) -> UsageError | RunError | None:
-    """The message for an exception that this package raised, or that is known to it; None for others."""
+def _said_by_us(
+    error: BaseException, frames: Frames, where: Callable[[], Any] | None
+) -> UsageError | RunError | None:
+    """The message for an exception that this package raised, or that is known to it; None for
+    others."""
     for pattern, better in REWORDED.items():
         if found := re.search(pattern, str(error)):
-            return UsageError(better.format(*(textwrap.shorten(group, 600) for group in (found[0], *found.groups("")))))
+            return UsageError(
+                better.format(
+                    *(textwrap.shorten(group, 600) for group in (found[0], *found.groups("")))
+                )
+            )
     names = {cls.__name__ for cls in type(error).__mro__}
     owners = [_owner(frame) for frame, _ in frames]
     raised_by_user = next((owner for owner in reversed(owners) if owner != "library"), "") == "user"
@@ -117,17 +141,23 @@ def _said_by_us(error: BaseException, frames: Frames, where: Callable[[], Any] |
     raised_by_us = owners[-1:] == ["ours"] and _line(*frames[-1]).startswith("raise ")
     if names & set(USAGE) or (raised_by_us and isinstance(error, ValueError)):
         return UsageError(str(error))
-    if isinstance(error, OSError):  # a full disk, a folder that was removed, a connection that was lost
+    if isinstance(
+        error, OSError
+    ):  # a full disk, a folder that was removed, a connection that was lost
         place = error.filename or (where and where())
         what = f"{error.strerror} ({place})" if error.strerror and place else str(error)
-        return RunError(f"stopped: {what}" + ("; what was saved before is intact." if where and error.strerror else ""))
+        return RunError(
+            f"stopped: {what}"
+            + ("; what was saved before is intact." if where and error.strerror else "")
+        )
     if where and ("gloo" in str(error) or type(error).__module__.startswith("torch.distributed")):
         return RunError(LOST)
     return None
 
 
 def _of_users_code(error: BaseException, frames: Frames) -> str | None:
-    """An exception of code outside this package and the libraries; None if it has no share in it."""
+    """An exception of code outside this package and the libraries; None if it has no share in
+    it."""
     last = next((place for place in reversed(frames) if _owner(place[0]) != "library"), None)
     part = _users_class(error, frames)
     if last and _owner(last[0]) == "user":
@@ -135,27 +165,46 @@ def _of_users_code(error: BaseException, frames: Frames) -> str | None:
         near = os.path.relpath(frame.f_code.co_filename)  # as the user would type it here
         told = f"{frame.f_code.co_filename if near.startswith('..') else near}:{line}: {_line(frame, line)}"
     elif part:
-        # The signature that its method must have: of __init__ if the error names it, else of forward.
+        # The signature that its method must have: of __init__ if the error names it, else of
+        # forward.
         base = next(cls for cls in part.__mro__ if not _is_users(cls))
         method = "__init__" if "__init__" in str(error) else "forward"
-        takes = ", ".join(inspect.signature(getattr(base, method)).parameters) if hasattr(base, method) else "self, ..."
+        takes = (
+            ", ".join(inspect.signature(getattr(base, method)).parameters)
+            if hasattr(base, method)
+            else "self, ..."
+        )
         told = f"its {method} must begin as in {base.__name__}: def {method}({takes})"
     else:
         return None
     who = registry.described(part) if part else "your code"
     known = registry.name_of(part) if part else None
-    check = f" check_{known[0]} of gnn_depth.testing tries the part alone." if known and known[0] != "data" else ""
+    check = (
+        f" check_{known[0]} of gnn_depth.testing tries the part alone."
+        if known and known[0] != "data"
+        else ""
+    )
     return f"{who} raises {_named(error)}\n  {told}\nFix it there.{check} {TRACEBACK}=1 shows all calls that led to it."
 
 
 def _users_class(error: BaseException, frames: Frames) -> type | None:
-    """The user's class whose method is deepest on the stack, or which a TypeError says it cannot construct."""
+    """The user's class whose method is deepest on the stack, or which a TypeError says it cannot
+    construct."""
     for frame, _ in reversed(frames):
         cls = type(frame.f_locals.get("self"))
         if _is_users(cls):
             return cls
-    names = re.findall(r"(\w+)\.__init__\(\)|abstract class (\w+)", str(error)) if isinstance(error, TypeError) else []
-    parts = [cls for kind in registry.KINDS for cls in registry.registered(kind).values() if _is_users(cls)]
+    names = (
+        re.findall(r"(\w+)\.__init__\(\)|abstract class (\w+)", str(error))
+        if isinstance(error, TypeError)
+        else []
+    )
+    parts = [
+        cls
+        for kind in registry.KINDS
+        for cls in registry.registered(kind).values()
+        if _is_users(cls)
+    ]
     return next((cls for pair in names for cls in reversed(parts) if cls.__name__ in pair), None)
 
 
@@ -167,8 +216,11 @@ def _is_users(cls: type) -> bool:
 
 
 def _of_a_library(error: BaseException, frames: Frames) -> str | None:
-    """The message for a call by a command or the training that a library refuses; None for other exceptions."""
-    ours = [Path(frame.f_code.co_filename).parent.name for frame, _ in frames if _owner(frame) == "ours"]
+    """The message for a call by a command or the training that a library refuses; None for other
+    exceptions."""
+    ours = [
+        Path(frame.f_code.co_filename).parent.name for frame, _ in frames if _owner(frame) == "ours"
+    ]
     if not frames or _owner(frames[-1][0]) != "library" or ours[-1:] not in (["cli"], ["training"]):
         return None
     deepest, number = frames[-1]
@@ -191,17 +243,24 @@ def _owner(frame: FrameType) -> str:
 
 
 def _owner_of_file(file: str, module: str) -> str:
-    """Whose code a file is: ``ours``, the ``user``'s, or a ``library``'s. Installed plugins are the user's."""
+    """Whose code a file is: ``ours``, the ``user``'s, or a ``library``'s. Installed plugins are the
+    user's."""
     if Path(file).is_relative_to(OURS):
         return "ours"
     plugins = {
-        cls.__module__.partition(".")[0] for kind in registry.KINDS for cls in registry.registered(kind).values()
+        cls.__module__.partition(".")[0]
+        for kind in registry.KINDS
+        for cls in registry.registered(kind).values()
     }
     if module.partition(".")[0] in plugins - {OURS.name}:
         return "user"
-    compiled = file.endswith((".pyx", ".pxi"))  # by Cython, which names files by their place in its source
+    compiled = file.endswith(
+        (".pyx", ".pxi")
+    )  # by Cython, which names files by their place in its source
     return "library" if compiled or file.startswith((*LIBRARIES, "<")) else "user"
 
 
 def _line(frame: FrameType, number: int) -> str:
-    return (traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name).line or "").strip()
+    return (
+        traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name).line or ""
+    ).strip()

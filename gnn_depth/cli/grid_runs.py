@@ -40,7 +40,8 @@ LOOK_SECONDS = 0.3
 
 
 class Resolver:
-    """Resolves command lines of ``fit`` with one parser, because building it takes longer than using it."""
+    """Resolves command lines of ``fit`` with one parser, because building it takes longer than
+    using it."""
 
     def __init__(self, plugins: list[str]) -> None:
         load_plugins(plugins)
@@ -54,7 +55,8 @@ class Resolver:
             return self._cli.resolve(arguments)
 
     def data_of(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Checksum of the data of a resolved config, and what a model needs to know of it; read once for equal configs.
+        """Checksum of the data of a resolved config, and what a model needs to know of it; read
+        once for equal configs.
 
         Raises an AbsentDataError if the data is missing, damaged or refuses its options.
         """
@@ -65,7 +67,9 @@ class Resolver:
             parser.add_subclass_arguments(GraphDataModule, "data")
             try:
                 with quiet():
-                    L.seed_everything(0, verbose=False)  # data that draws from it is then the same in every order
+                    L.seed_everything(
+                        0, verbose=False
+                    )  # data that draws from it is then the same in every order
                     module = parser.instantiate_classes(parser.parse_object({"data": data})).data
                     self._data[key] = module.checksum, known_to_model(module)
             except (DataError, ValueError) as error:
@@ -73,7 +77,8 @@ class Resolver:
         return self._data[key]
 
     def check(self, config: dict[str, Any]) -> None:
-        """Refuse a resolved config whose model cannot be built or trained; parts that need numbers get memory."""
+        """Refuse a resolved config whose model cannot be built or trained; parts that need numbers
+        get memory."""
         with explained():
             RunRecorder(**config["run"])
         given = self.data_of(config)[1]
@@ -95,17 +100,25 @@ def plan_of(
     force: bool = False,
     absent: dict[str, str] | None = None,
 ) -> Plan:
-    """Resolve all runs of a grid whose config files are relative to the folder; see :func:`make_plan`.
+    """Resolve all runs of a grid whose config files are relative to the folder; see
+    :func:`make_plan`.
 
-    The arguments are options of ``fit`` for all runs. Groups whose data is not here are an error, or are left out and
-    noted in ``absent`` with the reason.
+    The arguments are options of ``fit`` for all runs. Groups whose data is not here are an error,
+    or are left out and noted in ``absent`` with the reason.
     """
-    lines = {tuple(each.labels.values()): line_of(each, grid.base, folder, arguments) for each in grid.combinations()}
+    lines = {
+        tuple(each.labels.values()): line_of(each, grid.base, folder, arguments)
+        for each in grid.combinations()
+    }
     # Inline configs are part of the grid, which has been checked as a whole.
-    files = {source.name: source for line in lines.values() for source in line.sources if source.is_file}
+    files = {
+        source.name: source for line in lines.values() for source in line.sources if source.is_file
+    }
     if arguments.trusted:
         trust.refuse_unknown(list(files.values()))
-    resolver = Resolver(list(dict.fromkeys(plugin for line in lines.values() for plugin in line.plugins)))
+    resolver = Resolver(
+        list(dict.fromkeys(plugin for line in lines.values() for plugin in line.plugins))
+    )
 
     def resolve(combination: Combination) -> tuple[dict[str, Any], str]:
         """The resolved config of a combination, and the checksum of its data."""
@@ -124,10 +137,14 @@ def plan_of(
         return make_plan(grid, resolve, identity, root, force, absent)
 
 
-def line_of(combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments) -> Arguments:
-    """The command line of a combination: whole sections become configs, single options become arguments.
+def line_of(
+    combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments
+) -> Arguments:
+    """The command line of a combination: whole sections become configs, single options become
+    arguments.
 
-    Config files are relative to the folder; the arguments override the combination, and that overrides the base.
+    Config files are relative to the folder; the arguments override the combination, and that
+    overrides the base.
     """
     layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
     options, plugins = [], []
@@ -147,7 +164,8 @@ def line_of(combination: Combination, base: Sequence[str], folder: Path, argumen
 
 
 class StopWhenAsked(L.Callback):
-    """Ends the training as Ctrl-C does once a file exists, which workers on other machines see too."""
+    """Ends the training as Ctrl-C does once a file exists, which workers on other machines see
+    too."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -162,20 +180,26 @@ class StopWhenAsked(L.Callback):
 
 
 def train(task: Task, origin: Origin) -> None:
-    """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed; called in a process of its own."""
-    tqdm.set_lock(threading.RLock())  # its own is a semaphore, which Python reports as leaked if the process is killed
+    """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed; called in a process
+    of its own."""
+    tqdm.set_lock(
+        threading.RLock()
+    )  # its own is a semaphore, which Python reports as leaked if the process is killed
     try:
         with quiet():
             cli = cli_of(task.run.config)
             if identity(task.run.config, task.run.data_sha256) != task.run.place.identity:
                 raise UsageError(
-                    "a plugin was edited after the sweep had been planned, or this worker has another version of "
+                    "a plugin was edited after the sweep had been planned, or this worker has "
+                    "another version of "
                     "gnn-depth or of a plugin than the sweep has; start the sweep again."
                 )
             cli.trainer.callbacks.append(StopWhenAsked(Path(task.stop)))  # type: ignore[attr-defined]
             start(cli, origin)
     except (UsageError, RunError) as error:
-        if TRACEBACK in str(error):  # the user's code or a library failed: the run's output shows all calls
+        if TRACEBACK in str(
+            error
+        ):  # the user's code or a library failed: the run's output shows all calls
             traceback.print_exception(error.__cause__)
         raise RunFailed(str(error)) from error
 

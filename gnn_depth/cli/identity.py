@@ -1,4 +1,5 @@
-"""The identity of a run, equal for runs that must give equal numbers, and its hyperparameters as one row."""
+"""The identity of a run, equal for runs that must give equal numbers, and its hyperparameters as
+one row."""
 
 import hashlib
 import json
@@ -12,20 +13,32 @@ from gnn_depth.short_names import describe
 from gnn_depth.sweeps.grid import label_text
 
 # Options of the trainer that only say where things are written and what is shown.
-SHOWN = ("logger", "enable_progress_bar", "enable_model_summary", "default_root_dir", "profiler", "barebones")
+SHOWN = (
+    "logger",
+    "enable_progress_bar",
+    "enable_model_summary",
+    "default_root_dir",
+    "profiler",
+    "barebones",
+)
 # Those that change what is learned.
 TRAINER = ("max_epochs", "precision", "gradient_clip_val", "accumulate_grad_batches")
 
 
 def identity(config: dict[str, Any], data_sha256: str) -> str:
-    """SHA-256 of a resolved config, with its seed, and of the data, in hex: equal for runs with equal numbers.
+    """SHA-256 of a resolved config, with its seed, and of the data, in hex: equal for runs with
+    equal numbers.
 
-    Names of runs, folders and what is shown on the screen are left out. The content of a plugin counts, its place
-    does not.
+    Names of runs, folders and what is shown on the screen are left out. The content of a plugin
+    counts, its place does not.
     """
     kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
-    kept["trainer"] = {key: value for key, value in kept.get("trainer", {}).items() if key not in SHOWN}
-    kept["model"] = {key: value for key, value in kept.get("model", {}).items() if key not in GIVEN_BY_DATA}
+    kept["trainer"] = {
+        key: value for key, value in kept.get("trainer", {}).items() if key not in SHOWN
+    }
+    kept["model"] = {
+        key: value for key, value in kept.get("model", {}).items() if key not in GIVEN_BY_DATA
+    }
     kept["data"] = _without_paths(kept.get("data"))
     kept["plugins"] = [version(plugin) for plugin in config.get("plugins") or []]
     kept["data_sha256"] = data_sha256
@@ -46,14 +59,20 @@ def version(plugin: str) -> str:
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:
-    """Flatten data, model, seed and part of the trainer of a resolved config to dotted keys: ``model.layer.heads: 8``.
+    """Flatten data, model, seed and part of the trainer of a resolved config to dotted keys:
+    ``model.layer.heads: 8``.
 
-    Each part of the model also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
+    Each part of the model also has one value as a whole, as in a grid: ``model.norm: lipschitz
+    form=released``.
     """
     trainer = {key: value for key, value in config.get("trainer", {}).items() if key in TRAINER}
     chosen = {key: config.get(key) for key in ("data", "model", "seed_everything")}
     model = chosen["model"] or {}
-    parts = {f"model.{kind}": _called(kind, part) for kind, part in model.items() if kind in registry.KINDS}
+    parts = {
+        f"model.{kind}": _called(kind, part)
+        for kind, part in model.items()
+        if kind in registry.KINDS
+    }
     return _flatten({**chosen, "trainer": trainer}, ()) | parts
 
 
@@ -81,5 +100,7 @@ def _flatten(config: Any, keys: tuple[str, ...]) -> dict[str, Any]:
         name: value
         for key, item in config.items()
         # A class and its arguments stand at the key of the part itself.
-        for name, value in _flatten(item, keys if key in ("class_path", "init_args") else (*keys, str(key))).items()
+        for name, value in _flatten(
+            item, keys if key in ("class_path", "init_args") else (*keys, str(key))
+        ).items()
     }

@@ -18,7 +18,8 @@ from gnn_depth.cli.options import Options
 from gnn_depth.cli.plain import plain
 from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option
 
-# What `--help` says of options whose description is another library's; the options of the trainer that it shows.
+# What `--help` says of options whose description is another library's; the options of the trainer
+# that it shows.
 ABOUT = {
     "data": "Data set; a generated citation graph by default.",
     "trainer.max_epochs": "Number of epochs.",
@@ -50,11 +51,14 @@ def main(argv: list[str]) -> int:
 def parser() -> Options:
     options = Options(
         "list",
-        "Show the registered parts of these kinds, or of all: name, options with types and defaults, and a summary. "
+        "Show the registered parts of these kinds, or of all: name, options with types and "
+        "defaults, and a summary. "
         "`gnn-depth fit --model.KIND.help NAME` and `--data.help NAME` tell more about one part.",
         "[KIND]... [--plugins FILE]...",
     )
-    options.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join((*registry.KINDS, *LIBRARIES)))
+    options.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=", ".join((*registry.KINDS, *LIBRARIES))
+    )
     plugins = "Python file or module that registers parts; may be repeated"
     options.add_argument("--plugins", action="append", default=[], metavar="FILE", help=plugins)
     return options
@@ -69,11 +73,14 @@ def _kind(word: str) -> str:
 
 
 def listing(kinds: Iterable[str], known: Known) -> str:
-    """Every part of these kinds: name, options with types and defaults, and the first line of its docstring."""
+    """Every part of these kinds: name, options with types and defaults, and the first line of its
+    docstring."""
     blocks = []
     for kind in kinds:
         rows = [kind]
-        own_first = sorted(known.parts[kind].values(), key=lambda part: part.path.startswith(LIBRARY))
+        own_first = sorted(
+            known.parts[kind].values(), key=lambda part: part.path.startswith(LIBRARY)
+        )
         for part in own_first:
             rows.append(f"  {part.shown}({', '.join(map(str, part.options.values()))})")
             rows.append(f"      {plain(part.doc.partition(chr(10))[0])}")
@@ -82,14 +89,18 @@ def listing(kinds: Iterable[str], known: Known) -> str:
 
 
 def help_of(command: str, key: str, word: str | None, known: Known) -> str:
-    """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help pair`` does."""
+    """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help
+    pair`` does."""
     if key == "help":
         return help_of_run(command, known, everything=word == "all")
     if word is None:
         return listing([SECTIONS[key]], known)
     part = known.find(SECTIONS[key], word)
     about, _, _ = plain(part.doc).partition("\nArgs:")
-    meaning = {each.arg_name: plain(each.description or "") for each in docstring_parser.parse(part.doc).params}
+    meaning = {
+        each.arg_name: plain(each.description or "")
+        for each in docstring_parser.parse(part.doc).params
+    }
     lines = [f"{part.kind} {part.name} ({part.path})", "", about.strip(), ""]
     for name, option in part.options.items():
         lines += [f"  --{key}.{option}", f"      {' '.join(meaning.get(name, '').split())}"]
@@ -106,17 +117,27 @@ def help_of_run(command: str, known: Known, everything: bool) -> str:
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),
         add_help=False,
     )
-    titles = ("data", "model", "run", "trainer") if command == "fit" else ("run", "data", "model", "trainer")
+    titles = (
+        ("data", "model", "run", "trainer")
+        if command == "fit"
+        else ("run", "data", "model", "trainer")
+    )
     groups = {title: parser.add_argument_group(title) for title in titles}
     add_own_options(groups["run"].add_argument)
-    order = [name for name in ("ckpt_path", "output", "html") if command != "fit" and name in known.options]
+    order = [
+        name
+        for name in ("ckpt_path", "output", "html")
+        if command != "fit" and name in known.options
+    ]
     order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]
     options = known.options
     for name in [*order, *(name for name in options if name not in order)]:
         section = name.partition(".")[0]
         if everything or section != "trainer" or name in ABOUT:
             about = _about(options[name], known, everything).replace("%", "%%")
-            groups.get(section, groups["run"]).add_argument(f"--{name}", metavar=_metavar(options[name]), help=about)
+            groups.get(section, groups["run"]).add_argument(
+                f"--{name}", metavar=_metavar(options[name]), help=about
+            )
     return parser.format_help().rstrip()
 
 
@@ -134,19 +155,27 @@ def _about(option: Option, known: Known, everything: bool) -> str:
     if option.range:
         text = f"{text.rstrip('.')} ({option.range})."
     if option.kind in registry.KINDS:
-        return f"{text} One of: {', '.join(known.listed(option.kind))}.{_default_part(option, known)}"
+        return (
+            f"{text} One of: {', '.join(known.listed(option.kind))}.{_default_part(option, known)}"
+        )
     values = [choice for choice in option.choices if choice not in ("true", "false")]
     if (everything or option.name not in ABOUT) and not all(value in text for value in values):
         text += f" One of: {', '.join(values)}."
     if isinstance(option.default, dict):
         return text + _default_part(option, known)
-    default = "" if option.default is None or isinstance(option.default, list) else to_yaml(option.default)
+    default = (
+        ""
+        if option.default is None or isinstance(option.default, list)
+        else to_yaml(option.default)
+    )
     return f"{text} [{default.splitlines()[0]}]" if default else text
 
 
 def _default_part(option: Option, known: Known) -> str:
     """The name of the part that an option has by default, in brackets; empty if it has none."""
     if isinstance(option.default, dict) and option.kind:
-        name = option.default["class_path"].rpartition(".")[2]  # by its path, torch's would be imported
+        name = option.default["class_path"].rpartition(".")[
+            2
+        ]  # by its path, torch's would be imported
         return f" [{known.find(option.kind, name).shown}]"
     return " [none]" if option.default == [] else ""

@@ -20,7 +20,9 @@ def main(argv: list[str]) -> int:
     """Write a small part that works, and its tests."""
     options = parser().parse_args(argv)
     if options.kind_of is not None and options.kind != "norm":
-        raise UsageError(f"--kind-of {options.kind_of} is an option of norms, not of a {options.kind}.")
+        raise UsageError(
+            f"--kind-of {options.kind_of} is an option of norms, not of a {options.kind}."
+        )
     template = f"{options.kind_of or 'feature'}_norm" if options.kind == "norm" else options.kind
     class_name, name = names_of(options.name)
     part, tests = options.output / f"{name}.py", options.output / f"test_{name}.py"
@@ -36,7 +38,8 @@ def main(argv: list[str]) -> int:
     layer = "--model.layer gat " if template == "score_norm" else ""
     plugin = shlex.quote(str(part))
     print(
-        f"Wrote {part} and {tests}: a small {options.kind} that works. Put your formula into both, then run\n\n"
+        f"Wrote {part} and {tests}: a small {options.kind} that works. Put your formula into both, "
+        "then run\n\n"
         f"  python -m pytest {shlex.quote(str(tests))}\n"
         f"  gnn-depth fit --plugins {plugin} {layer}--model.{options.kind} {name}\n"
         f"  gnn-depth list {options.kind} --plugins {plugin}"
@@ -51,18 +54,29 @@ def parser() -> Options:
         "KIND NAME [--kind-of feature|score|weight] [--output FOLDER]",
     )
     options.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
-    options.add_argument("name", metavar="NAME", help="class name, such as MyNorm; the part is then called my_norm")
-    options.add_argument("--kind-of", choices=ACTS_ON, help="what a norm acts on; feature by default")
-    options.add_argument("--output", type=Path, default=Path(), metavar="FOLDER", help="folder for the two files")
+    options.add_argument(
+        "name", metavar="NAME", help="class name, such as MyNorm; the part is then called my_norm"
+    )
+    options.add_argument(
+        "--kind-of", choices=ACTS_ON, help="what a norm acts on; feature by default"
+    )
+    options.add_argument(
+        "--output", type=Path, default=Path(), metavar="FOLDER", help="folder for the two files"
+    )
     return options
 
 
 def names_of(word: str) -> tuple[str, str]:
     """The names of the class and of the part, from either: ``MyNorm`` and ``my_norm``."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", word).lower()
-    class_name = word if word[:1].isupper() else "".join(piece.capitalize() for piece in word.split("_"))
+    class_name = (
+        word if word[:1].isupper() else "".join(piece.capitalize() for piece in word.split("_"))
+    )
     if not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or keyword.iskeyword(name):
-        raise UsageError(f"{word!r} cannot be the name of a class: use letters, digits and underscores, as in MyNorm.")
+        raise UsageError(
+            f"{word!r} cannot be the name of a class: use letters, digits and underscores, as in "
+            "MyNorm."
+        )
     return class_name, name
 
 
@@ -76,4 +90,6 @@ def _check_free(kind: str, *files: Path) -> None:
         if file.exists():
             raise UsageError(f"{file} exists. Choose another name, or another --output.")
     if importlib.util.find_spec(name) is not None:
-        raise UsageError(f"{files[0]} would hide the installed module {name!r}. Choose another name.")
+        raise UsageError(
+            f"{files[0]} would hide the installed module {name!r}. Choose another name."
+        )

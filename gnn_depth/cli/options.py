@@ -1,4 +1,5 @@
-"""The argument parser of commands that do not train, conditions such as ``AXIS=VALUE``, and types of numbers."""
+"""The argument parser of commands that do not train, conditions such as ``AXIS=VALUE``, and types
+of numbers."""
 
 import argparse
 import re
@@ -37,10 +38,14 @@ class Options(argparse.ArgumentParser):
 
     def add_choice_of_values(self, flag: str, text: str) -> None:
         """Add an option such as ``--where``, which :func:`chosen_values` reads."""
-        self.add_argument(flag, nargs="+", action="extend", default=[], metavar="AXIS=VALUE,...", help=text)
+        self.add_argument(
+            flag, nargs="+", action="extend", default=[], metavar="AXIS=VALUE,...", help=text
+        )
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self._explain(message)}\nusage: {self.usage}; --help explains the options.")
+        raise UsageError(
+            f"{self._explain(message)}\nusage: {self.usage}; --help explains the options."
+        )
 
     def _explain(self, message: str) -> str:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
@@ -48,15 +53,23 @@ class Options(argparse.ArgumentParser):
             if word.startswith("-"):
                 return f"unknown option {word!r}.{hint(word, self._option_string_actions)}"
             return f"unexpected argument {word!r}."
-        if match := re.match(r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message):
-            return unknown(match[1], match[2], [choice.strip("' ") for choice in match[3].split(",")])
+        if match := re.match(
+            r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message
+        ):
+            return unknown(
+                match[1], match[2], [choice.strip("' ") for choice in match[3].split(",")]
+            )
         return f"{message}."
 
 
 def chosen_values(
-    flag: str, conditions: Sequence[str], axis_called: Callable[[str], str], known: Callable[[str], Container[str]]
+    flag: str,
+    conditions: Sequence[str],
+    axis_called: Callable[[str], str],
+    known: Callable[[str], Container[str]],
 ) -> dict[str, list[str]]:
-    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``; values for the same axis are collected.
+    """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``; values for the same axis
+    are collected.
 
     A value may contain commas: the longest ``known`` value is taken.
     """
@@ -68,7 +81,9 @@ def chosen_values(
         axis, pieces = axis_called(word), values.split(",")
         labels = known(axis)
         while pieces:
-            lengths = (count for count in range(len(pieces), 0, -1) if ",".join(pieces[:count]) in labels)
+            lengths = (
+                count for count in range(len(pieces), 0, -1) if ",".join(pieces[:count]) in labels
+            )
             count = next(lengths, 1)
             chosen.setdefault(axis, []).append(",".join(pieces[:count]))
             pieces = pieces[count:]
@@ -76,13 +91,16 @@ def chosen_values(
 
 
 def load_runs(folders: Sequence[str], where: Sequence[str]) -> "pd.DataFrame":
-    """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to standard error."""
+    """Read the runs in some folders and keep those that ``--where`` chooses; warnings go to
+    standard error."""
     from gnn_depth.reports.load import ReportWarning, load
     from gnn_depth.reports.settings import choose, known_labels
 
     with plain_warnings(ReportWarning):
         frame = load(*folders)
-    return choose(frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis)))
+    return choose(
+        frame, chosen_values("--where", where, str, lambda axis: known_labels(frame, axis))
+    )
 
 
 def _number(kind: type, accepted: Range) -> Callable[[str], Any]:

@@ -13,29 +13,45 @@ from gnn_depth.cli.errors import UsageError
 
 # Here and not in predictions.py, which imports torch.
 PREDICTIONS = (".csv", ".parquet", ".npz")
-PREDICTIONS_TEXT = ".csv, .parquet or .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`)"
+PREDICTIONS_TEXT = (
+    ".csv, .parquet or .npz (arrays `nodes` or `graphs`, `classes`, `probabilities` or `values`)"
+)
 
 
 def check_output(output: str, suffixes: Sequence[str], option: str = "--output") -> Path:
-    """Raise a UsageError for the path of an option that cannot be written; called before any work."""
+    """Raise a UsageError for the path of an option that cannot be written; called before any
+    work."""
     path = Path(output)
     if not output:
         raise UsageError(f"{option} is empty: name a file, with suffix {', '.join(suffixes)}.")
     if path.is_dir():
-        raise UsageError(f"{option} {output} is a folder: give a file in it, {output.rstrip('/')}/NAME{suffixes[0]}.")
+        raise UsageError(
+            f"{option} {output} is a folder: give a file in it, "
+            f"{output.rstrip('/')}/NAME{suffixes[0]}."
+        )
     if path.suffix not in suffixes:
-        raise UsageError(f"{option} {output}: unknown suffix {path.suffix!r}. Available: {', '.join(suffixes)}.")
+        raise UsageError(
+            f"{option} {output}: unknown suffix {path.suffix!r}. Available: {', '.join(suffixes)}."
+        )
     if path.exists():
-        raise UsageError(f"{option} {output}: the file exists; move it away or choose another name.")
+        raise UsageError(
+            f"{option} {output}: the file exists; move it away or choose another name."
+        )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{option} {output}: there is no folder {str(path.parent)!r}, or it cannot be written to.")
+        raise UsageError(
+            f"{option} {output}: there is no folder {str(path.parent)!r}, or it cannot be written "
+            "to."
+        )
     return path
 
 
 def check_predictions(output: str | None) -> None:
-    """Raise a UsageError for a file of predictions that cannot be written; called before any work."""
+    """Raise a UsageError for a file of predictions that cannot be written; called before any
+    work."""
     if output is None:
-        raise UsageError(f"predict needs a file to write to: --output FILE, with suffix {PREDICTIONS_TEXT}.")
+        raise UsageError(
+            f"predict needs a file to write to: --output FILE, with suffix {PREDICTIONS_TEXT}."
+        )
     path = check_output(output, PREDICTIONS)
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise UsageError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.")
@@ -51,7 +67,9 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
         write(part)
         check_output(str(path), [path.suffix], option)
         part.replace(path)
-    except Exception as error:  # of a full disk: its OSError has no file name, and libraries wrap it
+    except (
+        Exception
+    ) as error:  # of a full disk: its OSError has no file name, and libraries wrap it
         chain: BaseException | None = error
         while chain is not None and not isinstance(chain, OSError):
             chain = chain.__cause__ or chain.__context__
@@ -64,7 +82,8 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
 
 @contextmanager
 def plain_warnings(category: type[Warning]) -> Iterator[None]:
-    """Print warnings of a category to standard error, each once and without the code that raised it."""
+    """Print warnings of a category to standard error, each once and without the code that raised
+    it."""
     printed: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", category)

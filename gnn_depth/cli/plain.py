@@ -1,4 +1,5 @@
-"""Convert docstrings to plain text for a terminal, without reStructuredText's formulas and cross-references."""
+"""Convert docstrings to plain text for a terminal, without reStructuredText's formulas and
+cross-references."""
 
 # ruff: noqa: RUF001 (signs that look like letters are meant)
 import re
@@ -17,13 +18,21 @@ SYMBOLS = {
     "sin": "sin", "cos": "cos", "sim": "∼", "pm": "±",
     "big": "", "Big": "", "left": "", "right": "", "quad": "\2", "qquad": "\2",
 }  # fmt: skip
-ABOVE = {"tilde": "\N{COMBINING TILDE}", "dot": "\N{COMBINING DOT ABOVE}", "bar": "\N{COMBINING MACRON}"}
-# Braces that are to be seen, \0 and \1, come back once groups are gone, and wide spaces, \2, once narrow ones are.
+ABOVE = {
+    "tilde": "\N{COMBINING TILDE}",
+    "dot": "\N{COMBINING DOT ABOVE}",
+    "bar": "\N{COMBINING MACRON}",
+}
+# Braces that are to be seen, \0 and \1, come back once groups are gone, and wide spaces, \2, once
+# narrow ones are.
 SIGNS = {r"\,": " ", r"\;": " ", r"\|": "‖", "~": " ", r"\{": "\0", r"\}": "\1"}
 # Groups without braces inside, and what is left of them; the innermost go first.
 GROUPS = (
     (re.compile(r"\\(?:mathrm|mathop|text)\{([^{}]*)\}"), lambda found: found[1]),
-    (re.compile(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}"), lambda found: f"{_closed(found[1])} / {_closed(found[2])}"),
+    (
+        re.compile(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}"),
+        lambda found: f"{_closed(found[1])} / {_closed(found[2])}",
+    ),
     (re.compile(r"\\sqrt\{([^{}]*)\}"), lambda found: f"sqrt({found[1]})"),
     (re.compile(r"([_^])\{([^{}]*)\}"), lambda found: found[1] + _closed(found[2])),
 )
@@ -50,13 +59,17 @@ def formula(latex: str) -> str:
     for sign, shown in SIGNS.items():
         latex = latex.replace(sign, shown)
     latex = re.sub(r"\\tfrac\s*(\w)(\w)", r"\1/\2", latex)
-    latex = re.sub(rf"\\({'|'.join(ABOVE)})\s*(\w)", lambda found: found[2] + ABOVE[found[1]], latex)
+    latex = re.sub(
+        rf"\\({'|'.join(ABOVE)})\s*(\w)", lambda found: found[2] + ABOVE[found[1]], latex
+    )
     before = None
     while before != latex:
         before = latex
         for group, left in GROUPS:
             latex = group.sub(left, latex)
-    latex = re.sub(r"\\([A-Za-z]+)", lambda found: SYMBOLS.get(found[1], found[0]), latex).replace("^ᵀ", "ᵀ")
+    latex = re.sub(r"\\([A-Za-z]+)", lambda found: SYMBOLS.get(found[1], found[0]), latex).replace(
+        "^ᵀ", "ᵀ"
+    )
     latex = re.sub(r"(?<=[(\[]) +| +(?=[)\]])", "", re.sub(" +", " ", latex))
     return re.sub(" *\2 *", "   ", latex).replace("\0", "{").replace("\1", "}").strip()
 

@@ -22,26 +22,41 @@ FIGURES = {
 CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
     "x": ("depth: the x axis; depth or num_layers by default", {"metavar": "AXIS"}),
     "line": (
-        "axes whose values get a line each, or a marker in a scatter; by default all that vary, none in a scatter",
+        "axes whose values get a line each, or a marker in a scatter; by default all that vary, "
+        "none in a scatter",
         {"nargs": "*", "metavar": "AXIS"},
     ),
     "panel": (
         "axes whose values get a panel each; by default none, all that vary in a heatmap",
         {"nargs": "*", "metavar": "AXIS"},
     ),
-    "metric": ("depth, scatter: the metric; test_METRIC_at_best_val of the task by default", {"metavar": "NAME"}),
+    "metric": (
+        "depth, scatter: the metric; test_METRIC_at_best_val of the task by default",
+        {"metavar": "NAME"},
+    ),
     "spread": (
-        "depth, convergence: the band; std (standard deviation, the default), ci (95%% confidence interval) or none",
+        "depth, convergence: the band; std (standard deviation, the default), ci (95%% confidence "
+        "interval) or none",
         {"choices": BAND_SPREADS},
     ),
     "measure": (
-        "the measure, two for a scatter of both; by default the first that the runs have, in a scatter the only two",
+        "the measure, two for a scatter of both; by default the first that the runs have, in a "
+        "scatter the only two",
         {"nargs": "+", "metavar": "NAME"},
     ),
-    "tag": ("convergence: the metric; by default the one that chose the best epoch", {"metavar": "NAME"}),
-    "layers": ("history: the layers; at most six by default", {"nargs": "+", "type": non_negative_int, "metavar": "N"}),
+    "tag": (
+        "convergence: the metric; by default the one that chose the best epoch",
+        {"metavar": "NAME"},
+    ),
+    "layers": (
+        "history: the layers; at most six by default",
+        {"nargs": "+", "type": non_negative_int, "metavar": "N"},
+    ),
     "when": ("layers: the start of training, its end, or both (the default)", {"choices": WHEN}),
-    "at": ("scatter: the layer of each measure; last first by default", {"nargs": "+", "choices": PLACES}),
+    "at": (
+        "scatter: the layer of each measure; last first by default",
+        {"nargs": "+", "choices": PLACES},
+    ),
 }
 
 
@@ -76,11 +91,22 @@ def parser() -> Options:
     add("--caption", help="text below the figure, instead of what the lines and bands mean")
     add("--xlabel", help="label of the x axis")
     add("--ylabel", help="label of the y axis")
-    add("--log", nargs="*", choices=("x", "y"), help="logarithmic axes: x, y or both; none with nothing behind it")
+    add(
+        "--log",
+        nargs="*",
+        choices=("x", "y"),
+        help="logarithmic axes: x, y or both; none with nothing behind it",
+    )
     size = "inches, without legend and caption; a journal's column or page by default"
     add("--size", nargs=2, type=positive_float, metavar=("WIDTH", "HEIGHT"), help=size)
     formats = ", ".join(figures.FORMATS)
-    add("--output", required=True, default=SUPPRESS, metavar="FILE", help=f"file to write: {formats}")
+    add(
+        "--output",
+        required=True,
+        default=SUPPRESS,
+        metavar="FILE",
+        help=f"file to write: {formats}",
+    )
     for name, (text, arguments) in CHOICES.items():
         add(f"--{name}", default=SUPPRESS, help=text, **arguments)
     return options

@@ -15,7 +15,8 @@ from gnn_depth.training.checkpoints import read_checkpoint
 
 
 def probe(cli: Any) -> str:
-    """Probe the model of a command line, write the web page if requested, and return the report's text."""
+    """Probe the model of a command line, write the web page if requested, and return the report's
+    text."""
     report = measure(cli)
     text = report.text(every=cli.config.layers == "all")
     if cli.config.html is None:

@@ -1,7 +1,8 @@
-"""Every change that the command ``gnn-depth`` makes to its process; importing the package makes none.
+"""Every change that the command ``gnn-depth`` makes to its process; importing the package makes
+none.
 
-Permanent changes are in :func:`prepare_for_training`. Warnings and log levels are changed for a while and restored.
-Signal handlers are in :mod:`gnn_depth.signals`, which restores them too.
+Permanent changes are in :func:`prepare_for_training`. Warnings and log levels are changed for a
+while and restored. Signal handlers are in :mod:`gnn_depth.signals`, which restores them too.
 """
 
 import ctypes
@@ -26,14 +27,15 @@ WARNINGS = {
     r"`isinstance\(treespec, LeafSpec\)` is deprecated": "Lightning's call of PyTorch",
 }
 LOGGERS = ("lightning.fabric", "lightning.pytorch")
-#: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching new pages from the
-#: system for the tensors of every step would take a good part of it.
+#: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching
+#: new pages from the system for the tensors of every step would take a good part of it.
 MALLOC = {-3: 1 << 25, -1: (1 << 31) - 1}
 WRITER = "_AsyncWriterThread"
 
 
 def prepare_for_training(keep_memory: bool) -> None:
-    """Keep compiled code and, if asked, freed memory; drop the traceback of TensorBoard's writer on a full disk."""
+    """Keep compiled code and, if asked, freed memory; drop the traceback of TensorBoard's writer on
+    a full disk."""
     keep_compiled_code()
     _drop_tracebacks_of_writer()
     if keep_memory:
@@ -41,7 +43,8 @@ def prepare_for_training(keep_memory: bool) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep freed memory, unless the environment configures malloc; other C libraries are left alone."""
+    """Let glibc keep freed memory, unless the environment configures malloc; other C libraries are
+    left alone."""
     if configures_malloc(os.environ):
         return
     try:
@@ -60,7 +63,8 @@ def configures_malloc(environment: Mapping[str, str]) -> bool:
 
 
 def _drop_tracebacks_of_writer() -> None:
-    """Drop tracebacks of TensorBoard's writer thread: the thread that writes next raises the same error."""
+    """Drop tracebacks of TensorBoard's writer thread: the thread that writes next raises the same
+    error."""
     before = threading.excepthook
     if getattr(before, "drops_writer", False):
         return
@@ -75,7 +79,8 @@ def _drop_tracebacks_of_writer() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drop Lightning's notes, and warnings of libraries that a user of this command can do nothing about."""
+    """Drop Lightning's notes, and warnings of libraries that a user of this command can do nothing
+    about."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [logger.level for logger in loggers]
     for logger in loggers:

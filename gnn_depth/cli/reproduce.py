@@ -1,6 +1,7 @@
 """``gnn-depth reproduce``: rerun a paper's table or figure and compare with the published numbers.
 
-An item is a file below ``configs/reproduce``: a grid, the published numbers, and the table or figure they stand in.
+An item is a file below ``configs/reproduce``: a grid, the published numbers, and the table or
+figure they stand in.
 """
 
 import argparse
@@ -46,7 +47,9 @@ def main(argv: list[str]) -> int:
         arguments = replace(arguments, trusted=True)
     if options.list:
         if options.item or options.estimate:
-            raise UsageError("--list stands alone: reproduce ITEM --estimate measures how long one item takes.")
+            raise UsageError(
+                "--list stands alone: reproduce ITEM --estimate measures how long one item takes."
+            )
         for item in map(load, sorted(names())):
             grid = load_grid(str(item.grid), arguments.trusted)
             count = len(grid.seeds) * sum(1 for _ in grid.combinations())
@@ -60,13 +63,24 @@ def main(argv: list[str]) -> int:
 def parser() -> Options:
     parser = Options(
         "reproduce",
-        "Run the missing runs of a paper's table or figure, and show our numbers beside the published ones.",
+        "Run the missing runs of a paper's table or figure, and show our numbers beside the "
+        "published ones.",
         "ITEM [--subset AXIS=VALUE,...] [--max-hours H] [--estimate] | --list",
     )
-    parser.add_argument("item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all")
-    parser.add_argument("--list", action="store_true", help="show all items and the number of their runs")
-    parser.add_argument("--estimate", action="store_true", help="measure a few epochs and print how long it would take")
-    parser.add_argument("--available", action="store_true", help="skip runs whose data is not on this machine")
+    parser.add_argument(
+        "item", nargs="?", help="an item such as lipschitz/depth, or a file; --list shows all"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show all items and the number of their runs"
+    )
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="measure a few epochs and print how long it would take",
+    )
+    parser.add_argument(
+        "--available", action="store_true", help="skip runs whose data is not on this machine"
+    )
     parser.add_argument("--max-hours", type=positive_float, help="start no run after this time")
     add_options(parser)
     return parser
@@ -122,11 +136,14 @@ def load(name: str) -> Item:
         if key not in content:
             raise UsageError(f"{config.name}: an item needs the key {key!r}.")
         if not isinstance(content[key], kind):
-            raise UsageError(f"{config.at((key,))}: {key} is a {kind.__name__}, not {content[key]!r}.")
+            raise UsageError(
+                f"{config.at((key,))}: {key} is a {kind.__name__}, not {content[key]!r}."
+            )
     return Item(name, **content | {"grid": Path(config.name).parent / content["grid"]})
 
 
-# The reports bring pandas, which the completion of item names and the start of the workers need not wait for.
+# The reports bring pandas, which the completion of item names and the start of the workers need not
+# wait for.
 
 
 def _check(item: Item, grid: Grid) -> None:
@@ -146,7 +163,8 @@ def _check(item: Item, grid: Grid) -> None:
 
 
 def _show(item: Item, plan: Plan, root: Path) -> None:
-    """Print an item's table beside the published one, and write both it and the figure to ``root/ITEM/DATE_TIME``."""
+    """Print an item's table beside the published one, and write both it and the figure to
+    ``root/ITEM/DATE_TIME``."""
     from gnn_depth.reports import figures
     from gnn_depth.reports.formats import latex, markdown, terminal
     from gnn_depth.reports.load import ReportWarning
@@ -156,16 +174,24 @@ def _show(item: Item, plan: Plan, root: Path) -> None:
 
     frame = load_runs([str(plan.store.folder)], [])
     place = {run.place.identity: number for number, run in enumerate(plan.runs)}
-    order = frame["identity"].map(place).dropna().sort_values()  # that of the table's rows and columns
+    order = (
+        frame["identity"].map(place).dropna().sort_values()
+    )  # that of the table's rows and columns
     frame = frame.loc[order.index].reset_index(drop=True)
     table = tabulate(frame, **({"spread": "std"} | item.table))
     published = parse(item.published, item.name)
     sheets = [table_sheet(table)]
     if published:
         sheets.append(agreement_sheet(table, compare_published(table, published), published))
-    print(f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end="")
+    print(
+        f"\n{item.title}\n{item.source}\n\n{terminal(sheets, styled=sys.stdout.isatty())}", end=""
+    )
     folder = new_run_folder(root, item.name)
-    for name, text in (("table.md", markdown(sheets)), ("table.tex", latex(sheets)), ("runs.csv", to_csv(table))):
+    for name, text in (
+        ("table.md", markdown(sheets)),
+        ("table.tex", latex(sheets)),
+        ("runs.csv", to_csv(table)),
+    ):
         (folder / name).write_text(text, encoding="utf-8")
     if item.figure:
         kind, options = _figure(item)

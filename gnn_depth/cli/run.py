@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.callbacks import BackboneFinetuning, BatchSizeFinder, LearningRateFinder, ModelPruning
+from lightning.pytorch.callbacks import (
+    BackboneFinetuning,
+    BatchSizeFinder,
+    LearningRateFinder,
+    ModelPruning,
+)
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
@@ -49,7 +54,9 @@ def run(command: str, arguments: Arguments) -> int:
         cli = CommandLineInterface(command, arguments)
         if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
             path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
-            print(f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs.")
+            print(
+                f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs."
+            )
             return 0
         if command == "partition":
             print(_partition(cli))
@@ -74,7 +81,10 @@ def run(command: str, arguments: Arguments) -> int:
                 said = predictions.write(result, cli.datamodule, cli.model.task, cli.config.output)
                 print(f"{said}: {cli.config.output}")
             elif command in ("validate", "test"):
-                print(f"{cli.what}, {cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}")
+                print(
+                    f"{cli.what}, "
+                    f"{cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}"
+                )
             elif cli.recorder.folder is not None:
                 print(report(cli.recorder, cli.model))
         if distributed.is_available() and distributed.is_initialized():
@@ -93,15 +103,20 @@ def _partition(cli: CommandLineInterface) -> str:
     data.setup("fit")
     loader = data.train_dataloader()
     if not isinstance(loader, FullBatch):
-        raise DataError(f"{type(data).__name__} gives mini-batches: only one graph can be divided among processes.")
+        raise DataError(
+            f"{type(data).__name__} gives mini-batches: only one graph can be divided among "
+            "processes."
+        )
     batch, folder = loader.batch, Path(config.output)
     part = division(config.nodes, batch, config.parts)
     write_partition(data, batch, part, folder)
     sent = int((part[batch.graph.source] != part[batch.graph.target]).sum())
     return (
-        f"{config.parts} parts of {part.bincount().min():,} to {part.bincount().max():,} nodes; {sent:,} of "
+        f"{config.parts} parts of {part.bincount().min():,} to {part.bincount().max():,} nodes; "
+        f"{sent:,} of "
         f"{batch.graph.num_edges:,} edges lead from one part to another\n"
-        f"train on them: gnn-depth fit --data PartitionedGraph --data.path {folder} --trainer.strategy graph "
+        f"train on them: gnn-depth fit --data PartitionedGraph --data.path {folder} "
+        "--trainer.strategy graph "
         f"--trainer.devices {config.parts}"
     )
 
@@ -111,7 +126,8 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
 
     Raises:
         UsageError: Something that was asked for does not fit.
-        RunError: The training diverged, its files cannot be written, or another process of it is gone.
+        RunError: The training diverged, its files cannot be written, or another process of it is
+            gone.
         SIGTERMException: A signal ended it, and it can go on from its last checkpoint.
         Stopped: A signal ended it at once.
     """
@@ -129,13 +145,21 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
             SafeStop(kept).replace(cli.trainer)
         begin = getattr(cli.trainer, cli.command)
         words = {"verbose": False} if cli.command in ("validate", "test") else {}
-        return begin(cli.model, datamodule=cli.datamodule, ckpt_path=cli.config.ckpt_path, weights_only=True, **words)
+        return begin(
+            cli.model,
+            datamodule=cli.datamodule,
+            ckpt_path=cli.config.ckpt_path,
+            weights_only=True,
+            **words,
+        )
 
 
 def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
     """Refuse a training of nothing, and an optimizer or schedule that fails in a step."""
     if 0 in (trainer["max_epochs"], trainer["max_steps"], trainer["limit_train_batches"]):
-        raise UsageError("nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0.")
+        raise UsageError(
+            "nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0."
+        )
     rehearse(model.optimizer, model.scheduler)
     model.configure_optimizers()
 
@@ -153,24 +177,35 @@ def _check(cli: CommandLineInterface) -> None:
 
 
 def _how_to_go_on(stop: BaseException, cli: CommandLineInterface) -> str:
-    """A message saying where a stopped training was saved and how to resume it; SLURM's SIGUSR1 requeues the job."""
+    """A message saying where a stopped training was saved and how to resume it; SLURM's SIGUSR1
+    requeues the job."""
     folder = cli.recorder.shown
     if folder is None:
         return "nothing was saved: a run of fast_dev_run has no folder."
     saved = f"saved: {folder / 'checkpoints' / 'last.ckpt'}"
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
+    job = (
+        f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
+    )
     if str(stop) != signal.SIGUSR1.name or job is None:
         more = " and a larger --trainer.max_time" if str(stop) == "max_time" else ""
         return f"{saved}; the same command with --ckpt_path last{more} resumes it."
-    if cli.ckpt_path_asked != checkpoints.AUTO:  # queued again, it would start from the beginning for ever
+    if (
+        cli.ckpt_path_asked != checkpoints.AUTO
+    ):  # queued again, it would start from the beginning for ever
         return f"{saved}; job {job} is not queued again: only with --ckpt_path auto would it resume from there."
     try:
         done = subprocess.run(
-            ["scontrol", "requeue", job], capture_output=True, text=True, check=False, timeout=REQUEUE_SECONDS
+            ["scontrol", "requeue", job],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=REQUEUE_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"{saved}; job {job} could not be queued again: {error}."
     if done.returncode:
-        return f"{saved}; job {job} could not be queued again: scontrol said {done.stderr.strip()!r}."
+        return (
+            f"{saved}; job {job} could not be queued again: scontrol said {done.stderr.strip()!r}."
+        )
     return f"{saved}; job {job} is queued again."

@@ -21,7 +21,8 @@ from gnn_depth.sweeps.store import ResultWarning
 
 RUN_KEYS = {"data", "model", "trainer", "run", "plugins", "seed_everything", "ckpt_path"}
 OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only)([.=]|$)")
-# The module that resolves and trains runs; it brings torch, so commands import it while the workers do.
+# The module that resolves and trains runs; it brings torch, so commands import it while the workers
+# do.
 PRELOAD = ("gnn_depth.cli.grid_runs", "gnn_depth.cli.cost")
 
 
@@ -29,24 +30,36 @@ def main(argv: list[str]) -> int:
     """Run all unfinished runs of a grid."""
     overrides, argv = split_overrides(argv)
     options, arguments = parser().parse_args(argv), read_arguments(overrides)
-    grid, folder = part(load_grid(options.file, arguments.trusted), options), Path(options.file).parent
-    with plain_warnings(ResultWarning), nullcontext() if options.dry_run else open_pool(options) as pool:
+    grid, folder = (
+        part(load_grid(options.file, arguments.trusted), options),
+        Path(options.file).parent,
+    )
+    with (
+        plain_warnings(ResultWarning),
+        nullcontext() if options.dry_run else open_pool(options) as pool,
+    ):
         from gnn_depth.cli.grid_runs import plan_of
 
         if pool is None:
             print(plan_of(grid, folder, arguments, options.root).listing())
             return 0
-        return run_plan(plan_of(grid, folder, arguments, options.root, options.force), pool, options.retries)
+        return run_plan(
+            plan_of(grid, folder, arguments, options.root, options.force), pool, options.retries
+        )
 
 
 def parser() -> Options:
     parser = Options(
         "sweep",
-        "Run all unfinished runs of a grid. Options of fit, such as --trainer.max_epochs 3, apply to all runs.",
-        "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION VALUE]...",
+        "Run all unfinished runs of a grid. Options of fit, such as --trainer.max_epochs 3, apply "
+        "to all runs.",
+        "FILE [--dry-run] [--workers N] [--engine dask --address tcp://HOST:PORT] [--OPTION "
+        "VALUE]...",
     )
     parser.add_argument("file", help="the grid: a YAML file with base, axes, rules and seeds")
-    parser.add_argument("--dry-run", action="store_true", help="print the runs and their state; run nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the runs and their state; run nothing"
+    )
     add_options(parser)
     return parser
 
@@ -55,12 +68,34 @@ def add_options(parser: Options) -> None:
     """The options that `sweep` and `reproduce` share."""
     parser.add_choice_of_values("--subset", "run only these values of an axis")
     add = parser.add_argument
-    add("--seeds", type=positive_int, help="number of seeds, counted from 0; by default the file's seeds")
-    add("--root", default="runs", help="folder of all runs; the sweep gets a folder of its name there")
-    add("--workers", type=positive_int, help="runs at once; by default one per core, or per GPU if there are any")
-    add("--engine", choices=["local", "dask"], default="local", help="where to run: local processes or a Dask cluster")
+    add(
+        "--seeds",
+        type=positive_int,
+        help="number of seeds, counted from 0; by default the file's seeds",
+    )
+    add(
+        "--root",
+        default="runs",
+        help="folder of all runs; the sweep gets a folder of its name there",
+    )
+    add(
+        "--workers",
+        type=positive_int,
+        help="runs at once; by default one per core, or per GPU if there are any",
+    )
+    add(
+        "--engine",
+        choices=["local", "dask"],
+        default="local",
+        help="where to run: local processes or a Dask cluster",
+    )
     add("--address", help="address of a Dask cluster's scheduler: tcp://HOST:8786")
-    add("--retries", type=non_negative_int, default=2, help="how many times to restart a run whose process died")
+    add(
+        "--retries",
+        type=non_negative_int,
+        default=2,
+        help="how many times to restart a run whose process died",
+    )
     add("--force", action="store_true", help="archive existing results, and run all again")
 
 
@@ -85,7 +120,10 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
     if not config.data:
         raise UsageError(f"{name} is empty: a grid has base and axes.")
     if set(config.data) <= RUN_KEYS:
-        raise UsageError(f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and axes.")
+        raise UsageError(
+            f"{name} is the config of one run, gnn-depth fit --config {name}; a grid has base and "
+            "axes."
+        )
     if trusted:
         trust.refuse_unknown([config])
     try:
@@ -97,7 +135,10 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
 def part(grid: Grid, options: argparse.Namespace) -> Grid:
     """The part of a grid that ``--subset`` and ``--seeds`` choose."""
     try:
-        return grid.subset(chosen_values("--subset", options.subset, grid.axis_called, grid.labels_of), options.seeds)
+        return grid.subset(
+            chosen_values("--subset", options.subset, grid.axis_called, grid.labels_of),
+            options.seeds,
+        )
     except GridError as error:
         raise UsageError(f"--subset: {error}") from None
 
@@ -105,7 +146,9 @@ def part(grid: Grid, options: argparse.Namespace) -> Grid:
 def open_pool(options: argparse.Namespace) -> Pool:
     """The requested workers; local ones start importing immediately."""
     if (options.engine == "dask") != bool(options.address):
-        raise UsageError("--engine dask and --address tcp://HOST:PORT (of its scheduler) must be given together.")
+        raise UsageError(
+            "--engine dask and --address tcp://HOST:PORT (of its scheduler) must be given together."
+        )
     try:
         if options.engine == "local":
             return LocalPool(options.workers, PRELOAD)
@@ -115,11 +158,14 @@ def open_pool(options: argparse.Namespace) -> Pool:
     except ModuleNotFoundError as error:
         if error.name not in ("dask", "distributed"):
             raise
-        raise UsageError(f"--engine dask needs the package {error.name}: pip install 'gnn-depth[cluster]'.") from error
+        raise UsageError(
+            f"--engine dask needs the package {error.name}: pip install 'gnn-depth[cluster]'."
+        ) from error
 
 
 def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf")) -> int:
-    """Run all unfinished runs of a plan, and print a summary; see :func:`gnn_depth.sweeps.drive.carry_out`.
+    """Run all unfinished runs of a plan, and print a summary; see
+    :func:`gnn_depth.sweeps.drive.carry_out`.
 
     Returns:
         The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
@@ -130,7 +176,8 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
         plan.store.make_folder()
     except OSError as error:
         raise UsageError(
-            f"the folder of the sweep cannot be made, written or locked, {str(plan.store.folder)!r} "
+            "the folder of the sweep cannot be made, written or locked, "
+            f"{str(plan.store.folder)!r} "
             f"({error.strerror}); choose another with --root."
         ) from error
     try:
@@ -140,7 +187,9 @@ def run_plan(plan: Plan, pool: Pool, retries: int, deadline: float = float("inf"
     state = plan.state(lambda record: record.status if record else "not started")
     head = "interrupted; the same command continues the sweep" if tally.interrupted else "done"
     folder = plan.store.folder
-    print(f"{head}: {state}\ntable:  gnn-depth table {folder}\ncurves: tensorboard --logdir {folder}")
+    print(
+        f"{head}: {state}\ntable:  gnn-depth table {folder}\ncurves: tensorboard --logdir {folder}"
+    )
     if tally.interrupted:
         return exit_code(tally.interrupted)
     return 1 if any(outcome.status not in RESULTS for outcome in tally.outcomes.values()) else 0

@@ -12,7 +12,16 @@ from gnn_depth.reports.formats import html_page, latex, markdown, terminal
 from gnn_depth.reports.published import compare_published, read
 from gnn_depth.reports.settings import metric_words
 from gnn_depth.reports.sheets import BEST, agreement_sheet, comparison_sheet, table_sheet
-from gnn_depth.reports.table import SPREADS, TESTS, Table, arrange, compare, tabulate, to_csv, write_parquet
+from gnn_depth.reports.table import (
+    SPREADS,
+    TESTS,
+    Table,
+    arrange,
+    compare,
+    tabulate,
+    to_csv,
+    write_parquet,
+)
 
 FORMATS = {
     "terminal": ".txt",
@@ -28,7 +37,9 @@ RUNS = ("csv", "parquet")  # formats that list the runs behind the table
 def main(argv: list[str]) -> int:
     """Print a table, or write it to a file."""
     options = parser().parse_args(argv)
-    output = None if options.output is None else check_output(options.output, list(FORMATS.values()))
+    output = (
+        None if options.output is None else check_output(options.output, list(FORMATS.values()))
+    )
     name = _format(options, output)
     frame = load_runs(options.folders, options.where)
     rows, columns = arrange(frame, options.rows, options.columns)
@@ -54,36 +65,66 @@ def parser() -> Options:
     )
     add = options.add_argument
     add("folders", nargs="+", metavar="FOLDER", help="folders with runs")
-    add("--rows", nargs="+", metavar="AXIS", help="axes of the rows; by default all that vary but the last")
-    add("--columns", nargs="+", metavar="AXIS", help="axes of the columns; by default the last of several")
+    add(
+        "--rows",
+        nargs="+",
+        metavar="AXIS",
+        help="axes of the rows; by default all that vary but the last",
+    )
+    add(
+        "--columns",
+        nargs="+",
+        metavar="AXIS",
+        help="axes of the columns; by default the last of several",
+    )
     add("--metric", help="the metric to average; test_METRIC_at_best_val of the task by default")
-    add("--spread", choices=tuple(SPREADS), default="std", help="standard deviation, or 95%% confidence interval")
+    add(
+        "--spread",
+        choices=tuple(SPREADS),
+        default="std",
+        help="standard deviation, or 95%% confidence interval",
+    )
     add("--baseline", metavar="LABEL", help="column or row to compare all others with")
     add("--test", choices=tuple(TESTS), default="wilcoxon", help="paired test over shared seeds")
     options.add_choice_of_values("--where", "which runs")
     best = (
-        "what a bold number is the best of: its row, its column, the whole table, or none; by default cells with "
-        "the same baseline compete, without one those along the axis that is not a number such as a depth"
+        "what a bold number is the best of: its row, its column, the whole table, or none; by "
+        "default cells with "
+        "the same baseline compete, without one those along the axis that is not a number such as "
+        "a depth"
     )
     add("--best", choices=BEST, default="auto", help=best)
     add("--caption", default="", help="text that says what the numbers are")
     add("--label", default="", help="label for LaTeX's \\ref; tab: and the axes by default")
     add("--published", metavar="FILE", help="YAML file of published numbers to compare with")
-    add("--format", choices=tuple(FORMATS), help="by default chosen by the suffix of --output, otherwise terminal")
+    add(
+        "--format",
+        choices=tuple(FORMATS),
+        help="by default chosen by the suffix of --output, otherwise terminal",
+    )
     add("--output", metavar="FILE", help=f"file to write: {', '.join(FORMATS.values())}")
     return options
 
 
 def _format(options: Namespace, output: Path | None) -> str:
     """The requested format, or the one that the output's suffix implies."""
-    own = next((name for name, suffix in FORMATS.items() if output and suffix == output.suffix), "terminal")
+    own = next(
+        (name for name, suffix in FORMATS.items() if output and suffix == output.suffix), "terminal"
+    )
     name: str = options.format or own
     if output and name != own:
-        raise UsageError(f"--format {name} and --output {output} do not agree: write to a file {FORMATS[name]}.")
+        raise UsageError(
+            f"--format {name} and --output {output} do not agree: write to a file {FORMATS[name]}."
+        )
     if name == "parquet" and not output:
-        raise UsageError("--format parquet cannot be printed: name a file with --output FILE.parquet.")
+        raise UsageError(
+            "--format parquet cannot be printed: name a file with --output FILE.parquet."
+        )
     if name in RUNS and (options.baseline or options.published):
-        raise UsageError(f"{name} lists the runs themselves: --baseline and --published are for the other formats.")
+        raise UsageError(
+            f"{name} lists the runs themselves: --baseline and --published are for the other "
+            "formats."
+        )
     return name
 
 

@@ -1,6 +1,7 @@
 """``--trusted-only``: accept only configs that use registered parts and known classes.
 
-A config is code: a class path in it is imported, and importing a module runs it. What is not known is not imported.
+A config is code: a class path in it is imported, and importing a module runs it. What is not known
+is not imported.
 """
 
 import importlib.util
@@ -33,14 +34,16 @@ PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 
 
 def refuse_unknown(sources: Sequence[Source]) -> None:
-    """Refuse configs that would import or run something unknown, before any of them takes effect."""
+    """Refuse configs that would import or run something unknown, before any of them takes
+    effect."""
     for source in sources:
         for where, value in _walk(source.data, ()):
             is_plugins = value and where and str(where[-1]).removesuffix("+") == "plugins"
             # Lightning has an option of that name; four deep, trainer is a label of a grid's axis.
             if is_plugins and (where[-2:-1] != ("trainer",) or len(where) == 4):
                 raise UsageError(
-                    f"{_place(source, where)} names code to run, {value!r}, and {FLAG} refuses that in a config."
+                    f"{_place(source, where)} names code to run, {value!r}, and {FLAG} refuses "
+                    "that in a config."
                     f"\nTo run it, name it yourself with --plugins, or use {FLAG} false."
                 )
             if isinstance(value, str):
@@ -48,7 +51,8 @@ def refuse_unknown(sources: Sequence[Source]) -> None:
 
 
 def check_checkpoint(checkpoint: Any, arguments: Any) -> None:
-    """Refuse a checkpoint whose options would import something unknown, unless the user has named or allowed it.
+    """Refuse a checkpoint whose options would import something unknown, unless the user has named
+    or allowed it.
 
     A class that the user's own configs and arguments name is the user's choice.
     """
@@ -60,7 +64,11 @@ def check_checkpoint(checkpoint: Any, arguments: Any) -> None:
     content = {"model": checkpoint.hparams, "data": checkpoint.data}
     for where, text in _walk(content, ()):
         # A package that cannot be imported is named by the parser.
-        if isinstance(text, str) and not _is_registered(text) and _is_importable(text.partition(".")[0]):
+        if (
+            isinstance(text, str)
+            and not _is_registered(text)
+            and _is_importable(text.partition(".")[0])
+        ):
             _check_text(Source(str(checkpoint.path), content), where, text, named)
 
 
@@ -71,13 +79,19 @@ def check_sizes(value: Any) -> None:
 
 
 def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
-    """Refuse text that could be an import path, because the parser would try to import the part before a dot.
+    """Refuse text that could be an import path, because the parser would try to import the part
+    before a dot.
 
     Also a registered data set that says that loading its files may run code.
     """
-    if text not in also and where[-1:] in (("class_path",), ("data",), ("source",)) and _runs_foreign_code(text):
+    if (
+        text not in also
+        and where[-1:] in (("class_path",), ("data",), ("source",))
+        and _runs_foreign_code(text)
+    ):
         raise UsageError(
-            f"{_place(source, where)}: loading {text} may run code in its files, and {FLAG} refuses that in a config."
+            f"{_place(source, where)}: loading {text} may run code in its files, and {FLAG} "
+            "refuses that in a config."
             f"\nIf you trust its source, use {FLAG} false."
         )
     if "." not in text or text in also or _is_known(text):
@@ -85,8 +99,10 @@ def _check_text(source: Source, where: Where, text: str, also: Container[str]) -
     if where[-1:] != ("class_path",) and not _is_importable(text.partition(".")[0]):
         return
     raise UsageError(
-        f"{_place(source, where)}: {text!r} is neither a registered name nor a known class, and {FLAG} does not import "
-        f"it.\nIf you trust its source, use {FLAG} false. Known are the classes of {', '.join(KNOWN)}."
+        f"{_place(source, where)}: {text!r} is neither a registered name nor a known class, and "
+        f"{FLAG} does not import "
+        f"it.\nIf you trust its source, use {FLAG} false. Known are the classes of "
+        f"{', '.join(KNOWN)}."
     )
 
 
@@ -96,10 +112,13 @@ def _place(source: Source, where: Where) -> str:
 
 
 def _is_registered(path: str) -> bool:
-    """True if an import path leads to a registered part, also through a re-export; nothing is imported."""
+    """True if an import path leads to a registered part, also through a re-export; nothing is
+    imported."""
     module, _, name = path.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
-    return any(found is cls for kind in registry.KINDS for cls in registry.registered(kind).values())
+    return any(
+        found is cls for kind in registry.KINDS for cls in registry.registered(kind).values()
+    )
 
 
 def _runs_foreign_code(text: str) -> bool:
@@ -111,7 +130,8 @@ def _runs_foreign_code(text: str) -> bool:
 
 
 def _is_known(path: str) -> bool:
-    """True if a known package defines this class itself rather than importing it from another package."""
+    """True if a known package defines this class itself rather than importing it from another
+    package."""
     if not _is_of_known(path):
         return False
     found = load_class(path)
@@ -132,7 +152,8 @@ def _is_importable(module: str) -> bool:
 
 
 def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
-    """A value and everything inside it, including YAML inside text, because the parser reads that too."""
+    """A value and everything inside it, including YAML inside text, because the parser reads that
+    too."""
     yield where, value
     if isinstance(value, str):
         inner = value if PLAIN.fullmatch(value) else value_in(value)

@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from gnn_depth.data.checks import SPLITS, DataError, check_finite, check_nodes, num_outputs_of, task_of
+from gnn_depth.data.checks import (
+    SPLITS,
+    DataError,
+    check_finite,
+    check_nodes,
+    num_outputs_of,
+    task_of,
+)
 from gnn_depth.graph import Graph
 
 
@@ -26,10 +33,12 @@ class NodeBatch:
 
     Attributes:
         x: Features; with integers, each column holds one of a fixed number of values.
-        y: Classes, 0 to num_classes - 1; or labels of 0 and 1, shape (read, labels); or numbers, of floats.
+        y: Classes, 0 to num_classes - 1; or labels of 0 and 1, shape (read, labels); or numbers, of
+            floats.
         graph: The edges.
         train_mask, val_mask, test_mask: Disjoint sets of nodes.
-        per_graph: True if targets and masks have a row for each graph of ``graph``, not for each node.
+        per_graph: True if targets and masks have a row for each graph of ``graph``, not for each
+            node.
     """
 
     x: Float[Tensor, "nodes features"] | Int[Tensor, "nodes features"]
@@ -57,14 +66,23 @@ class NodeBatch:
         return self.x, self.y, self.graph.edge_index, *self.masks
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "NodeBatch":
-        """The batch on a device: the same object if it is already there, otherwise a copy, made once and kept."""
+        """The batch on a device: the same object if it is already there, otherwise a copy, made
+        once and kept."""
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if self.x.device == device:
             return self
         if device not in self._moved:
-            parts = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "per_graph"}
-            with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
-                moved = {name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()}
+            parts = {
+                f.name: getattr(self, f.name)
+                for f in fields(self)
+                if f.init and f.name != "per_graph"
+            }
+            with torch.inference_mode(
+                False
+            ):  # a tensor made in inference mode could not be trained with later
+                moved = {
+                    name: part.to(device, non_blocking=non_blocking) for name, part in parts.items()
+                }
             self._moved[device] = replace(self, **moved)
         return self._moved[device]
 
@@ -77,7 +95,8 @@ class Repeated(NamedTuple):
 
 
 class FullBatch:
-    """A loader whose single batch is the whole graph, without the workers, collation and sampler of a DataLoader.
+    """A loader whose single batch is the whole graph, without the workers, collation and sampler of
+    a DataLoader.
 
     Args:
         batch: The graph.
@@ -88,7 +107,8 @@ class FullBatch:
 
     @property
     def shared(self) -> bool:
-        """True if all processes get the same batch: diagnostics average over them instead of adding them up."""
+        """True if all processes get the same batch: diagnostics average over them instead of adding
+        them up."""
         return not self.batch.graph.is_shard
 
     @property
@@ -139,13 +159,16 @@ class GraphDataModule(L.LightningDataModule, ABC):
 
     @property
     def task(self) -> str:
-        """Name of the task to train, unless another is asked for: ``multiclass``, ``binary``, ``multilabel`` or so."""
+        """Name of the task to train, unless another is asked for: ``multiclass``, ``binary``,
+        ``multilabel`` or so."""
         return "multiclass"
 
     @property
     def about(self) -> str:
         """The sizes of the data in words, which a run begins with."""
-        outputs = {"multilabel": "labels", "regression": "numbers to predict"}.get(self.task, "classes")
+        outputs = {"multilabel": "labels", "regression": "numbers to predict"}.get(
+            self.task, "classes"
+        )
         return f"{self.num_classes} {outputs}"
 
     @property
@@ -171,12 +194,14 @@ class GraphDataModule(L.LightningDataModule, ABC):
         trained, here = state_dict["class_names"], self.class_names
         if trained != here:
             raise DataError(
-                f"the checkpoint was trained on the classes {', '.join(trained)}, and this data has {', '.join(here)}."
+                f"the checkpoint was trained on the classes {', '.join(trained)}, and this data "
+                f"has {', '.join(here)}."
             )
 
 
 class FullBatches:
-    """The loaders of a data set whose single ``batch`` serves every stage; a mixin, listed before the base class."""
+    """The loaders of a data set whose single ``batch`` serves every stage; a mixin, listed before
+    the base class."""
 
     batch: Any  # a NodeBatch
 
@@ -189,7 +214,8 @@ class FullBatches:
 class NodeDataModule(FullBatches, GraphDataModule):
     """A data set that is one graph, or several side by side, trained on in full batches.
 
-    A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is checked here.
+    A subclass reads the graph in :meth:`load`, which is called once, on first use; the result is
+    checked here.
     """
 
     @abstractmethod
@@ -202,8 +228,11 @@ class NodeDataModule(FullBatches, GraphDataModule):
 
     @cached_property
     def loaded(self) -> NodeBatch:
-        """The whole graph as it was read, for a set that erases features: those that are unknown are NaN."""
-        with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
+        """The whole graph as it was read, for a set that erases features: those that are unknown
+        are NaN."""
+        with torch.inference_mode(
+            False
+        ):  # a tensor made in inference mode could not be trained with later
             batch = self.load()
         rows = batch.graph.num_graphs if batch.per_graph else None
         check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows)
@@ -243,9 +272,12 @@ class NodeDataModule(FullBatches, GraphDataModule):
     def about(self) -> str:
         batch = self.batch
         sets = "{:,}, {:,} and {:,}".format(*(int(mask.sum()) for mask in batch.masks))
-        graphs, rows = (f"{batch.graph.num_graphs:,} graphs, ", "graphs") if batch.per_graph else ("", "nodes")
+        graphs, rows = (
+            (f"{batch.graph.num_graphs:,} graphs, ", "graphs") if batch.per_graph else ("", "nodes")
+        )
         return (
-            f"{graphs}{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, {self.num_features:,} "
+            f"{graphs}{batch.graph.num_nodes:,} nodes, {len(batch.graph.source):,} edges, "
+            f"{self.num_features:,} "
             f"features, {super().about}; {sets} {rows} to train, validate and test on"
         )
 
@@ -272,7 +304,10 @@ class WrapsSource:
     def refuse_graphs(self) -> None:
         """Refuse a source whose targets are of whole graphs."""
         if self.source.per_graph:
-            raise DataError(f"{type(self).__name__} is for targets of nodes, and those of its source are of graphs.")
+            raise DataError(
+                f"{type(self).__name__} is for targets of nodes, and those of its source are of "
+                "graphs."
+            )
 
 
 def masks_of(stage: str, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -284,8 +319,8 @@ def masks_of(stage: str, count: int) -> tuple[Tensor, Tensor, Tensor]:
 def fingerprint(*tensors: Tensor) -> str:
     """SHA-256, in hex, of tensors with their shapes and types.
 
-    Equal data gives an equal fingerprint, independent of names and paths. A different split, missing-feature mask or
-    file changes it.
+    Equal data gives an equal fingerprint, independent of names and paths. A different split,
+    missing-feature mask or file changes it.
     """
     digest = hashlib.sha256()
     for tensor in tensors:

@@ -36,12 +36,17 @@ def check_fractions(train: float, val: float) -> None:
 
 
 def check_nodes(
-    x: Tensor, y: Tensor, num_nodes: int, masks: tuple[Tensor, Tensor, Tensor], num_targets: int | None = None
+    x: Tensor,
+    y: Tensor,
+    num_nodes: int,
+    masks: tuple[Tensor, Tensor, Tensor],
+    num_targets: int | None = None,
 ) -> None:
     """Check for faults that would not stop training but give wrong numbers.
 
-    One class, one node, isolated nodes and no edges at all are legal. :class:`~gnn_depth.graph.Graph` checks the edges.
-    The rows of targets and masks are ``num_targets``, by default one for each node.
+    One class, one node, isolated nodes and no edges at all are legal.
+    :class:`~gnn_depth.graph.Graph` checks the edges. The rows of targets and masks are
+    ``num_targets``, by default one for each node.
 
     Raises:
         DataError: There is a fault; the message names the first faulty index.
@@ -49,24 +54,38 @@ def check_nodes(
     if num_nodes == 0:
         raise DataError("the graph has no nodes.")
     if x.dim() != 2 or not x.is_floating_point():
-        raise DataError(f"x must be floats of shape (nodes, features), not {x.dtype} {tuple(x.shape)}.")
+        raise DataError(
+            f"x must be floats of shape (nodes, features), not {x.dtype} {tuple(x.shape)}."
+        )
     if x.shape[1] == 0:
-        raise DataError("x has no columns: give every node at least one feature, for example a constant 1.")
+        raise DataError(
+            "x has no columns: give every node at least one feature, for example a constant 1."
+        )
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
     rows = num_nodes if num_targets is None else num_targets
-    if len(y) != rows or y.dim() > 2 or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point()):
+    if (
+        len(y) != rows
+        or y.dim() > 2
+        or not (y.dtype in (torch.long, torch.bool) or y.is_floating_point())
+    ):
         raise DataError(
-            f"y must be classes (torch.int64, shape ({rows},)), labels of 0 and 1 (shape ({rows}, labels)), "
+            f"y must be classes (torch.int64, shape ({rows},)), labels of 0 and 1 (shape ({rows}, "
+            "labels)), "
             f"or numbers (floats), not {y.dtype} {tuple(y.shape)}."
         )
     for name, mask in zip(MASKS, masks, strict=True):
         if mask.shape != (rows,) or mask.dtype != torch.bool:
-            raise DataError(f"{name} must be {torch.bool} of shape ({rows},), not {mask.dtype} {tuple(mask.shape)}.")
+            raise DataError(
+                f"{name} must be {torch.bool} of shape ({rows},), not {mask.dtype} "
+                f"{tuple(mask.shape)}."
+            )
     _check_targets(y, masks[0] | masks[1] | masks[2])
     for (name, mask), (other_name, other) in combinations(zip(MASKS, masks, strict=True), 2):
         if (shared := _first(mask & other)) is not None:
-            raise DataError(f"node {shared} is in {name} and in {other_name}: the masks must be disjoint.")
+            raise DataError(
+                f"node {shared} is in {name} and in {other_name}: the masks must be disjoint."
+            )
     if not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
 
@@ -81,13 +100,16 @@ def check_finite(x: Tensor) -> None:
     if not all(extreme.isfinite() for extreme in x.aminmax()):
         node, feature = (~x.isfinite()).nonzero()[0].tolist()
         raise DataError(
-            f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite. Where they are unknown "
-            "outside the training set, wrap the data in MissingFeatures with rate 1.0, which erases them there."
+            f"x[{node}, {feature}] is {x[node, feature].item()}: features must be finite. Where "
+            "they are unknown "
+            "outside the training set, wrap the data in MissingFeatures with rate 1.0, which "
+            "erases them there."
         )
 
 
 def task_of(y: Tensor) -> str:
-    """Name of the task that targets are for: classes, labels of 0 and 1 in two dimensions, or numbers."""
+    """Name of the task that targets are for: classes, labels of 0 and 1 in two dimensions, or
+    numbers."""
     if y.dim() == 2 and bool(((y == 0) | (y == 1)).all()):
         return "multilabel"
     return "regression" if y.is_floating_point() else "multiclass"
@@ -102,12 +124,18 @@ def _check_targets(y: Tensor, used: Tensor) -> None:
     if y.is_floating_point():
         row = _first(~y.isfinite().view(len(y), -1).all(1) & used)
         if row is not None:
-            raise DataError(f"y[{row}] is {y[row].tolist()}: targets must be finite, or be left out of the masks.")
+            raise DataError(
+                f"y[{row}] is {y[row].tolist()}: targets must be finite, or be left out of the "
+                "masks."
+            )
         return
     if y.dim() == 2:
         row = _first(((y < 0) | (y > 1)).any(1))
         if row is not None:
-            raise DataError(f"y[{row}] is {y[row].tolist()}: in two dimensions y has labels of 0 and 1, or floats.")
+            raise DataError(
+                f"y[{row}] is {y[row].tolist()}: in two dimensions y has labels of 0 and 1, or "
+                "floats."
+            )
         return
     node = _first(y < 0)
     if node is not None:
@@ -115,11 +143,15 @@ def _check_targets(y: Tensor, used: Tensor) -> None:
             f"y[{node}] is {int(y[node])}: classes are 0, 1, 2, ... "
             "Give a node without a class any class, and leave it out of the masks."
         )
-    # There are at most as many classes as nodes; the limit keeps one huge number from making a huge table of counts.
+    # There are at most as many classes as nodes; the limit keeps one huge number from making a huge
+    # table of counts.
     missing = _first(torch.bincount(y.clamp_max(len(y)), minlength=len(y) + 1) == 0)
     node = None if missing is None else _first(y >= missing)
     if node is not None:
-        raise DataError(f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, 2, ...")
+        raise DataError(
+            f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, "
+            "2, ..."
+        )
 
 
 def _first(fault: Tensor) -> int | None:

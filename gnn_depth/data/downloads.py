@@ -1,4 +1,5 @@
-"""Published data files: downloaded completely or not at all, and read only if their checksum is right."""
+"""Published data files: downloaded completely or not at all, and read only if their checksum is
+right."""
 
 import hashlib
 import os
@@ -28,12 +29,14 @@ def _read_checksums() -> dict[str, list[str]]:
     return table
 
 
-#: The accepted checksums of each published file, by its name: SHA-256, or the blob id in the publisher's repository.
+#: The accepted checksums of each published file, by its name: SHA-256, or the blob id in the
+#: publisher's repository.
 CHECKSUMS = _read_checksums()
 
 
 def resolve_root(root: str | None) -> Path:
-    """The data folder: ``root``, else $GNN_DEPTH_DATA, else gnn_depth in the user's cache folder."""
+    """The data folder: ``root``, else $GNN_DEPTH_DATA, else gnn_depth in the user's cache
+    folder."""
     given = root or os.environ.get(ROOT_VARIABLE)
     if given:
         return Path(given).expanduser()
@@ -54,8 +57,8 @@ def git_blob_id(content: bytes) -> str:
 def read_verified(path: Path, url: str) -> bytes:
     """The content of a published file, downloaded to ``path`` first if it is missing.
 
-    The bytes that are returned are the bytes that were checked, so the file cannot change in between. Of several
-    processes one downloads, and the others wait for its file.
+    The bytes that are returned are the bytes that were checked, so the file cannot change in
+    between. Of several processes one downloads, and the others wait for its file.
 
     Raises:
         DataError: The file is missing and cannot be downloaded, or its checksum is wrong.
@@ -72,7 +75,8 @@ def read_verified(path: Path, url: str) -> bytes:
         raise DataError(
             f"data file {str(path)!r} cannot be read or downloaded: {reason}.\n"
             f"It is published at {url}\n"
-            f"Put it there by hand, or set {ROOT_VARIABLE} or the option root to a folder that has the data."
+            f"Put it there by hand, or set {ROOT_VARIABLE} or the option root to a folder that has "
+            "the data."
         ) from None
 
 
@@ -114,7 +118,8 @@ def _download(path: Path, url: str) -> bytes:
             f"{url} returned a file with {wrong}: it was changed in transit or by its publisher.\n"
             f"It was kept as {str(corrupt)!r} and is not used."
         )
-    # The name is fixed, not random: the next holder of the lock overwrites what a killed process left.
+    # The name is fixed, not random: the next holder of the lock overwrites what a killed process
+    # left.
     part = path.with_name(f"{path.name}.part")
     with part.open("wb") as out:
         out.write(content)
@@ -127,14 +132,18 @@ def _download(path: Path, url: str) -> bytes:
 class _SameScheme(urllib.request.HTTPRedirectHandler):
     """Refuses redirections to another scheme, such as from https to http."""
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
         if urlsplit(newurl).scheme != urlsplit(req.full_url).scheme:
             raise urllib.error.URLError(f"redirected to {newurl}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def open_url(url: str) -> Any:
-    """Open an address like a file. Certificates are verified, and no redirection may leave https."""
-    # The context is explicit because some programs replace urllib's default one with one that verifies nothing.
+    """Open an address like a file. Certificates are verified, and no redirection may leave
+    https."""
+    # The context is explicit because some programs replace urllib's default one with one that
+    # verifies nothing.
     verifying = urllib.request.HTTPSHandler(context=ssl.create_default_context())
     return urllib.request.build_opener(verifying, _SameScheme).open(url, timeout=TIMEOUT_SECONDS)

@@ -1,4 +1,5 @@
-"""Random numbers that are the same on every machine and in every version, and leave all other generators alone."""
+"""Random numbers that are the same on every machine and in every version, and leave all other
+generators alone."""
 
 from zlib import crc32
 
@@ -8,14 +9,16 @@ from torch import Tensor
 
 
 class Draws:
-    """Random numbers made from the raw bits of PCG64 by integer and exactly rounded operations only.
+    """Random numbers made from the raw bits of PCG64 by integer and exactly rounded operations
+    only.
 
-    NumPy keeps the bits of its bit generators stable across versions, but not its distributions; the last bits of
-    PyTorch's normal numbers depend on the vector units of the processor.
+    NumPy keeps the bits of its bit generators stable across versions, but not its distributions;
+    the last bits of PyTorch's normal numbers depend on the vector units of the processor.
 
     Args:
         seed: The seed.
-        stream: The purpose of the numbers. Streams of one seed are independent: a new one leaves the others unchanged.
+        stream: The purpose of the numbers. Streams of one seed are independent: a new one leaves
+            the others unchanged.
     """
 
     def __init__(self, seed: int, stream: str) -> None:
@@ -41,7 +44,8 @@ class Draws:
 def random_split(
     y: Tensor, seed: int, train_per_class: int, num_val: int, num_test: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of ``train_per_class`` training nodes of each class, then ``num_val`` and ``num_test`` of the others.
+    """Masks of ``train_per_class`` training nodes of each class, then ``num_val`` and ``num_test``
+    of the others.
 
     The caller makes sure that there are enough nodes.
     """
@@ -61,7 +65,8 @@ def random_split(
 def fraction_split(
     count: int, seed: int, train: float, val: float, labelled: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks of a fraction of the rows to train on, at least one, a fraction to validate on, and the rest.
+    """Masks of a fraction of the rows to train on, at least one, a fraction to validate on, and the
+    rest.
 
     Rows that are not ``labelled`` are in no mask.
     """

@@ -1,4 +1,5 @@
-"""Generated graphs whose nodes are classified: Minesweeper grids, and the contextual stochastic block model."""
+"""Generated graphs whose nodes are classified: Minesweeper grids, and the contextual stochastic
+block model."""
 
 import math
 from typing import Annotated
@@ -21,12 +22,12 @@ COUNTS = 6  # of neighbouring mines: 0 to 4, and 5 or more
 class Minesweeper(NodeDataModule):
     """A Minesweeper grid of any size: find the mines, by ROC AUC.
 
-    Cells have up to eight neighbours. The features of a cell, mine or not, are the number of mines around it (one-hot:
-    0, 1, 2, 3, 4, 5 or more); those of unknown cells are zero but for a flag, which comes first. Half of the cells are
-    to train on, a quarter each to validate and test.
+    Cells have up to eight neighbours. The features of a cell, mine or not, are the number of mines
+    around it (one-hot: 0, 1, 2, 3, 4, 5 or more); those of unknown cells are zero but for a flag,
+    which comes first. Half of the cells are to train on, a quarter each to validate and test.
 
-    Platonov et al., *A Critical Look at the Evaluation of GNNs under Heterophily*, ICLR 2023. Their own grid, with 100
-    rows and columns, is a graph of ``HeterophilousGraphs``.
+    Platonov et al., *A Critical Look at the Evaluation of GNNs under Heterophily*, ICLR 2023. Their
+    own grid, with 100 rows and columns, is a graph of ``HeterophilousGraphs``.
 
     Args:
         rows: Rows of the grid.
@@ -58,15 +59,22 @@ class Minesweeper(NodeDataModule):
     def load(self) -> NodeBatch:
         count = self.rows * self.columns
         mine, unknown = torch.zeros(2, count, dtype=torch.bool)
-        mine[Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]] = True
-        unknown[Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]] = True
+        mine[Draws(self.seed, "mines").permutation(count)[: max(1, round(self.mines * count))]] = (
+            True
+        )
+        unknown[Draws(self.seed, "unknown").permutation(count)[: round(self.unknown * count)]] = (
+            True
+        )
         edges = grid_edges(self.rows, self.columns)
         masks = fraction_split(count, self.seed, 0.5, 0.25)
-        return NodeBatch(mine_features(edges, mine, unknown), mine.long(), Graph(edges, count), *masks)
+        return NodeBatch(
+            mine_features(edges, mine, unknown), mine.long(), Graph(edges, count), *masks
+        )
 
 
 def grid_edges(rows: int, columns: int) -> Tensor:
-    """Edges between each cell of a grid, numbered row by row, and its up to eight neighbours, shape (2, edges)."""
+    """Edges between each cell of a grid, numbered row by row, and its up to eight neighbours, shape
+    (2, edges)."""
     cell = torch.arange(rows * columns).view(rows, columns)
     pairs = [
         (cell[:, :-1], cell[:, 1:]),
@@ -79,7 +87,8 @@ def grid_edges(rows: int, columns: int) -> Tensor:
 
 
 def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:
-    """The flag of unknown cells, and the numbers of neighbouring mines of the others, shape (cells, 7)."""
+    """The flag of unknown cells, and the numbers of neighbouring mines of the others, shape (cells,
+    7)."""
     around = torch.zeros(len(mine), dtype=torch.long).index_add_(0, edges[1], mine.long()[edges[0]])
     x = torch.zeros(len(mine), 1 + COUNTS)
     x[torch.arange(len(mine)), 1 + around.clamp_max(COUNTS - 1)] = 1
@@ -90,18 +99,19 @@ def mine_features(edges: Tensor, mine: Tensor, unknown: Tensor) -> Tensor:
 
 @register("data", "ContextualSBM")
 class ContextualSBM(NodeDataModule):
-    r"""The contextual stochastic block model: two classes, known from the edges, the features, or both.
+    r"""The contextual stochastic block model: two classes, known from the edges, the features, or
+    both.
 
     .. math:: P(i \sim j) = \frac{d \pm \lambda \sqrt d}{N}, \quad x_i = \sqrt{\mu / N}\, y_i u + z_i / \sqrt F, \quad
         \lambda = \sqrt{1 + \epsilon} \sin\tfrac{\pi\phi}{2}, \quad \mu = \sqrt{N (1 + \epsilon) / F}
         \cos\tfrac{\pi\phi}{2}
 
-    with :math:`y_i = \pm 1`, plus for nodes of one class, and standard normal numbers u and z (sums of twelve uniform
-    ones, which are the same on any machine). Only the features tell the classes at :math:`\phi = 0`, only the edges at
-    1 (homophily) and -1 (heterophily).
+    with :math:`y_i = \pm 1`, plus for nodes of one class, and standard normal numbers u and z (sums
+    of twelve uniform ones, which are the same on any machine). Only the features tell the classes
+    at :math:`\phi = 0`, only the edges at 1 (homophily) and -1 (heterophily).
 
-    Deshpande et al., *Contextual Stochastic Block Models*, NeurIPS 2018; :math:`\phi` as in Chien et al., *Adaptive
-    Universal Generalized PageRank Graph Neural Network*, ICLR 2021.
+    Deshpande et al., *Contextual Stochastic Block Models*, NeurIPS 2018; :math:`\phi` as in Chien
+    et al., *Adaptive Universal Generalized PageRank Graph Neural Network*, ICLR 2021.
 
     Args:
         num_nodes: N.
@@ -142,7 +152,12 @@ class ContextualSBM(NodeDataModule):
         y = Draws(self.seed, "classes").permutation(count) % 2
         one, other = torch.triu_indices(count, count, 1)
         difference = self._strength * math.sqrt(self.mean_degree)
-        chance = torch.where(y[one] == y[other], self.mean_degree + difference, self.mean_degree - difference) / count
+        chance = (
+            torch.where(
+                y[one] == y[other], self.mean_degree + difference, self.mean_degree - difference
+            )
+            / count
+        )
         drawn = torch.from_numpy(Draws(self.seed, "edges").uniform(len(one))) < chance
         edges = coalesce(torch.stack([one[drawn], other[drawn]]), count, undirected=True)
         signal = math.sqrt(count * (1 + self.epsilon) / width) * math.cos(math.pi * self.phi / 2)

@@ -21,8 +21,9 @@ from gnn_depth.ranges import Count, Natural, in_range
 class GraphSet(NodeDataModule):
     """A data set of many graphs, which lie side by side as one graph.
 
-    A subclass reads them in :meth:`load`. If each graph has a target (``NodeBatch.per_graph``), training can take
-    ``batch_size`` graphs at a time, shuffled in every epoch; validation and test take all at once.
+    A subclass reads them in :meth:`load`. If each graph has a target (``NodeBatch.per_graph``),
+    training can take ``batch_size`` graphs at a time, shuffled in every epoch; validation and test
+    take all at once.
 
     Args:
         batch_size: Graphs in a training batch, over all processes; None for all.
@@ -43,7 +44,8 @@ class GraphSet(NodeDataModule):
             return FullBatch(self.batch)
         if not self.batch.per_graph:
             raise DataError(
-                "batch_size is for targets of whole graphs, and these are of nodes: wrap the set in MiniBatches, or "
+                "batch_size is for targets of whole graphs, and these are of nodes: wrap the set "
+                "in MiniBatches, or "
                 "leave batch_size out."
             )
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
@@ -64,14 +66,20 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     assert graph_of_node is not None
     nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
     part = induced_subgraph(batch.graph, nodes, new_graph)
-    return NodeBatch(batch.x[nodes], batch.y[graphs], part, *masks_of("train", len(graphs)), per_graph=True)
+    return NodeBatch(
+        batch.x[nodes], batch.y[graphs], part, *masks_of("train", len(graphs)), per_graph=True
+    )
 
 
-def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Tensor, Tensor, Graph, bool]:
-    """Features and targets of ``Data`` objects, their edges as one graph, and whether the targets are of graphs.
+def side_by_side(
+    graphs: Sequence[Any], edge_features: bool = True
+) -> tuple[Tensor, Tensor, Graph, bool]:
+    """Features and targets of ``Data`` objects, their edges as one graph, and whether the targets
+    are of graphs.
 
-    ``y`` has one row for the graph or one for each node. Without ``x`` all nodes get the feature 1; a single column of
-    integers becomes one-hot. ``edge_weight`` and ``edge_attr`` (``edge_features``) are read where all graphs have it.
+    ``y`` has one row for the graph or one for each node. Without ``x`` all nodes get the feature 1;
+    a single column of integers becomes one-hot. ``edge_weight`` and ``edge_attr``
+    (``edge_features``) are read where all graphs have it.
 
     Raises:
         DataError: There are none, or one lacks something; the message has its number.
@@ -87,20 +95,40 @@ def side_by_side(graphs: Sequence[Any], edge_features: bool = True) -> tuple[Ten
     per_graph = all(len(y) == 1 for y in rows) and (len(graphs) > 1 or sizes != [1])
     for number, (y, size) in enumerate(zip(rows, sizes, strict=True)):
         if len(y) != (1 if per_graph else size):
-            raise DataError(f"graph {number} has {len(y)} targets: give one, or one for each of its {size} nodes.")
+            raise DataError(
+                f"graph {number} has {len(y)} targets: give one, or one for each of its {size} "
+                "nodes."
+            )
     offsets = torch.tensor([0, *sizes]).cumsum(0)
-    edges = torch.cat([data.edge_index + offset for data, offset in zip(graphs, offsets, strict=False)], 1)
+    edges = torch.cat(
+        [data.edge_index + offset for data, offset in zip(graphs, offsets, strict=False)], 1
+    )
     x = _features([getattr(data, "x", None) for data in graphs])
     x = torch.ones(int(offsets[-1]), 1) if x is None else x
-    features = _features([getattr(data, "edge_attr", None) for data in graphs]) if edge_features else None
+    features = (
+        _features([getattr(data, "edge_attr", None) for data in graphs]) if edge_features else None
+    )
     y = torch.cat(rows)
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
     y = y.float() if y.is_floating_point() else y.long()
-    owner = torch.repeat_interleave(torch.arange(len(graphs)), torch.tensor(sizes)) if len(graphs) > 1 else None
+    owner = (
+        torch.repeat_interleave(torch.arange(len(graphs)), torch.tensor(sizes))
+        if len(graphs) > 1
+        else None
+    )
     weights: list[Any] = [getattr(data, "edge_weight", None) for data in graphs]
-    weight = None if any(one is None for one in weights) else torch.cat([one.flatten().float() for one in weights])
-    return x, y, Graph(edges.long(), len(x), owner, edge_weight=weight, edge_attr=features), per_graph
+    weight = (
+        None
+        if any(one is None for one in weights)
+        else torch.cat([one.flatten().float() for one in weights])
+    )
+    return (
+        x,
+        y,
+        Graph(edges.long(), len(x), owner, edge_weight=weight, edge_attr=features),
+        per_graph,
+    )
 
 
 def _features(given: Sequence[Any]) -> Tensor | None:

@@ -24,18 +24,20 @@ NUM_SPLITS = 10
 class HeterophilousGraphs(NodeDataModule):
     """Heterophilous graphs: neighbours mostly differ in class; each graph has ten fixed splits.
 
-    Pei et al., *Geom-GCN*, ICLR 2020 (actor to wisconsin, duplicate edges removed); Platonov et al., *A Critical Look
-    at the Evaluation of GNNs under Heterophily*, ICLR 2023 (the others; ``_filtered`` lacks repeated nodes, which leak
-    from the training to the test set).
+    Pei et al., *Geom-GCN*, ICLR 2020 (actor to wisconsin, duplicate edges removed); Platonov et
+    al., *A Critical Look at the Evaluation of GNNs under Heterophily*, ICLR 2023 (the others;
+    ``_filtered`` lacks repeated nodes, which leak from the training to the test set).
 
     Args:
-        name: ``actor``, ``chameleon``, ``squirrel``, ``cornell``, ``texas``, ``wisconsin``, ``chameleon_filtered``,
-            ``squirrel_filtered``, ``roman_empire``, ``amazon_ratings``, ``minesweeper``, ``tolokers`` or
-            ``questions``. The last three have two classes and are also measured by ROC AUC.
+        name: ``actor``, ``chameleon``, ``squirrel``, ``cornell``, ``texas``, ``wisconsin``,
+            ``chameleon_filtered``, ``squirrel_filtered``, ``roman_empire``, ``amazon_ratings``,
+            ``minesweeper``, ``tolokers`` or ``questions``. The last three have two classes and are
+            also measured by ROC AUC.
         split: Number of the split, 0 to 9. Splits have 48/32/20% of the nodes, or 50/25/25%.
         root: Folder that holds ``heterophilous/<name>.npz``. By default $GNN_DEPTH_DATA, else
             ``~/.cache/gnn_depth``.
-        normalize_features: Divide each node's features by the sum of their absolute values. The papers do not do this.
+        normalize_features: Divide each node's features by the sum of their absolute values. The
+            papers do not do this.
         undirected: Use every edge in both directions, not only in that of the file.
 
     Raises:

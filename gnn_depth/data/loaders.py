@@ -29,8 +29,9 @@ class FixedLoader(Generic[Content]):
 class EpochLoader(Generic[Content]):
     """A loader of batches that are a function of the epoch.
 
-    A run that was stopped in mid-epoch continues with the remaining batches of that epoch. Only Lightning's running
-    means of the epoch, such as ``train/loss``, lose the batches before the stop.
+    A run that was stopped in mid-epoch continues with the remaining batches of that epoch. Only
+    Lightning's running means of the epoch, such as ``train/loss``, lose the batches before the
+    stop.
 
     Args:
         plan: The content of each batch of this process in an epoch, counted from 0.
@@ -66,7 +67,8 @@ class EpochLoader(Generic[Content]):
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[NodeBatch]:
-        # A generator starts when the first batch is requested: Lightning creates iterators before it sets the epoch.
+        # A generator starts when the first batch is requested: Lightning creates iterators before
+        # it sets the epoch.
         done = 0
         if self._resumed and self._trainer is not None:
             done = int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
@@ -86,11 +88,12 @@ class EpochLoader(Generic[Content]):
 
 
 def share(trainer: L.Trainer | None, option: str, value: int) -> tuple[int, int]:
-    """This process's rank and the number of processes, (0, 1) without a trainer, which must divide an option's value.
+    """This process's rank and the number of processes, (0, 1) without a trainer, which must divide
+    an option's value.
 
     Raises:
-        DataError: They do not divide it, so that one would wait forever for its last batch; the message names the
-            nearest numbers that they divide.
+        DataError: They do not divide it, so that one would wait forever for its last batch; the
+            message names the nearest numbers that they divide.
     """
     rank, processes = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
     if value % processes:

@@ -1,4 +1,5 @@
-"""Generated graphs whose targets need information from far away: transfer along a path, and distances."""
+"""Generated graphs whose targets need information from far away: transfer along a path, and
+distances."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -21,19 +22,21 @@ Target: TypeAlias = Literal["eccentricity", "shortest_path", "diameter"]
 class GraphTransfer(NodeDataModule):
     """Graphs in which one node must learn the class of another at a given distance.
 
-    The source's features are its class, one-hot; those of the target are zero, and all others' uniform random numbers.
-    Only the target is trained and evaluated. A network needs as many layers as the distance.
+    The source's features are its class, one-hot; those of the target are zero, and all others'
+    uniform random numbers. Only the target is trained and evaluated. A network needs as many layers
+    as the distance.
 
-    The task is that of Bodnar et al., *Weisfeiler and Lehman Go Cellular*, NeurIPS 2021 (ring), on the graphs and with
-    the random features of Gravina et al., *On Oversquashing in Graph Neural Networks Through the Lens of Dynamical
-    Systems*, AAAI 2025.
+    The task is that of Bodnar et al., *Weisfeiler and Lehman Go Cellular*, NeurIPS 2021 (ring), on
+    the graphs and with the random features of Gravina et al., *On Oversquashing in Graph Neural
+    Networks Through the Lens of Dynamical Systems*, AAAI 2025.
 
     Args:
-        shape: ``line``, ``ring`` (two paths of equal length), or ``crossed_ring``, whose paths are joined by crossing
-            edges that shorten none.
+        shape: ``line``, ``ring`` (two paths of equal length), or ``crossed_ring``, whose paths are
+            joined by crossing edges that shorten none.
         distance: Number of edges from source to target.
         num_classes: Number of classes.
-        num_graphs: Number of graphs, at least one for each class; 60% are to train on, 20% each to validate and test.
+        num_graphs: Number of graphs, at least one for each class; 60% are to train on, 20% each to
+            validate and test.
         seed: Determines everything.
 
     Raises:
@@ -65,7 +68,10 @@ class GraphTransfer(NodeDataModule):
         x = torch.from_numpy(noise).float().view(count, size, classes)
         x[:, 0] = torch.eye(classes)[label]
         x[:, self.distance] = 0
-        y, masks = torch.zeros(count, size, dtype=torch.long), torch.zeros(3, count, size, dtype=torch.bool)
+        y, masks = (
+            torch.zeros(count, size, dtype=torch.long),
+            torch.zeros(3, count, size, dtype=torch.bool),
+        )
         y[:, self.distance] = label
         masks[:, :, self.distance] = torch.stack(fraction_split(count, self.seed, 0.6, 0.2))
         both = torch.cat([one_way, one_way.flip(0)], 1)
@@ -75,30 +81,36 @@ class GraphTransfer(NodeDataModule):
 
 
 def transfer_edges(shape: Shape, distance: int) -> tuple[Tensor, int]:
-    """Edges in one direction, and the number of nodes; the source is node 0, the target node ``distance``."""
+    """Edges in one direction, and the number of nodes; the source is node 0, the target node
+    ``distance``."""
     if shape == "line":
         node = torch.arange(distance)
         return torch.stack([node, node + 1]), distance + 1
     size = 2 * distance
     node = torch.arange(size)
     edges = torch.stack([node, (node + 1) % size])
-    if shape == "crossed_ring":  # i and its mirror image size - i have the same distance from the source
+    if (
+        shape == "crossed_ring"
+    ):  # i and its mirror image size - i have the same distance from the source
         side = torch.arange(1, distance - 1)
-        edges = torch.cat([edges, torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])], 1)
+        edges = torch.cat(
+            [edges, torch.stack([side, size - side - 1]), torch.stack([side + 1, size - side])], 1
+        )
     return edges, size
 
 
 @register("data", "Distances")
 class Distances(GraphSet):
-    """Random graphs whose distances are to be predicted, as numbers: regression that needs the whole graph. Ours.
+    """Random graphs whose distances are to be predicted, as numbers: regression that needs the
+    whole graph. Ours.
 
-    A graph is a random tree, in which each node hangs on one of the ``window`` nodes before it, with extra edges
-    between nodes that are as near in this order. Features are the degree and a flag, which marks the source of
-    ``shortest_path``.
+    A graph is a random tree, in which each node hangs on one of the ``window`` nodes before it,
+    with extra edges between nodes that are as near in this order. Features are the degree and a
+    flag, which marks the source of ``shortest_path``.
 
     Args:
-        target: For each node its ``eccentricity`` (the largest distance to any node) or its distance from a random
-            source (``shortest_path``); or the ``diameter`` of each graph.
+        target: For each node its ``eccentricity`` (the largest distance to any node) or its
+            distance from a random source (``shortest_path``); or the ``diameter`` of each graph.
         num_graphs: Number of graphs; 60% are to train on, 20% each to validate and test.
         num_nodes: Nodes of a graph.
         window: How far back a node's neighbour may lie; with 1 the graph is a line.
@@ -165,7 +177,8 @@ class Distances(GraphSet):
 
 
 def distances(near: Tensor) -> Tensor:
-    """Numbers of edges on the shortest path between any two nodes of connected graphs, shape (graphs, nodes, nodes)."""
+    """Numbers of edges on the shortest path between any two nodes of connected graphs, shape
+    (graphs, nodes, nodes)."""
     size = near.shape[1]
     reached = torch.eye(size, dtype=torch.bool).expand_as(near)
     found = torch.zeros(near.shape, dtype=torch.long)

@@ -17,11 +17,12 @@ from gnn_depth.registry import register
 
 @register("data", "MissingFeatures")
 class MissingFeatures(WrapsSource, NodeDataModule):
-    """Missing features: another data set, with the features of some nodes outside its training set erased (all zero).
+    """Missing features: another data set, with the features of some nodes outside its training set
+    erased (all zero).
 
-    Exactly ``round(rate * n)`` of the n nodes outside the training set lose their features; a higher rate erases a
-    superset. The choice depends only on the seed and the training set, on any machine. The setting of Zhao & Akoglu,
-    *PairNorm*, ICLR 2020.
+    Exactly ``round(rate * n)`` of the n nodes outside the training set lose their features; a
+    higher rate erases a superset. The choice depends only on the seed and the training set, on any
+    machine. The setting of Zhao & Akoglu, *PairNorm*, ICLR 2020.
 
     Args:
         source: The data set whose features are erased.

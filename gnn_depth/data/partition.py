@@ -11,17 +11,19 @@ from gnn_depth.graph import Graph
 NONE = -1
 #: A chunk that cannot grow restarts at one random node per this many nodes of free room.
 ROOM_PER_RESTART = 16
-#: Rounds in which misplaced nodes choose again; they clearly increase the number of edges inside chunks.
+#: Rounds in which misplaced nodes choose again; they clearly increase the number of edges inside
+#: chunks.
 REFINEMENTS = 6
 
 
 def partition(graph: Graph, count: int, draws: Draws) -> Int[Tensor, "nodes"]:
     """Assign each node to one of ``count`` chunks of at most nodes / count nodes (rounded up).
 
-    Chunks start at one random node each and grow at the same time: in each round every unassigned node joins the chunk
-    with most of its neighbours, along edges in either direction, as long as there is room. Then nodes with more
-    neighbours in another chunk leave, and choose again. A multilevel partition (METIS) cuts fewer edges, but needs a
-    compiled library. The random numbers determine where chunks start.
+    Chunks start at one random node each and grow at the same time: in each round every unassigned
+    node joins the chunk with most of its neighbours, along edges in either direction, as long as
+    there is room. Then nodes with more neighbours in another chunk leave, and choose again. A
+    multilevel partition (METIS) cuts fewer edges, but needs a compiled library. The random numbers
+    determine where chunks start.
     """
     growth = _Growth(graph, count, draws)
     growth.grow()
@@ -32,7 +34,8 @@ def partition(graph: Graph, count: int, draws: Draws) -> Int[Tensor, "nodes"]:
 
 
 class _Growth:
-    """The state of chunks while they grow: the chunk of each node, or NONE, and the room that each chunk has left."""
+    """The state of chunks while they grow: the chunk of each node, or NONE, and the room that each
+    chunk has left."""
 
     def __init__(self, graph: Graph, count: int, draws: Draws) -> None:
         source, target = graph.source.numpy(), graph.target.numpy()
@@ -68,7 +71,8 @@ class _Growth:
         self.chunk[leaving] = NONE
 
     def _most_frequent(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The most frequent chunk of each node, from pairs ``node * chunks + chunk``; its own chunk wins ties."""
+        """The most frequent chunk of each node, from pairs ``node * chunks + chunk``; its own chunk
+        wins ties."""
         count = len(self.room)
         pair, votes = _runs(np.sort(pairs))
         own = self.chunk[pair // count] == pair % count
@@ -77,9 +81,13 @@ class _Growth:
         return pair[last] // count, pair[last] % count
 
     def _restarts(self, edges_left: np.bool_) -> tuple[np.ndarray, np.ndarray]:
-        """Unassigned nodes at which chunks with room restart; all of them if no two are neighbours."""
+        """Unassigned nodes at which chunks with room restart; all of them if no two are
+        neighbours."""
         unassigned = self.order[self.chunk[self.order] == NONE]
-        starts = np.repeat(np.arange(len(self.room)), -(-self.room // ROOM_PER_RESTART) if edges_left else self.room)
+        starts = np.repeat(
+            np.arange(len(self.room)),
+            -(-self.room // ROOM_PER_RESTART) if edges_left else self.room,
+        )
         return unassigned[: len(starts)], starts[: len(unassigned)]
 
     def _admit(self, node: np.ndarray, wanted: np.ndarray) -> None:

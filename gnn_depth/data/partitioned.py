@@ -25,13 +25,16 @@ from gnn_depth.shard import Shard
 class PartitionedGraph(FullBatches, GraphDataModule):
     """A folder that ``gnn-depth partition`` has written: a graph whose nodes are ordered by part.
 
-    With ``--trainer.strategy graph`` each process reads the rows of its own nodes from memory-mapped files, and none
-    holds all features. Otherwise the graph is as it was before. The folder has ``about.json`` and these arrays:
+    With ``--trainer.strategy graph`` each process reads the rows of its own nodes from
+    memory-mapped files, and none holds all features. Otherwise the graph is as it was before. The
+    folder has ``about.json`` and these arrays:
 
-    - ``x.npy``, ``y.npy``, ``masks.npy``: features and targets by position, and three rows of masks;
+    - ``x.npy``, ``y.npy``, ``masks.npy``: features and targets by position, and three rows of
+      masks;
     - ``numbers.npy``: the number of each node in the graph before;
-    - ``ptr.npy``, ``source.npy``: the edges into each position, ``ptr[i]`` to ``ptr[i + 1]``, and the positions that
-      they come from, in the order of their numbers; ``edge_weight.npy`` and ``edge_attr.npy`` where edges have them.
+    - ``ptr.npy``, ``source.npy``: the edges into each position, ``ptr[i]`` to ``ptr[i + 1]``, and
+      the positions that they come from, in the order of their numbers; ``edge_weight.npy`` and
+      ``edge_attr.npy`` where edges have them.
 
     Args:
         path: The folder.
@@ -55,19 +58,25 @@ class PartitionedGraph(FullBatches, GraphDataModule):
             sizes = {name: len(self._array(name)) for name in ("x", "numbers", "ptr")}
         except (OSError, ValueError) as error:
             raise DataError(
-                f"path {str(self.path)!r} is not a folder that gnn-depth partition has written: {error}.\n"
+                f"path {str(self.path)!r} is not a folder that gnn-depth partition has written: "
+                f"{error}.\n"
                 "Write one: gnn-depth partition --config FILE --parts 4 --output DIR."
             ) from None
         nodes = about["bounds"][-1]
         if sizes != {"x": nodes, "numbers": nodes, "ptr": nodes + 1}:
-            raise DataError(f"{self.path}: about.json has {nodes} nodes, and the arrays have other sizes: {sizes}.")
+            raise DataError(
+                f"{self.path}: about.json has {nodes} nodes, and the arrays have other sizes: "
+                f"{sizes}."
+            )
         return about
 
     def _array(self, name: str) -> Any:
         return np.load(self.path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 
     def _read(self, name: str, rows: slice = slice(None)) -> Tensor:
-        return torch.from_numpy(np.array(self._array(name)[..., rows] if name == "masks" else self._array(name)[rows]))
+        return torch.from_numpy(
+            np.array(self._array(name)[..., rows] if name == "masks" else self._array(name)[rows])
+        )
 
     @property
     def about(self) -> str:
@@ -84,7 +93,9 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         back = torch.argsort(numbers)
         edges = numbers[torch.stack([self._read("source"), _targets(self._read("ptr"))])]
         graph = Graph(edges, nodes, **self._of_edges())
-        return NodeBatch(self._read("x")[back], self._read("y")[back], graph, *self._read("masks")[:, back])
+        return NodeBatch(
+            self._read("x")[back], self._read("y")[back], graph, *self._read("masks")[:, back]
+        )
 
     def _part(self, bounds: Int[Tensor, "_"], rank: int) -> NodeBatch:
         first, after = bounds[rank : rank + 2].tolist()
@@ -93,10 +104,13 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         into = slice(int(ptr[0]), int(ptr[-1]))
         edges = torch.stack([self._read("source", into), _targets(ptr - ptr[0]) + first])
         graph = Shard(edges, bounds, self._read("numbers", here), **self._of_edges(into))
-        return NodeBatch(self._read("x", here), self._read("y", here), graph, *self._read("masks", here))
+        return NodeBatch(
+            self._read("x", here), self._read("y", here), graph, *self._read("masks", here)
+        )
 
     def _bounds(self, processes: int) -> Int[Tensor, "_"]:
-        """The first position of each process: whole parts if their number allows it, otherwise equal chunks."""
+        """The first position of each process: whole parts if their number allows it, otherwise
+        equal chunks."""
         bounds, nodes = self._about["bounds"], self._about["bounds"][-1]
         parts = len(bounds) - 1
         if parts % processes == 0:
@@ -104,11 +118,18 @@ class PartitionedGraph(FullBatches, GraphDataModule):
         return torch.tensor([rank * nodes // processes for rank in range(processes + 1)])
 
     def _of_edges(self, rows: slice = slice(None)) -> dict[str, Any]:
-        return {name: self._read(name, rows) for name in OF_EDGES if (self.path / f"{name}.npy").exists()}
+        return {
+            name: self._read(name, rows)
+            for name in OF_EDGES
+            if (self.path / f"{name}.npy").exists()
+        }
 
 
-def write_partition(data: GraphDataModule, batch: NodeBatch, part_of_node: Int[Tensor, "nodes"], folder: Path) -> None:
-    """Write a data set's full batch to a new folder for :class:`PartitionedGraph`; nothing is left if that fails."""
+def write_partition(
+    data: GraphDataModule, batch: NodeBatch, part_of_node: Int[Tensor, "nodes"], folder: Path
+) -> None:
+    """Write a data set's full batch to a new folder for :class:`PartitionedGraph`; nothing is left
+    if that fails."""
     if folder.exists():
         raise DataError(f"{folder} exists: name a new folder, or remove it.")
     graph = batch.graph

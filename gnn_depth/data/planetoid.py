@@ -27,22 +27,26 @@ TRAIN_PER_CLASS, NUM_VAL, NUM_TEST = 20, 500, 1000
 
 @register("data", "Planetoid")
 class Planetoid(NodeDataModule):
-    """Planetoid: the citation graphs Cora, CiteSeer and PubMed. Nodes are documents, features their words.
+    """Planetoid: the citation graphs Cora, CiteSeer and PubMed. Nodes are documents, features their
+    words.
 
-    Sen et al., *Collective Classification in Network Data*, AI Magazine 2008; files and public split of Yang, Cohen &
-    Salakhutdinov, *Revisiting Semi-Supervised Learning with Graph Embeddings*, ICML 2016. Files that are not under
-    ``root`` are downloaded; a file is read only if its checksum is right.
+    Sen et al., *Collective Classification in Network Data*, AI Magazine 2008; files and public
+    split of Yang, Cohen & Salakhutdinov, *Revisiting Semi-Supervised Learning with Graph
+    Embeddings*, ICML 2016. Files that are not under ``root`` are downloaded; a file is read only if
+    its checksum is right.
 
-    CiteSeer has 15 nodes with edges that no file describes. They have no features, and count as class 0 in the full,
-    random and geom-gcn splits, as they do in PyTorch Geometric.
+    CiteSeer has 15 nodes with edges that no file describes. They have no features, and count as
+    class 0 in the full, random and geom-gcn splits, as they do in PyTorch Geometric.
 
     Args:
         name: ``Cora``, ``CiteSeer`` or ``PubMed``.
-        split: ``public`` (20 training nodes per class, 500 for validation, 1000 for test), ``full`` (public, with all
-            remaining nodes for training), ``random`` (the sizes of public, drawn with seed split_index) or
-            ``geom-gcn`` (ten splits of 48/32/20%; Pei et al., ICLR 2020).
-        split_index: Number of the geom-gcn split, 0 to 9, or seed of the random split; 0 for the others.
-        root: Folder that holds ``<name>/raw/ind.*``. By default $GNN_DEPTH_DATA, else ``~/.cache/gnn_depth``.
+        split: ``public`` (20 training nodes per class, 500 for validation, 1000 for test), ``full``
+            (public, with all remaining nodes for training), ``random`` (the sizes of public, drawn
+            with seed split_index) or ``geom-gcn`` (ten splits of 48/32/20%; Pei et al., ICLR 2020).
+        split_index: Number of the geom-gcn split, 0 to 9, or seed of the random split; 0 for the
+            others.
+        root: Folder that holds ``<name>/raw/ind.*``. By default $GNN_DEPTH_DATA, else
+            ``~/.cache/gnn_depth``.
         normalize_features: Divide each node's features by their sum.
         drop_isolated: Leave nodes without edges out of the masks. CiteSeer has 48 of them.
 
@@ -74,14 +78,19 @@ class Planetoid(NodeDataModule):
     def load(self) -> NodeBatch:
         x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
         ally, ty = self._unpickle("ally"), self._unpickle("ty")
-        # The PubMed rebuilt from the files `x` and `tx` has features of the training and test nodes only.
+        # The PubMed rebuilt from the files `x` and `tx` has features of the training and test nodes
+        # only.
         if not allx[len(x) :].any():
             allx[len(x) :] = np.nan
-        # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose features and class are
-        # unknown: they get zeros, hence class 0, and are in no mask of the public split.
+        # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose
+        # features and class are unknown: they get zeros, hence class 0, and are in no mask of the
+        # public split.
         test = np.array(self._content("test.index").split(), np.int64)
         nodes = int(test.max()) + 1
-        full_x, full_y = np.zeros((nodes, allx.shape[1]), np.float32), np.zeros((nodes, ally.shape[1]), np.float32)
+        full_x, full_y = (
+            np.zeros((nodes, allx.shape[1]), np.float32),
+            np.zeros((nodes, ally.shape[1]), np.float32),
+        )
         full_x[: len(allx)], full_x[test] = allx, tx
         full_y[: len(allx)], full_y[test] = ally, ty
         y = torch.from_numpy(full_y.argmax(1))
@@ -91,18 +100,27 @@ class Planetoid(NodeDataModule):
             has_edges = torch.bincount(edges.flatten(), minlength=nodes) > 0
             masks = tuple(mask & has_edges for mask in masks)
         x = torch.from_numpy(full_x)
-        return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, Graph(edges, nodes), *masks)
+        return NodeBatch(
+            normalize_rows(x) if self.normalize_features else x, y, Graph(edges, nodes), *masks
+        )
 
     def _masks(self, y: Tensor, num_train: int, listed_test: Tensor) -> tuple[Tensor, ...]:
         if self.split == "geom-gcn":
             name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
-            content = read_verified(self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}")
+            content = read_verified(
+                self.root / self.name / "geom-gcn" / "raw" / name, f"{SPLITS_URL}/{name}"
+            )
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                return tuple(torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in SPLITS)
+                return tuple(
+                    torch.from_numpy(arrays[f"{part}_mask"].astype(bool)) for part in SPLITS
+                )
         if self.split == "random":
             return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
         node = torch.arange(len(y))
-        val, test = (node >= num_train) & (node < num_train + NUM_VAL), torch.isin(node, listed_test)
+        val, test = (
+            (node >= num_train) & (node < num_train + NUM_VAL),
+            torch.isin(node, listed_test),
+        )
         return (node < num_train if self.split == "public" else ~(val | test)), val, test
 
     def _edges(self, nodes: int) -> Tensor:
@@ -123,9 +141,11 @@ class Planetoid(NodeDataModule):
 
 
 def unpickle(content: bytes) -> Any:
-    """Load a raw Planetoid file, which is a pickle of Python 2 or 3, whose checksum has been verified.
+    """Load a raw Planetoid file, which is a pickle of Python 2 or 3, whose checksum has been
+    verified.
 
-    A pickle is a program. This one may call only the constructors of arrays, sparse matrices and dictionaries.
+    A pickle is a program. This one may call only the constructors of arrays, sparse matrices and
+    dictionaries.
 
     Raises:
         DataError: The pickle calls anything else, which is not executed.
@@ -140,7 +160,9 @@ class _ArrayUnpickler(pickle.Unpickler):
         # The names that old and new versions of Python, NumPy and SciPy write.
         allowed = {
             "numpy.ndarray": np.ndarray,
-            "numpy.dtype": lambda code, *_: np.dtype(code),  # NumPy warns of the flags that older versions wrote
+            "numpy.dtype": lambda code, *_: np.dtype(
+                code
+            ),  # NumPy warns of the flags that older versions wrote
             "numpy.core.multiarray._reconstruct": np.ndarray.__new__,
             "numpy._core.multiarray._reconstruct": np.ndarray.__new__,
             "scipy.sparse.csr.csr_matrix": csr_matrix,
@@ -150,5 +172,7 @@ class _ArrayUnpickler(pickle.Unpickler):
             "_codecs.encode": codecs.encode,
         }
         if f"{module}.{name}" not in allowed:
-            raise DataError(f"a raw Planetoid file asks for {module}.{name}, which is not part of an array.")
+            raise DataError(
+                f"a raw Planetoid file asks for {module}.{name}, which is not part of an array."
+            )
         return allowed[f"{module}.{name}"]

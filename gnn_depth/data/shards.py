@@ -24,8 +24,8 @@ def contiguous(num_nodes: int, processes: int) -> Int[Tensor, "nodes"]:
 def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
     """The process of each node by METIS, which cuts few edges between chunks of about equal size.
 
-    Karypis & Kumar, *A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs*, SIAM Journal on
-    Scientific Computing 1998.
+    Karypis & Kumar, *A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs*,
+    SIAM Journal on Scientific Computing 1998.
 
     Raises:
         DataError: The package pymetis is not installed.
@@ -33,25 +33,31 @@ def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:
     try:
         import pymetis
     except ImportError:
-        raise DataError("metis needs the package pymetis: pip install 'gnn-depth[metis]'.") from None
+        raise DataError(
+            "metis needs the package pymetis: pip install 'gnn-depth[metis]'."
+        ) from None
     proper = graph.edge_index[:, graph.source != graph.target]
-    source, target = coalesce(proper, graph.num_nodes, undirected=True)  # METIS takes undirected graphs
+    source, target = coalesce(
+        proper, graph.num_nodes, undirected=True
+    )  # METIS takes undirected graphs
     adjacency = pymetis.CSRAdjacency(pointers(source, graph.num_nodes).tolist(), target.tolist())
     _, chunk = pymetis.part_graph(processes, adjacency=adjacency)
     return torch.tensor(chunk)
 
 
 def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes"]:
-    """The process of each node: ``contiguous`` chunks in the order of the nodes, ``metis``, or as a NumPy file has it.
+    """The process of each node: ``contiguous`` chunks in the order of the nodes, ``metis``, or as a
+    NumPy file has it.
 
     Raises:
-        DataError: Targets are of graphs, there is no such file, pymetis is not installed, a node has no process, or a
-            process no node.
+        DataError: Targets are of graphs, there is no such file, pymetis is not installed, a node
+            has no process, or a process no node.
     """
     graph = batch.graph
     if batch.per_graph or graph.node_to_graph is not None or len(batch.y) != graph.num_nodes:
         raise DataError(
-            "only one graph with a target for each node can be divided among processes: use strategy ddp for graphs "
+            "only one graph with a target for each node can be divided among processes: use "
+            "strategy ddp for graphs "
             "side by side and for mini-batches."
         )
     if nodes == "contiguous":
@@ -62,19 +68,25 @@ def division(nodes: str, batch: NodeBatch, processes: int) -> Int[Tensor, "nodes
         part = torch.from_numpy(np.load(nodes, allow_pickle=False).astype(np.int64))
     else:
         raise DataError(
-            f"nodes is {nodes!r}: it must be contiguous, metis, or a .npy file with the process of each node."
+            f"nodes is {nodes!r}: it must be contiguous, metis, or a .npy file with the process of "
+            "each node."
         )
     sizes = torch.bincount(part.flatten().clamp_min(0), minlength=processes)
     if part.shape != (graph.num_nodes,) or part.min() < 0 or len(sizes) > processes or 0 in sizes:
         raise DataError(
-            f"each of the {graph.num_nodes} nodes needs a process from 0 to {processes - 1}, and each process a node. "
-            f"The division has shape {tuple(part.shape)} and gives the processes {sizes.tolist()} nodes."
+            f"each of the {graph.num_nodes} nodes needs a process from 0 to {processes - 1}, and "
+            "each process a node. "
+            f"The division has shape {tuple(part.shape)} and gives the processes {sizes.tolist()} "
+            "nodes."
         )
     return part
 
 
-def shard_batch(batch: NodeBatch, process_of_node: Int[Tensor, "nodes"], group: Any = None) -> NodeBatch:
-    """This process's share of a full batch, divided as :func:`division` says, the same in all processes of the group.
+def shard_batch(
+    batch: NodeBatch, process_of_node: Int[Tensor, "nodes"], group: Any = None
+) -> NodeBatch:
+    """This process's share of a full batch, divided as :func:`division` says, the same in all
+    processes of the group.
 
     The group is by default all processes.
     """

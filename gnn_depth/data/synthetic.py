@@ -12,33 +12,39 @@ from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural, Probability, Range
 from gnn_depth.registry import register
 
-# The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more repeated edges.
+# The largest accepted fraction of the pairs of nodes: a denser graph would be drawn with ever more
+# repeated edges.
 MAX_DENSITY = 0.5
 # Features, or words, of all nodes: 40 GB, or minutes.
 MAX_NUMBERS = 10**10
 # Node weights are integers, so that their sums are exact and the same on any machine.
 WEIGHT_UNIT = 1024
-# Nodes in a community, or this multiple of the mean degree if that is more, so that there is room for its edges.
+# Nodes in a community, or this multiple of the mean degree if that is more, so that there is room
+# for its edges.
 COMMUNITY_SIZE, COMMUNITY_DEGREES = 30, 5
-# The following values make the default graph as hard as Cora for a GCN and for an MLP (measured, not derived).
-# Fraction of the edges within a class that stay within a community.
+# The following values make the default graph as hard as Cora for a GCN and for an MLP (measured,
+# not derived). Fraction of the edges within a class that stay within a community.
 LOCALITY = 0.7
-# Fraction of the communities that write about another class's topic, and the fraction of topical words that they still
-# take from their own. All nodes of a community do this, so averaging over neighbours does not help.
+# Fraction of the communities that write about another class's topic, and the fraction of topical
+# words that they still take from their own. All nodes of a community do this, so averaging over
+# neighbours does not help.
 BORDERLAND, OWN_WORDS = 0.25, 0.15
-# Added to the rank of a word: the most frequent words are about equally frequent, like a vocabulary without stop words.
+# Added to the rank of a word: the most frequent words are about equally frequent, like a vocabulary
+# without stop words.
 RANK_OFFSET = 40
 
 
 @register("data", "SyntheticCitation")
 class SyntheticCitation(NodeDataModule):
-    r"""Synthetic citation graph: a degree-corrected stochastic block model, by default as large as Cora.
+    r"""Synthetic citation graph: a degree-corrected stochastic block model, by default as large as
+    Cora.
 
-    A fraction ``homophily`` of the edges joins nodes of the same class, mostly within a community of that class. An
-    edge ends at node i with probability proportional to :math:`w_i`, with :math:`P(w > t) = t^{-2}` (Karrer & Newman,
-    *Stochastic blockmodels and community structure in networks*, Phys. Rev. E 83, 2011). With probability
-    ``topicality`` a word is drawn from the words of a topic, otherwise from all words, by Zipf's law. Some communities
-    write about another class's topic. Time and memory are linear in nodes and edges, and features are dense: 4 bytes x
+    A fraction ``homophily`` of the edges joins nodes of the same class, mostly within a community
+    of that class. An edge ends at node i with probability proportional to :math:`w_i`, with
+    :math:`P(w > t) = t^{-2}` (Karrer & Newman, *Stochastic blockmodels and community structure in
+    networks*, Phys. Rev. E 83, 2011). With probability ``topicality`` a word is drawn from the
+    words of a topic, otherwise from all words, by Zipf's law. Some communities write about another
+    class's topic. Time and memory are linear in nodes and edges, and features are dense: 4 bytes x
     nodes x features.
 
     Args:
@@ -91,22 +97,28 @@ class SyntheticCitation(NodeDataModule):
         for name, each in (("num_features", num_features), ("words_per_node", words_per_node)):
             if num_nodes * each > MAX_NUMBERS:
                 raise ValueError(
-                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: too large for "
+                    f"num_nodes {num_nodes} x {name} {each} are more than {MAX_NUMBERS:,} numbers: "
+                    "too large for "
                     "memory or time. Make one of them smaller."
                 )
         needed = num_classes * num_train_per_class + num_val + num_test
         if num_nodes < needed:
             raise ValueError(
-                f"num_nodes is {num_nodes}, but the split needs {needed}: num_classes x num_train_per_class + "
+                f"num_nodes is {num_nodes}, but the split needs {needed}: num_classes x "
+                "num_train_per_class + "
                 "num_val + num_test. Use more nodes, or make these smaller."
             )
         within = round(homophily * num_edges)
         available = count_pairs(num_nodes, num_classes)
-        for where, edges, pairs in zip(("within", "across"), (within, num_edges - within), available, strict=True):
+        for where, edges, pairs in zip(
+            ("within", "across"), (within, num_edges - within), available, strict=True
+        ):
             if edges > MAX_DENSITY * pairs:
                 raise ValueError(
-                    f"num_edges {num_edges} and homophily {homophily} make {edges} edges {where} classes, but "
-                    f"{num_nodes} nodes in {num_classes} classes have room for {int(MAX_DENSITY * pairs)} "
+                    f"num_edges {num_edges} and homophily {homophily} make {edges} edges {where} "
+                    "classes, but "
+                    f"{num_nodes} nodes in {num_classes} classes have room for "
+                    f"{int(MAX_DENSITY * pairs)} "
                     f"({MAX_DENSITY} of the pairs). Use fewer edges or more nodes."
                 )
 
@@ -116,18 +128,23 @@ class SyntheticCitation(NodeDataModule):
         y = torch.from_numpy(communities.y)
         masks = random_split(y, self.seed, self.num_train_per_class, self.num_val, self.num_test)
         x = self._words(communities)
-        edges = torch.from_numpy(communities.edges(Draws(self.seed, "edges"), self.num_edges, self.homophily))
+        edges = torch.from_numpy(
+            communities.edges(Draws(self.seed, "edges"), self.num_edges, self.homophily)
+        )
         graph = Graph(torch.cat([edges, edges.flip(0)], 1), self.num_nodes)
         return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
 
     def _words(self, communities: "_Communities") -> Tensor:
-        """The words of each node, 0 or 1; a topic owns every num_classes-th word of the vocabulary."""
+        """The words of each node, 0 or 1; a topic owns every num_classes-th word of the
+        vocabulary."""
         draws = Draws(self.seed, "words")
         x = torch.zeros(self.num_nodes, self.vocabulary)
         common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self.classes)
         node = torch.arange(self.num_nodes)
         for _ in range(self.words_per_node):
-            word = draws.weighted(topical, self.num_nodes) * self.classes + communities.topics(draws)
+            word = draws.weighted(topical, self.num_nodes) * self.classes + communities.topics(
+                draws
+            )
             general = draws.uniform(self.num_nodes) >= self.topicality
             word[general] = draws.weighted(common, self.num_nodes)[general]
             x[node, torch.from_numpy(word)] = 1
@@ -135,14 +152,16 @@ class SyntheticCitation(NodeDataModule):
 
 
 def _zipf(count: int) -> np.ndarray:
-    """Cumulative integer weights of words whose frequency is inversely proportional to their rank."""
+    """Cumulative integer weights of words whose frequency is inversely proportional to their
+    rank."""
     return np.cumsum((2**30 / (RANK_OFFSET + np.arange(count))).astype(np.int64))
 
 
 class _Communities:
     """Classes of equal sizes, made of communities, with nodes to draw from either by weight.
 
-    Nodes are laid out by class, and within it by community, so that both are intervals of the cumulative weights.
+    Nodes are laid out by class, and within it by community, so that both are intervals of the
+    cumulative weights.
 
     Attributes:
         y: Class of each node, shape (nodes,).
@@ -154,7 +173,9 @@ class _Communities:
         y = place * num_classes // num_nodes
         size = max(COMMUNITY_SIZE, int(COMMUNITY_DEGREES * mean_degree))
         within_class = (place - np.searchsorted(y, np.arange(num_classes))[y]) // size
-        _, begin, community = np.unique(y * num_nodes + within_class, return_index=True, return_inverse=True)
+        _, begin, community = np.unique(
+            y * num_nodes + within_class, return_index=True, return_inverse=True
+        )
         # 1 / sqrt(1 - u) has the tail t^-2, and unlike a power it is rounded alike everywhere.
         weight = (WEIGHT_UNIT / np.sqrt(1 - draws.uniform(num_nodes))).astype(np.int64)
         self.ends = np.cumsum(weight)
@@ -165,7 +186,9 @@ class _Communities:
         self.y[self.node], self.community[self.node] = y, community
         borderland = draws.permutation(len(begin)).numpy() < BORDERLAND * len(begin)
         self.own_words = np.where(borderland, OWN_WORDS, 1.0)
-        self.other_topic = (y[begin] + 1 + draws.integers(max(1, num_classes - 1), len(begin))) % num_classes
+        self.other_topic = (
+            y[begin] + 1 + draws.integers(max(1, num_classes - 1), len(begin))
+        ) % num_classes
 
     def topics(self, draws: Draws) -> np.ndarray:
         """The topic of one word for each node: its class, or in borderland mostly another one."""
@@ -173,8 +196,10 @@ class _Communities:
         return np.where(own, self.y, self.other_topic[self.community])
 
     def edges(self, draws: Draws, count: int, homophily: float) -> np.ndarray:
-        """Distinct pairs of nodes, ``round(homophily * count)`` of them within a class, shape (2, count)."""
-        # Every node starts an edge before any starts a second, if there are enough edges: few nodes are isolated.
+        """Distinct pairs of nodes, ``round(homophily * count)`` of them within a class, shape (2,
+        count)."""
+        # Every node starts an edge before any starts a second, if there are enough edges: few nodes
+        # are isolated.
         source = draws.permutation(len(self.y)).numpy()[:count]
         within, cut = round(homophily * count), round(homophily * len(source))
         same = self._pairs(self._within, draws, source[:cut], within)
@@ -182,11 +207,16 @@ class _Communities:
         pair = np.concatenate([same, other])
         return np.stack([pair // len(self.y), pair % len(self.y)])
 
-    def _pairs(self, draw_targets: Callable, draws: Draws, source: np.ndarray, count: int) -> np.ndarray:
-        """``count`` distinct pairs, as smaller node x nodes + larger node; each ``source`` starts one if possible."""
+    def _pairs(
+        self, draw_targets: Callable, draws: Draws, source: np.ndarray, count: int
+    ) -> np.ndarray:
+        """``count`` distinct pairs, as smaller node x nodes + larger node; each ``source`` starts
+        one if possible."""
         known = np.empty(0, np.int64)
         while len(known) < count:
-            more = self._at(draws.integers(int(self.ends[-1]), max(0, count - len(known) - len(source))))
+            more = self._at(
+                draws.integers(int(self.ends[-1]), max(0, count - len(known) - len(source)))
+            )
             source = np.concatenate([source, more])
             target = draw_targets(draws, source)
             low, high = np.minimum(source, target), np.maximum(source, target)

@@ -24,23 +24,26 @@ EXAMPLES = 32_000
 
 @register("data", "TreeNeighborsMatch")
 class TreeNeighborsMatch(GraphDataModule):
-    r"""Tree-NeighborsMatch: binary trees of a given depth; the root must learn the value of the leaf that has its key.
+    r"""Tree-NeighborsMatch: binary trees of a given depth; the root must learn the value of the
+    leaf that has its key.
 
-    Nodes are pairs (key, value): the root (k, 0), leaf t (t, :math:`\pi_t`) for a permutation :math:`\pi` of
-    1 .. :math:`2^r`, all others (0, 0); the class is :math:`\pi_k - 1`. Edges run from child to parent and from each
-    node to itself, so information from the leaves needs r layers to reach the root, where a single vector has to hold
-    all of it. The examples outside the training set are used for validation, test and prediction. Alon & Yahav, *On the
-    bottleneck of graph neural networks and its practical implications*, ICLR 2021.
+    Nodes are pairs (key, value): the root (k, 0), leaf t (t, :math:`\pi_t`) for a permutation
+    :math:`\pi` of 1 .. :math:`2^r`, all others (0, 0); the class is :math:`\pi_k - 1`. Edges run
+    from child to parent and from each node to itself, so information from the leaves needs r layers
+    to reach the root, where a single vector has to hold all of it. The examples outside the
+    training set are used for validation, test and prediction. Alon & Yahav, *On the bottleneck of
+    graph neural networks and its practical implications*, ICLR 2021.
 
-    Several processes share each batch, so training does not depend on their number. If they do not divide the number
-    of examples, the remainder is left out, different examples in each epoch.
+    Several processes share each batch, so training does not depend on their number. If they do not
+    divide the number of examples, the remainder is left out, different examples in each epoch.
 
     Args:
         depth: r, from 2 to 8.
         batch_size: Trees in a batch, over all processes.
         train_fraction: Fraction of the trees of each class to train on.
         passes: Passes over the training set in an epoch; without it a small set makes short epochs.
-        seed: Determines the trees, the training set and the order in each epoch; the same on any machine.
+        seed: Determines the trees, the training set and the order in each epoch; the same on any
+            machine.
 
     Raises:
         ValueError: A number is out of its range.
@@ -60,8 +63,10 @@ class TreeNeighborsMatch(GraphDataModule):
         trained = round(train_fraction * count)
         if not 0 < trained < count:
             raise ValueError(
-                f"train_fraction {train_fraction} of the {count} examples of each value leaves none to "
-                f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to {1 - 1 / count:.4g}."
+                f"train_fraction {train_fraction} of the {count} examples of each value leaves "
+                "none to "
+                f"{'hold out' if trained else 'train on'}: use a fraction from {1 / count:.4g} to "
+                f"{1 - 1 / count:.4g}."
             )
         self.permutations, self.trained = count, trained
         self.depth = depth
@@ -90,25 +95,34 @@ class TreeNeighborsMatch(GraphDataModule):
 
     @cached_property
     def examples(self) -> "TreeExamples":
-        """Distinct permutations, and a fraction of the examples of each value to train on; drawn on first use."""
+        """Distinct permutations, and a fraction of the examples of each value to train on; drawn on
+        first use."""
         leaves, count = self.num_classes, self.permutations
         draws = Draws(self.seed, "tree values")
         distinct: dict[tuple[int, ...], None] = {}
         while len(distinct) < count:
             distinct.setdefault(tuple(draws.permutation(leaves).tolist()))
         values = torch.tensor(list(distinct))
-        of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)  # by permutation and value
+        of_value = torch.arange(count)[:, None] * leaves + values.argsort(
+            1
+        )  # by permutation and value
         draws = Draws(self.seed, "tree split")
-        order = torch.stack([of_value[draws.permutation(count), value] for value in range(leaves)], 1)
+        order = torch.stack(
+            [of_value[draws.permutation(count), value] for value in range(leaves)], 1
+        )
         train, held_out = order[: self.trained].flatten(), order[self.trained :].flatten()
         return TreeExamples(values.short() + 1, train.sort().values, held_out.sort().values)
 
     def train_dataloader(self) -> EpochLoader[Tensor]:
         count = self.passes * len(self.examples.train)
         rank, processes = self._share(count)
-        repeated = min(self.batch_size, count) // processes  # all batches but the last, which may be smaller
+        repeated = (
+            min(self.batch_size, count) // processes
+        )  # all batches but the last, which may be smaller
         return EpochLoader(
-            lambda epoch: training_batches(self.training_order(epoch), self.batch_size, rank, processes),
+            lambda epoch: training_batches(
+                self.training_order(epoch), self.batch_size, rank, processes
+            ),
             partial(self.make_batch, stage="train"),
             length=-(-(count // processes * processes) // self.batch_size),
             trainer=self.trainer,
@@ -122,7 +136,9 @@ class TreeNeighborsMatch(GraphDataModule):
         return self._held_out("test", *self._share(len(self.examples.held_out)))
 
     def predict_dataloader(self) -> FixedLoader[Tensor]:
-        return self._held_out("test", 0, 1)  # every process gets all examples, as one of them writes the predictions
+        return self._held_out(
+            "test", 0, 1
+        )  # every process gets all examples, as one of them writes the predictions
 
     def training_order(self, epoch: int) -> Int[Tensor, "drawn"]:
         """The training examples in the order of an epoch: all in a random order, for each pass."""
@@ -135,20 +151,23 @@ class TreeNeighborsMatch(GraphDataModule):
         return FixedLoader(batches, partial(self.make_batch, stage=stage))
 
     def _share(self, examples: int) -> tuple[int, int]:
-        """Rank and number of the processes, each of which needs a batch: the others would wait for it forever."""
+        """Rank and number of the processes, each of which needs a batch: the others would wait for
+        it forever."""
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
         if examples < processes:
             raise DataError(
-                f"{examples} examples are too few for {processes} processes: use fewer processes, or another "
+                f"{examples} examples are too few for {processes} processes: use fewer processes, "
+                "or another "
                 "train_fraction."
             )
         return rank, processes
 
     def make_batch(self, chosen: Int[Tensor, "batch"], stage: str) -> NodeBatch:
-        """The examples with these numbers, which belong to the set ``stage``, as trees side by side.
+        """The examples with these numbers, which belong to the set ``stage``, as trees side by
+        side.
 
-        Node v of example b of B is row v B + b: the roots are the first rows and each level comes before the next, so
-        that a layer can skip the last rows once they are no longer needed.
+        Node v of example b of B is row v B + b: the roots are the first rows and each level comes
+        before the next, so that a layer can skip the last rows once they are no longer needed.
         """
         leaves, size = self.num_classes, len(chosen)
         values = self.examples.values[chosen // leaves]
@@ -163,7 +182,9 @@ class TreeNeighborsMatch(GraphDataModule):
     def graph(self, size: int) -> Graph:
         """The graph of ``size`` trees side by side, the same object every time."""
         if size not in self._graphs:
-            with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with later
+            with torch.inference_mode(
+                False
+            ):  # a tensor made in inference mode could not be trained with later
                 edges = tree_edges(self.depth)[:, :, None] * size + torch.arange(size)
                 rows = torch.arange((2 * self.num_classes - 1) * size)
                 self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
@@ -173,8 +194,8 @@ class TreeNeighborsMatch(GraphDataModule):
 class TreeExamples(NamedTuple):
     """Permutations of the values over the leaves, each combined with every key.
 
-    Example e is permutation ``e // leaves`` with the key of leaf ``e % leaves``, so all keys and all values are equally
-    frequent, and no two examples are the same.
+    Example e is permutation ``e // leaves`` with the key of leaf ``e % leaves``, so all keys and
+    all values are equally frequent, and no two examples are the same.
     """
 
     values: Int16[Tensor, "permutations leaves"]  # of each leaf, 1 to leaves
@@ -185,7 +206,8 @@ class TreeExamples(NamedTuple):
 def tree_edges(depth: int) -> Int[Tensor, "2 edges"]:
     """Edges of a full binary tree: from each node to its parent and to itself.
 
-    Nodes are numbered breadth first: the root is 0, and node v has the children 2 v + 1 and 2 v + 2.
+    Nodes are numbered breadth first: the root is 0, and node v has the children 2 v + 1 and 2 v +
+    2.
     """
     node = torch.arange(2 ** (depth + 1) - 1)
     child = node[1:]
@@ -195,7 +217,8 @@ def tree_edges(depth: int) -> Int[Tensor, "2 edges"]:
 def training_batches(
     order: Int[Tensor, "examples"], batch_size: int, rank: int, processes: int
 ) -> Sequence[Int[Tensor, "batch"]]:
-    """The batches of one process, as many and as large as every other process's; leaves out the remainder."""
+    """The batches of one process, as many and as large as every other process's; leaves out the
+    remainder."""
     end = len(order) - len(order) % processes
     starts = range(0, end, batch_size)
     return [order[start : min(start + batch_size, end)][rank::processes] for start in starts]

@@ -43,7 +43,9 @@ class UserContent:
     labelled: Tensor | None = None  # the nodes that have a label; None for all
     node_ids: np.ndarray | None = None
     class_names: list[str] | None = None
-    of_edges: dict[str, Any] = field(default_factory=dict)  # arguments of a graph: edge_weight and edge_attr
+    of_edges: dict[str, Any] = field(
+        default_factory=dict
+    )  # arguments of a graph: edge_weight and edge_attr
 
 
 def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
@@ -55,7 +57,9 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
     arrays = _read_npz(path) if path.suffix == ".npz" else _read_torch(path)
     absent = [name for name in REQUIRED if name not in arrays]
     if absent:
-        raise DataError(f"it has no {' and no '.join(absent)}; it has {', '.join(sorted(arrays)) or 'nothing'}.")
+        raise DataError(
+            f"it has no {' and no '.join(absent)}; it has {', '.join(sorted(arrays)) or 'nothing'}."
+        )
     x, y, edges = (arrays[name] for name in REQUIRED)
     y = y if y.dim() else y[None]
     y = y.flatten() if y.shape[1:] == (1,) else y
@@ -64,7 +68,8 @@ def read_arrays(path: Path, of_edges: EdgeColumns) -> UserContent:
         edges = torch.empty(2, 0, dtype=torch.long)
     if edges.is_floating_point() or edges.dim() != 2 or 2 not in edges.shape:
         raise DataError(
-            f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} {tuple(edges.shape)}."
+            f"edge_index must be integers of shape (2, edges) or (edges, 2), not {edges.dtype} "
+            f"{tuple(edges.shape)}."
         )
     edges = (edges if len(edges) == 2 else edges.T).long().contiguous()
     labelled = y.isfinite().view(len(y), -1).all(1) if y.is_floating_point() else None
@@ -79,7 +84,9 @@ def _read_npz(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # a damaged archive raises various errors of zipfile, zlib and NumPy
         # NumPy's message would recommend to unpickle the file, which runs code in it.
         reason = "it is not an archive of plain arrays" if "pickle" in str(error) else error
-        raise DataError(f"it cannot be read as npz: {reason}.\nTo save plain arrays: {NPZ_HINT}") from None
+        raise DataError(
+            f"it cannot be read as npz: {reason}.\nTo save plain arrays: {NPZ_HINT}"
+        ) from None
 
 
 def _read_torch(path: Path) -> dict[str, Tensor]:
@@ -94,7 +101,11 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # a damaged file raises various errors
         # PyTorch's message would recommend to load the file unsafely, which runs code in it.
         refused = re.search(r"GLOBAL (\w+(?:\.\w+)*)", str(error))
-        reason = f"it asks for {refused[1]}" if refused else f"torch.load failed ({type(error).__name__})"
+        reason = (
+            f"it asks for {refused[1]}"
+            if refused
+            else f"torch.load failed ({type(error).__name__})"
+        )
         raise DataError(
             f"it is damaged or contains more than tensors, and was not loaded: {reason}.\n"
             f"If you trust its origin, load it yourself and save its arrays: {NPZ_HINT}"
@@ -111,9 +122,15 @@ def _of_edges(arrays: dict[str, Tensor], columns: EdgeColumns, edges: int) -> di
         if name not in arrays:
             raise DataError(unknown("array", name, arrays))
         if arrays[name].shape[:1] != (edges,):
-            raise DataError(f"{name} must have one row per edge ({edges:,}), not shape {tuple(arrays[name].shape)}.")
+            raise DataError(
+                f"{name} must have one row per edge ({edges:,}), not shape "
+                f"{tuple(arrays[name].shape)}."
+            )
     found = {"edge_weight": arrays[columns.weight].float()} if columns.weight else {}
-    features = [arrays[name] if arrays[name].dim() > 1 else arrays[name][:, None] for name in columns.features]
+    features = [
+        arrays[name] if arrays[name].dim() > 1 else arrays[name][:, None]
+        for name in columns.features
+    ]
     return found | ({"edge_attr": torch.cat(features, 1).float()} if features else {})
 
 

@@ -27,11 +27,13 @@ CSV = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 SUFFIXES = (*CSV, ".parquet")
 #: Ways to write a missing number; in a column of text only an empty value is missing.
 MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
-#: Integers that are written the same after reading: no leading zero or plus, and they fit into int64.
+#: Integers that are written the same after reading: no leading zero or plus, and they fit into
+#: int64.
 INTEGER = r"0|-?[1-9]\d{0,17}"
 MAX_LISTED = 20  # columns that a message lists
 ONE_ROLE = (
-    "every column has one: id (by default the first column), label or target, split, category or feature; of edges "
+    "every column has one: id (by default the first column), label or target, split, category or "
+    "feature; of edges "
     "source, target, weight or feature."
 )
 
@@ -41,21 +43,29 @@ class NodeColumns:
     """The roles of the columns of a table of nodes."""
 
     label: str | None  # the class of each node; None if numbers are predicted
-    id: str | None = None  # the name of each node in the table of edges; by default the first column
+    id: str | None = (
+        None  # the name of each node in the table of edges; by default the first column
+    )
     split: str | None = None  # train, val or test for each node, if it is given
-    features: Sequence[str] | None = None  # columns of numbers; by default all that have no other role
+    features: Sequence[str] | None = (
+        None  # columns of numbers; by default all that have no other role
+    )
     categories: Sequence[str] = ()  # columns of text; each value becomes a feature of 0 and 1
     targets: Sequence[str] = ()  # columns of numbers to predict, instead of a label
 
 
-def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: EdgeColumns) -> UserContent:
+def read_tables(
+    edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: EdgeColumns
+) -> UserContent:
     """Read a graph from two tables, with an edge or a node in each row.
 
     Raises:
         DataError: They cannot be read or do not fit each other; the message names file and line.
     """
     columns = replace(columns, id=columns.id or nodes.columns[0])
-    text = [name for name in (columns.id, columns.label, columns.split, *columns.categories) if name]
+    text = [
+        name for name in (columns.id, columns.label, columns.split, *columns.categories) if name
+    ]
     used = nodes.distinct([*text, *columns.targets, *(columns.features or ())])
     if columns.features is None:
         columns = replace(columns, features=[name for name in nodes.columns if name not in used])
@@ -66,8 +76,10 @@ def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: 
     x = _finite(
         nodes,
         frame[features],
-        "features must be finite numbers. Fill it in, or leave the column out: `features` lists those to use. A column "
-        "of text can be one of `categories`, whose values become features of 0 and 1, or the `split`.",
+        "features must be finite numbers. Fill it in, or leave the column out: `features` lists "
+        "those to use. A column "
+        "of text can be one of `categories`, whose values become features of 0 and 1, or the "
+        "`split`.",
     )
     if columns.categories:
         x = np.concatenate([x, _one_hot(nodes, frame[list(columns.categories)])], 1)
@@ -79,7 +91,9 @@ def read_tables(edges: "Table", nodes: "Table", columns: NodeColumns, of_edges: 
     return UserContent(
         x=torch.from_numpy(x),
         y=torch.from_numpy(y),
-        edge_index=torch.from_numpy(_edge_index(edges, of_edges, ids, f"{columns.id!r} of {str(nodes.path)!r}")),
+        edge_index=torch.from_numpy(
+            _edge_index(edges, of_edges, ids, f"{columns.id!r} of {str(nodes.path)!r}")
+        ),
         masks=_masks(nodes, frame[columns.split], labelled) if columns.split else None,
         labelled=torch.from_numpy(labelled),
         node_ids=ids.to_numpy(),
@@ -94,12 +108,15 @@ def is_table(path: str) -> bool:
 
 
 class Table:
-    """A table in a CSV or Parquet file, read on demand, whose errors name the file and the line or row."""
+    """A table in a CSV or Parquet file, read on demand, whose errors name the file and the line or
+    row."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         #: The separator of a CSV file; None for Parquet.
-        self.separator = next((CSV[suffix] for suffix in CSV if path.name.lower().endswith(suffix)), None)
+        self.separator = next(
+            (CSV[suffix] for suffix in CSV if path.name.lower().endswith(suffix)), None
+        )
 
     @cached_property
     def columns(self) -> list[str]:
@@ -112,25 +129,30 @@ class Table:
                 names = self._csv_columns(self.separator)
         if "" in names:
             raise self.error(
-                f"column {names.index('') + 1} has no name. If pandas wrote its index there, write with index=False."
+                f"column {names.index('') + 1} has no name. If pandas wrote its index there, write "
+                "with index=False."
             )
         if repeated := _repeated(names):
             raise self.error(f"two columns are called {repeated!r}.")
         return names
 
     def distinct(self, names: Sequence[str]) -> list[str]:
-        """Check that names are those of columns, each in one role; an error has the nearest match and the columns."""
+        """Check that names are those of columns, each in one role; an error has the nearest match
+        and the columns."""
         for name in names:
             if name not in self.columns:
                 listed = ", ".join(self.columns[:MAX_LISTED])
                 more = f", ... {len(self.columns)} in all" if len(self.columns) > MAX_LISTED else ""
-                raise self.error(f"unknown column {name!r}.{hint(name, self.columns)} Available: {listed}{more}.")
+                raise self.error(
+                    f"unknown column {name!r}.{hint(name, self.columns)} Available: {listed}{more}."
+                )
         if repeated := _repeated(names):
             raise self.error(f"column {repeated!r} has several roles, and {ONE_ROLE}")
         return list(names)
 
     def read(self, columns: Sequence[str], text: Collection[str] = ()) -> pd.DataFrame:
-        """Some columns, of which ``text`` come without surrounding spaces, and empty where the value is missing.
+        """Some columns, of which ``text`` come without surrounding spaces, and empty where the
+        value is missing.
 
         The type of the others depends on their values.
         """
@@ -138,8 +160,11 @@ class Table:
             if self.separator is None:
                 frame = self._parquet_file().read(list(columns)).to_pandas(ignore_metadata=True)
             else:
-                warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # mixed types are refused, with the line
-                # All columns are read: with some of them, pandas accepts lines that have too many values.
+                warnings.simplefilter(
+                    "ignore", pd.errors.DtypeWarning
+                )  # mixed types are refused, with the line
+                # All columns are read: with some of them, pandas accepts lines that have too many
+                # values.
                 frame = pd.read_csv(
                     self.path,
                     sep=self.separator,
@@ -148,7 +173,9 @@ class Table:
                     index_col=False,
                     dtype=dict.fromkeys(text, object),
                     keep_default_na=False,
-                    na_values={name: [] if name in text else list(MISSING) for name in self.columns},
+                    na_values={
+                        name: [] if name in text else list(MISSING) for name in self.columns
+                    },
                     skipinitialspace=True,
                     encoding="utf-8-sig",
                 )
@@ -158,7 +185,8 @@ class Table:
         """The line or row in the file of a row counted from 0."""
         if self.separator is None:
             return f"row {row} (from 0)"
-        # The lines are counted only after an error: quoted text may span lines, and empty lines do not count.
+        # The lines are counted only after an error: quoted text may span lines, and empty lines do
+        # not count.
         with self._open() as file:
             records = self._records(file, self.separator)
             return f"line {next(line for position, (line, _) in enumerate(records) if position == row + 1)}"
@@ -185,7 +213,8 @@ class Table:
         other = next((mark for mark in ";\t|, " if len(names) == 1 and mark in names[0]), None)
         if other is not None:
             raise self.error(
-                f"its values seem to be separated by {other!r}, not by {separator!r}. To convert it: "
+                f"its values seem to be separated by {other!r}, not by {separator!r}. To convert "
+                "it: "
                 f"pandas.read_csv({str(self.path)!r}, sep={other!r}).to_csv('new.csv', index=False)"
             )
         if len(first) > len(names):
@@ -200,13 +229,19 @@ class Table:
     def _records(self, file: TextIOWrapper, separator: str) -> Iterator[tuple[int, list[str]]]:
         """The last line of each record, and its values."""
         reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
-        return ((reader.line_num, record) for record in reader if len(record) > 1 or "".join(record).strip())
+        return (
+            (reader.line_num, record)
+            for record in reader
+            if len(record) > 1 or "".join(record).strip()
+        )
 
     def _parquet_file(self) -> Any:
         try:
             from pyarrow.parquet import ParquetFile
         except ImportError:
-            raise self.error("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.") from None
+            raise self.error(
+                "Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'."
+            ) from None
         return ParquetFile(self.path)
 
     @contextmanager
@@ -217,9 +252,14 @@ class Table:
         except (DataError, MemoryError):
             raise
         except UnicodeDecodeError:
-            raise self.error("it is not UTF-8. Save it as UTF-8, in a spreadsheet as 'CSV UTF-8'.") from None
+            raise self.error(
+                "it is not UTF-8. Save it as UTF-8, in a spreadsheet as 'CSV UTF-8'."
+            ) from None
         except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
-            reason = str(error).strip().removeprefix("Error tokenizing data. C error: ") or type(error).__name__
+            reason = (
+                str(error).strip().removeprefix("Error tokenizing data. C error: ")
+                or type(error).__name__
+            )
             if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
                 reason = (
                     f"line {found[2]} has {found[3]} values for {found[1]} columns. "
@@ -229,7 +269,8 @@ class Table:
 
 
 def _ids(table: Table, column: pd.Series) -> pd.Index:
-    """The ids of the nodes: int64 if all are plain integers, otherwise text, so that ``007`` is not ``7``."""
+    """The ids of the nodes: int64 if all are plain integers, otherwise text, so that ``007`` is not
+    ``7``."""
     table.check_rows(column == "", lambda _: f"{column.name!r} is missing; every node needs an id.")
     integers = bool(column.str.fullmatch(INTEGER).all())
     ids = pd.Index(column.to_numpy(), dtype=object).astype(np.int64 if integers else object)
@@ -244,7 +285,8 @@ def _ids(table: Table, column: pd.Series) -> pd.Index:
 
 
 def _edge_index(table: Table, columns: EdgeColumns, ids: pd.Index, source: str) -> np.ndarray:
-    """Positions of sources and targets in ``ids``, which come from the column ``source``; shape (2, edges)."""
+    """Positions of sources and targets in ``ids``, which come from the column ``source``; shape (2,
+    edges)."""
     names = list(columns.ends or table.columns[:2])
     if len(names) != 2:
         raise table.error(f"an edge has two ends, in two columns, not in {', '.join(names)}.")
@@ -276,18 +318,27 @@ def _of_edges(table: Table, columns: EdgeColumns) -> dict[str, Any]:
     """Weights and features of the edges, as arguments of a graph."""
     found = {}
     if columns.weight:
-        weight = _finite(table, table.read([columns.weight]), "edge_weight must be finite numbers.")[:, 0]
-        table.check_rows(weight < 0, lambda row: f"{columns.weight!r} is {weight[row]:g}, below zero.")
+        weight = _finite(
+            table, table.read([columns.weight]), "edge_weight must be finite numbers."
+        )[:, 0]
+        table.check_rows(
+            weight < 0, lambda row: f"{columns.weight!r} is {weight[row]:g}, below zero."
+        )
         found["edge_weight"] = torch.from_numpy(weight)
     if columns.features:
-        features = _finite(table, table.read(columns.features), "edge_features must be finite numbers.")
+        features = _finite(
+            table, table.read(columns.features), "edge_features must be finite numbers."
+        )
         found["edge_attr"] = torch.from_numpy(features)
     return found
 
 
 def _targets(table: Table, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The numbers to predict at each node (0 where one is missing), whether it has all of them, and their names."""
-    numbers = _finite(table, frame, "targets must be finite numbers, or empty for a node without one.", empty=True)
+    """The numbers to predict at each node (0 where one is missing), whether it has all of them, and
+    their names."""
+    numbers = _finite(
+        table, frame, "targets must be finite numbers, or empty for a node without one.", empty=True
+    )
     known = ~np.isnan(numbers).any(1)
     if not known.any():
         raise table.error(f"no node has a target: {', '.join(frame)} is empty.")
@@ -296,9 +347,12 @@ def _targets(table: Table, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray,
 
 
 def _finite(table: Table, frame: pd.DataFrame, rule: str, empty: bool = False) -> np.ndarray:
-    """Columns of finite numbers as float32, shape (rows, columns); with ``empty``, NaN where a value is missing."""
+    """Columns of finite numbers as float32, shape (rows, columns); with ``empty``, NaN where a
+    value is missing."""
     others = [name for name in frame if frame[name].dtype.kind not in "biuf"]  # text, dates
-    numbers = frame.assign(**{name: pd.to_numeric(frame[name].astype(str), errors="coerce") for name in others})
+    numbers = frame.assign(
+        **{name: pd.to_numeric(frame[name].astype(str), errors="coerce") for name in others}
+    )
     with np.errstate(over="ignore"):  # an overflow is refused as infinite
         x = numbers.to_numpy(np.float32, copy=True)  # without the copy it may be read-only
     fits = np.isfinite(x) | (frame.isna().to_numpy(bool) & empty)
@@ -321,11 +375,13 @@ def _one_hot(table: Table, frame: pd.DataFrame) -> np.ndarray:
 
 
 def _classes(table: Table, column: pd.Series) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """The class of each node (0 without a label), whether it has a label, and the names of the classes in order."""
+    """The class of each node (0 without a label), whether it has a label, and the names of the
+    classes in order."""
     table.check_rows(
         column.isin(MISSING[1:]),
         lambda row: (
-            f"label {column[row]!r} looks like a missing value. Leave it empty for a node without a label, or "
+            f"label {column[row]!r} looks like a missing value. Leave it empty for a node without "
+            "a label, or "
             "give the class another name."
         ),
     )
@@ -335,7 +391,8 @@ def _classes(table: Table, column: pd.Series) -> tuple[np.ndarray, np.ndarray, l
         raise table.error(f"no node has a label: column {column.name!r} is empty.")
     if len(names) > 100 and 2 * len(names) > labelled.sum():
         raise table.error(
-            f"label {column.name!r} has {len(names)} different values in {labelled.sum()} rows. Name numbers to "
+            f"label {column.name!r} has {len(names)} different values in {labelled.sum()} rows. "
+            "Name numbers to "
             "predict as `targets`."
         )
     try:
@@ -350,9 +407,14 @@ def _masks(table: Table, column: pd.Series, labelled: np.ndarray) -> tuple[Tenso
     split = column.str.lower()
     table.check_rows(
         ~split.isin([*SPLITS, ""]),
-        lambda row: f"{unknown(str(column.name), column[row], SPLITS)} Leave it empty for a node in none of them.",
+        lambda row: (
+            f"{unknown(str(column.name), column[row], SPLITS)} Leave it empty for a node in none "
+            "of them."
+        ),
     )
-    train, val, test = (torch.from_numpy((split == name).to_numpy(bool) & labelled) for name in SPLITS)
+    train, val, test = (
+        torch.from_numpy((split == name).to_numpy(bool) & labelled) for name in SPLITS
+    )
     return train, val, test
 
 
@@ -362,7 +424,9 @@ def _as_text(column: pd.Series) -> pd.Series:
         column = column.astype("Int64")  # integers with a missing value among them come as floats
     column = column.astype("category")
     texts = np.array([*(str(value).strip() for value in column.cat.categories), ""], object)
-    return pd.Series(texts[column.cat.codes], column.index, object)  # a missing value has the code -1
+    return pd.Series(
+        texts[column.cat.codes], column.index, object
+    )  # a missing value has the code -1
 
 
 def _repeated(names: Sequence[str]) -> str | None:

@@ -1,4 +1,5 @@
-"""Diagnostics of deep networks: callbacks that measure every layer of any LightningModule during training."""
+"""Diagnostics of deep networks: callbacks that measure every layer of any LightningModule during
+training."""
 
 from gnn_depth.diagnostics.balance import Balancedness
 from gnn_depth.diagnostics.callbacks import (

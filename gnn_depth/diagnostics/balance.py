@@ -1,13 +1,14 @@
-r"""Measure how far neurons are from balance, and how well the conservation law of their weights holds.
+r"""Measure how far neurons are from balance, and how well the conservation law of their weights
+holds.
 
 .. math:: c_i = \sum_{W \in in} \|W_{i:}\|^2 - \sum_a a_i^2 - \sum_{W \in out} \|W_{:i}\|^2, \qquad
     \delta_i = \sum_{W \in in} \langle W_{i:}, \nabla W_{i:} \rangle - \sum_a a_i \nabla a_i
     - \sum_{W \in out} \langle W_{:i}, \nabla W_{:i} \rangle
 
-where biases count as columns of the incoming matrices. The gradient is that of the unscaled loss: read it after the
-backward pass and before clipping, and divide it by the loss scale of mixed precision. Then :math:`\delta = 0`, and c is
-constant under gradient flow: Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and
-corollary 2.3.
+where biases count as columns of the incoming matrices. The gradient is that of the unscaled loss:
+read it after the backward pass and before clipping, and divide it by the loss scale of mixed
+precision. Then :math:`\delta = 0`, and c is constant under gradient flow: Mustafa, Bojchevski &
+Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,15 +32,24 @@ QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 KINDS = ("weights", "attention")
 LAWS = tuple(
-    Quantity(f"balance_{law}_{statistic}", f"balance/{law}_{statistic}", f"{statistic} of {law}", log10=False)
+    Quantity(
+        f"balance_{law}_{statistic}",
+        f"balance/{law}_{statistic}",
+        f"{statistic} of {law}",
+        log10=False,
+    )
     for law in ("c", "delta")
     for statistic in STATISTICS
 )
 NORMS = (
     Quantity("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
-    Quantity("balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"),
+    Quantity(
+        "balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"
+    ),
 )
-NEURONS = tuple(Quantity(f"balance_{law}", f"balance/{law}", law, log10=False) for law in ("c", "delta"))
+NEURONS = tuple(
+    Quantity(f"balance_{law}", f"balance/{law}", law, log10=False) for law in ("c", "delta")
+)
 
 
 def imbalance(link: Link) -> Float[Tensor, "neurons"]:
@@ -76,15 +86,19 @@ def _of_neurons(shares: Sequence[Share], of: Callable[[Tensor], Tensor]) -> Tens
     """Apply a function to every entry of the parameters, and sum by neuron."""
     with torch.no_grad():
         values = [(of(share.parameter), share.axis) for share in shares]
-        return torch.stack([v.flatten() if axis is None else v.sum(1 - axis) for v, axis in values]).sum(0)
+        return torch.stack(
+            [v.flatten() if axis is None else v.sum(1 - axis) for v, axis in values]
+        ).sum(0)
 
 
 class BalanceReader:
-    """Reads the :func:`imbalance` and :func:`defect` of many links at once, and the norms of sets of parameters.
+    """Reads the :func:`imbalance` and :func:`defect` of many links at once, and the norms of sets
+    of parameters.
 
-    The number of operations does not grow with depth: parameters of equal shape are stacked, and multiplied by
-    themselves and by their gradients together. The sums of these products over rows and columns make one long vector,
-    and an index computed once says which of its entries belong to each neuron.
+    The number of operations does not grow with depth: parameters of equal shape are stacked, and
+    multiplied by themselves and by their gradients together. The sums of these products over rows
+    and columns make one long vector, and an index computed once says which of its entries belong to
+    each neuron.
 
     Args:
         links: The neurons, any number in each link.
@@ -92,9 +106,14 @@ class BalanceReader:
     """
 
     def __init__(self, links: Sequence[Link], sets: Sequence[Sequence[Tensor]]) -> None:
-        shares = [share for link in links for share in (*link.incoming, *link.attention, *link.outgoing)]
+        shares = [
+            share for link in links for share in (*link.incoming, *link.attention, *link.outgoing)
+        ]
         axes = dict.fromkeys((id(share.parameter), share.axis) for share in shares)
-        every = {id(p): p for p in (*(share.parameter for share in shares), *(p for one in sets for p in one))}
+        every = {
+            id(p): p
+            for p in (*(share.parameter for share in shares), *(p for one in sets for p in one))
+        }
         by_shape: dict[torch.Size, list[Tensor]] = {}
         for parameter in every.values():
             by_shape.setdefault(parameter.shape, []).append(parameter)
@@ -110,31 +129,47 @@ class BalanceReader:
     def read(
         self, gradient: Callable[[Tensor], Tensor | None]
     ) -> tuple[Float[Tensor, "2 links neurons"], Float[Tensor, "2 sets"]]:
-        """The c and the delta of every neuron, and the norms of the parameters of each set and of their gradients.
+        """The c and the delta of every neuron, and the norms of the parameters of each set and of
+        their gradients.
 
-        NaN where a link has fewer neurons than another, and where a set is empty. A missing gradient counts as zero.
+        NaN where a link has fewer neurons than another, and where a set is empty. A missing
+        gradient counts as zero.
         """
         sums, norms = [], []
         for alike, axes in self._groups:
             stacked = torch.stack([*alike, *(_dense(gradient(p), p) for p in alike)])
-            both = stacked.to(torch.promote_types(stacked.dtype, torch.float32)).view(2, len(alike), *alike[0].shape)
+            both = stacked.to(torch.promote_types(stacked.dtype, torch.float32)).view(
+                2, len(alike), *alike[0].shape
+            )
             # In float64, as squares of gradients below 1e-19 vanish in float32.
             norms.append(torch.linalg.vector_norm(both.flatten(2), dim=2, dtype=torch.float64))
             products = both * both[0] if axes else both
-            sums += [(products if axis is None else products.sum(3 - axis)).flatten(1) for axis in axes]
-        laws = (_and_zero(sums)[:, self._index] * self._sign).sum(1) if sums else self._sign.new_zeros(2, 0, 0)
+            sums += [
+                (products if axis is None else products.sum(3 - axis)).flatten(1) for axis in axes
+            ]
+        laws = (
+            (_and_zero(sums)[:, self._index] * self._sign).sum(1)
+            if sums
+            else self._sign.new_zeros(2, 0, 0)
+        )
         squares = _and_zero(norms).square()[:, self._members].sum(1)
-        return laws.masked_fill(self._absent, torch.nan), squares.sqrt().masked_fill(self._empty, torch.nan)
+        return laws.masked_fill(self._absent, torch.nan), squares.sqrt().masked_fill(
+            self._empty, torch.nan
+        )
 
-    def distribution(self, laws: Float[Tensor, "2 links neurons"]) -> Float[Tensor, "2 statistics links"]:
-        """Mean, minimum, quartiles and maximum over the neurons of each link; NaN where one of them is NaN."""
+    def distribution(
+        self, laws: Float[Tensor, "2 links neurons"]
+    ) -> Float[Tensor, "2 statistics links"]:
+        """Mean, minimum, quartiles and maximum over the neurons of each link; NaN where one of them
+        is NaN."""
         quantiles = torch.nanquantile(laws, laws.new_tensor(QUANTILES), dim=2)
         found = torch.cat([laws.nanmean(2)[None], quantiles])
         unknown = (laws.isnan() & ~self._absent).any(2)
         return found.masked_fill(unknown, torch.nan).transpose(0, 1)
 
     def _index_laws(self, links: Sequence[Link]) -> None:
-        """Find the place of every neuron's terms among all sums; neurons with fewer terms get a zero."""
+        """Find the place of every neuron's terms among all sums; neurons with fewer terms get a
+        zero."""
         places, offset = dict[tuple[int, int | None], Int[Tensor, "neurons"]](), 0
         for alike, axes in self._groups:
             for axis in axes:
@@ -143,7 +178,11 @@ class BalanceReader:
                     places[id(parameter), axis] = torch.arange(offset, offset + count)
                     offset += count
         signed = [
-            [*((1, s) for s in link.incoming), *((-1, s) for s in (*link.attention, *link.outgoing))] for link in links
+            [
+                *((1, s) for s in link.incoming),
+                *((-1, s) for s in (*link.attention, *link.outgoing)),
+            ]
+            for link in links
         ]
         counts = [len(places[id(terms[0][1].parameter), terms[0][1].axis]) for terms in signed]
         shape = max(map(len, signed), default=0), len(signed), max(counts, default=0)
@@ -157,10 +196,14 @@ class BalanceReader:
         self._absent: Bool[Tensor, "links neurons"] = absent.to(self._device)
 
     def _index_sets(self, sets: Sequence[Sequence[Tensor]]) -> None:
-        order = {id(p): place for place, p in enumerate(p for alike, _ in self._groups for p in alike)}
+        order = {
+            id(p): place for place, p in enumerate(p for alike, _ in self._groups for p in alike)
+        }
         members = torch.full((max(map(len, sets), default=0), len(sets)), len(order))
         for number, one in enumerate(sets):
-            members[: len(one), number] = torch.tensor([order[id(p)] for p in one], dtype=torch.long)
+            members[: len(one), number] = torch.tensor(
+                [order[id(p)] for p in one], dtype=torch.long
+            )
         self._members = members.to(self._device)
         self._empty = torch.tensor([not one for one in sets], dtype=torch.bool, device=self._device)
 
@@ -179,8 +222,8 @@ def _and_zero(parts: Sequence[Float[Tensor, "2 _"]]) -> Float[Tensor, "2 _"]:
 class ParameterChange:
     """Counts the parameters that have changed since training began.
 
-    It keeps a copy of the initial parameters on their device and in checkpoints, so that a resumed run compares with
-    the start of the original run.
+    It keeps a copy of the initial parameters on their device and in checkpoints, so that a resumed
+    run compares with the start of the original run.
     """
 
     def __init__(self, sets: Sequence[Sequence[Tensor]] = ()) -> None:
@@ -188,14 +231,18 @@ class ParameterChange:
         self._before: list[Tensor] | None = None
 
     def start(self) -> None:
-        """Store the current parameters as the initial ones, unless a checkpoint has restored an earlier run's."""
+        """Store the current parameters as the initial ones, unless a checkpoint has restored an
+        earlier run's."""
         parameters = self._parameters()
         if self._before is None:
             self._before = [parameter.detach().clone() for parameter in parameters]
-        self._before = [old.to(new.device) for old, new in zip(self._before, parameters, strict=True)]
+        self._before = [
+            old.to(new.device) for old, new in zip(self._before, parameters, strict=True)
+        ]
 
     def sizes(self, relative: bool) -> list[Tensor]:
-        r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or its ratio to :math:`|\theta_0|`.
+        r"""The change :math:`|\theta - \theta_0|` of every parameter of each set, or its ratio to
+        :math:`|\theta_0|`.
 
         The relative change of a parameter that was zero is infinite, or zero if it is still zero.
         """
@@ -205,8 +252,14 @@ class ParameterChange:
         with torch.no_grad():
             moved = {p: (p - before[id(p)]).abs() for p in self._parameters()}
             if relative:
-                moved = {p: torch.where(size == 0, size, size / before[id(p)].abs()) for p, size in moved.items()}
-        return [torch.cat([moved[p].flatten() for p in one]) if one else torch.empty(0) for one in self._sets]
+                moved = {
+                    p: torch.where(size == 0, size, size / before[id(p)].abs())
+                    for p, size in moved.items()
+                }
+        return [
+            torch.cat([moved[p].flatten() for p in one]) if one else torch.empty(0)
+            for one in self._sets
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """The initial parameters."""
@@ -221,50 +274,58 @@ class ParameterChange:
 
 
 class Balancedness(StepCallback):
-    r"""The imbalance c and defect delta of every neuron, relative gradient norms, and the share of changed parameters.
+    r"""The imbalance c and defect delta of every neuron, relative gradient norms, and the share of
+    changed parameters.
 
     .. math:: c_i = \|W^l_{i:}\|^2 - (a^l_i)^2 - \|W^{l+1}_{:i}\|^2, \quad
         \delta_i = \langle W^l_{i:}, \nabla W^l_{i:} \rangle - a^l_i \nabla a^l_i
         - \langle W^{l+1}_{:i}, \nabla W^{l+1}_{:i} \rangle, \quad
         \|\nabla W^l\|_F / \|W^l\|_F, \quad \|\nabla a^l\| / \|a^l\|
 
-    and in general as in :mod:`gnn_depth.diagnostics.balance`. The matrices of a layer are taken together, and so are
-    its attention parameters. Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023: delta is zero,
-    gradient descent with small steps conserves c, and deep networks train if all c are zero. If the law does not hold
-    for a stack, one warning says why.
+    and in general as in :mod:`gnn_depth.diagnostics.balance`. The matrices of a layer are taken
+    together, and so are its attention parameters. Mustafa, Bojchevski & Burkholz, *Are GATs Out of
+    Balance?*, NeurIPS 2023: delta is zero, gradient descent with small steps conserves c, and deep
+    networks train if all c are zero. If the law does not hold for a stack, one warning says why.
 
-    Parameters are read before the step. Their gradient is that of the loss over all accumulated batches and all
-    processes, before clipping, without the loss scale of mixed precision and without the optimizer's weight decay.
-    A missing gradient counts as zero. Relative norms are infinite if a is zero and its gradient is not, zero if the
-    gradient is zero, and NaN if a layer has no such parameters.
+    Parameters are read before the step. Their gradient is that of the loss over all accumulated
+    batches and all processes, before clipping, without the loss scale of mixed precision and
+    without the optimizer's weight decay. A missing gradient counts as zero. Relative norms are
+    infinite if a is zero and its gradient is not, zero if the gradient is zero, and NaN if a layer
+    has no such parameters.
 
-    Values of layer l are those of the l-th layer's output neurons and of its gradients; values of layer 0 are those of
-    the first layer's input neurons. Neurons tied by skip connections or shared layers count in the first of their
-    layers. Loggers show the mean, minimum, quartiles and maximum of c as ``balance/c_mean/layer_007``, ``.../c_min``,
-    ``c_q1``, ``c_median``, ``c_q3``, ``c_max``, the same of delta, and the logarithms of the relative gradient norms as
-    ``balance/gradient_weights_log10`` and ``.../gradient_attention_log10``. ``measures/balance_c_mean.npz`` and so on
-    contain all layers. ``balance_changed_weights.npz`` and ``balance_changed_attention.npz`` contain the fractions of
-    parameters with
+    Values of layer l are those of the l-th layer's output neurons and of its gradients; values of
+    layer 0 are those of the first layer's input neurons. Neurons tied by skip connections or shared
+    layers count in the first of their layers. Loggers show the mean, minimum, quartiles and maximum
+    of c as ``balance/c_mean/layer_007``, ``.../c_min``, ``c_q1``, ``c_median``, ``c_q3``,
+    ``c_max``, the same of delta, and the logarithms of the relative gradient norms as
+    ``balance/gradient_weights_log10`` and ``.../gradient_attention_log10``.
+    ``measures/balance_c_mean.npz`` and so on contain all layers. ``balance_changed_weights.npz``
+    and ``balance_changed_attention.npz`` contain the fractions of parameters with
 
     .. math:: |\theta_T - \theta_0| > \epsilon |\theta_0|
 
-    at the end of training; ``result.json`` has them too. Parameters that were initially zero count if they changed.
-    ``balance_unchanged_weights.npz`` contains the fraction that is exactly as it was, and
-    ``balance_change_weights_median.npz`` and so on the distribution of the change: relative to :math:`|\theta_0|` for
-    weights, absolute for attention parameters, which may start at zero.
+    at the end of training; ``result.json`` has them too. Parameters that were initially zero count
+    if they changed. ``balance_unchanged_weights.npz`` contains the fraction that is exactly as it
+    was, and ``balance_change_weights_median.npz`` and so on the distribution of the change:
+    relative to :math:`|\theta_0|` for weights, absolute for attention parameters, which may start
+    at zero.
 
     Args:
-        stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and ``why_no_law()``.
+        stack: Name of the stack in the LightningModule: a module with ``layers``, ``links()`` and
+            ``why_no_law()``.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
-            first step is always measured, and so is the last, unless training stops early.
-        neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and ``balance_delta.npz``.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
+            step is measured. The first step is always measured, and so is the last, unless training
+            stops early.
+        neurons: Keep every neuron's values too, in ``measures/balance_c.npz`` and
+            ``balance_delta.npz``.
         changed: Epsilon, the least relative change that counts.
 
     Raises:
-        ValueError: A number of steps or epochs is not positive, both are given, or epsilon is negative.
-        MisconfigurationException: There is no such stack, it does not know its neurons, the strategy splits layers over
-            processes, or the training has another Balancedness.
+        ValueError: A number of steps or epochs is not positive, both are given, or epsilon is
+            negative.
+        MisconfigurationException: There is no such stack, it does not know its neurons, the
+            strategy splits layers over processes, or the training has another Balancedness.
     """
 
     @in_range
@@ -283,15 +344,20 @@ class Balancedness(StepCallback):
         self.neuron_log = MeasureLog(NEURONS, shown=False)
         self.change = ParameterChange()
 
-    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+    def _open(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
+    ) -> None:
         if list(found) != [self.stack]:
             raise MisconfigurationException(
                 f"Balancedness measures one stack, and {self.stack!r} may match several: name one."
             )
         stack: Any = found[self.stack]
-        if missing := [part for part in ("layers", "links", "why_no_law") if not hasattr(stack, part)]:
+        if missing := [
+            part for part in ("layers", "links", "why_no_law") if not hasattr(stack, part)
+        ]:
             raise MisconfigurationException(
-                f"Balancedness: {self.stack!r} is a {type(stack).__name__}, which has no {missing[0]!r}: name a module "
+                f"Balancedness: {self.stack!r} is a {type(stack).__name__}, which has no "
+                f"{missing[0]!r}: name a module "
                 "that has layers, links() and why_no_law(), as DeepGNN."
             )
         try:
@@ -308,13 +374,16 @@ class Balancedness(StepCallback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self._reader = BalanceReader(self._links, self._sets)  # now that the parameters are on their device
+        self._reader = BalanceReader(
+            self._links, self._sets
+        )  # now that the parameters are on their device
         self.change.start()
         places = [link.states[0] - int(self.measure_log.layers[0]) for link in self._links]
         self._places = torch.tensor(places, dtype=torch.long, device=pl_module.device)
 
     def findings(self) -> dict[str, Any]:
-        """For ``result.json``: the fraction of each layer's parameters that changed; None where it has none."""
+        """For ``result.json``: the fraction of each layer's parameters that changed; None where it
+        has none."""
         sizes = self.change.sizes(relative=True)
         if not sizes:
             return {}
@@ -324,34 +393,53 @@ class Balancedness(StepCallback):
         return {"changed": {"by_more_than": self.changed, **kinds}}
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log", "change")}
+        return {
+            name: getattr(self, name).state_dict()
+            for name in ("measure_log", "neuron_log", "change")
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         for name, state in state_dict.items():
             getattr(self, name).load_state_dict(state)
 
     def _check_law(self, stack: Any) -> None:
-        """Refuse matrices computed from other parameters, and warn if the law does not hold for this stack.
+        """Refuse matrices computed from other parameters, and warn if the law does not hold for
+        this stack.
 
         Raises:
             MisconfigurationException: A matrix is computed from other parameters.
         """
-        shares = [share for link in self._links for share in (*link.incoming, *link.attention, *link.outgoing)]
-        parameters = [*(share.parameter for share in shares), *(p for one in self._sets for p in one)]
+        shares = [
+            share
+            for link in self._links
+            for share in (*link.incoming, *link.attention, *link.outgoing)
+        ]
+        parameters = [
+            *(share.parameter for share in shares),
+            *(p for one in self._sets for p in one),
+        ]
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
         normed = any(getattr(module, "weight_norm", None) is not None for module in stack.modules())
         if normed or not all(isinstance(parameter, nn.Parameter) for parameter in parameters):
             raise MisconfigurationException(
-                f"Balancedness: no conservation law holds for {self.stack!r}: {reason}. Use it without a weight norm."
+                f"Balancedness: no conservation law holds for {self.stack!r}: {reason}. Use it "
+                "without a weight norm."
             )
         if reason:
-            rank_zero_warn(f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: {reason}.")
+            rank_zero_warn(
+                f"Balancedness: delta may differ from zero in {self.stack!r}, and c may change: "
+                f"{reason}."
+            )
 
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
         laws, norms = self._reader.read(lambda parameter: parameter.grad)
         if scale is not None:
-            laws, norms = (torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms))
-        values = norms.new_full((len(self.measure_log.quantities), len(self.measure_log.layers)), torch.nan)
+            laws, norms = (
+                torch.stack([both[0], both[1] / scale.to(both.dtype)]) for both in (laws, norms)
+            )
+        values = norms.new_full(
+            (len(self.measure_log.quantities), len(self.measure_log.layers)), torch.nan
+        )
         if self._links:
             of_laws = self._reader.distribution(laws).flatten(0, 1).to(values.dtype)
             values[: len(LAWS)].index_copy_(1, self._places, of_laws)
@@ -368,18 +456,31 @@ class Balancedness(StepCallback):
         save_measurements(trainer, list(self._changes(np.array([trainer.global_step]))))
 
     def _changes(self, steps: np.ndarray) -> Iterator[Measurement]:
-        """How much the parameters of each layer changed in training; nothing if no training has begun."""
+        """How much the parameters of each layer changed in training; nothing if no training has
+        begun."""
         relative, absolute = (self.change.sizes(relative=relative) for relative in (True, False))
         layers = len(relative) // 2
-        rows = zip(KINDS, (relative[:layers], relative[layers:]), (relative[:layers], absolute[layers:]), strict=True)
+        rows = zip(
+            KINDS,
+            (relative[:layers], relative[layers:]),
+            (relative[:layers], absolute[layers:]),
+            strict=True,
+        )
         for kind, ratios, sizes in rows if layers else ():
             by_more = np.array([[_share(~(one <= self.changed)) for one in ratios]])
             unchanged = np.array([[_share(one == 0) for one in ratios]])
             text = f"fraction of {kind} changed by more than {self.changed:g}"
             yield Measurement(f"balance_changed_{kind}", steps, by_more, text)
-            yield Measurement(f"balance_unchanged_{kind}", steps, unchanged, f"fraction of {kind} that is unchanged")
+            yield Measurement(
+                f"balance_unchanged_{kind}",
+                steps,
+                unchanged,
+                f"fraction of {kind} that is unchanged",
+            )
             form = "relative change" if sizes is ratios else "change"
-            for statistic, values in zip(STATISTICS, np.array([_statistics(size) for size in sizes]).T, strict=True):
+            for statistic, values in zip(
+                STATISTICS, np.array([_statistics(size) for size in sizes]).T, strict=True
+            ):
                 text = f"{statistic} {form} of {kind}"
                 yield Measurement(f"balance_change_{kind}_{statistic}", steps, values[None], text)
 

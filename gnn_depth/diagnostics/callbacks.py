@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 
 
 def loss_scale(trainer: L.Trainer) -> Tensor:
-    """The factor of the loss in mixed precision, as a tensor: reading it as a number would wait for the device."""
+    """The factor of the loss in mixed precision, as a tensor: reading it as a number would wait for
+    the device."""
     scaler = getattr(trainer.precision_plugin, "scaler", None)
     one = torch.ones((), dtype=torch.float64, device=trainer.strategy.root_device)
     return one if scaler is None else scaler.scale(one)
 
 
 class MeasuringCallback(L.Callback, ABC):
-    """The base of callbacks that measure modules of a LightningModule, and keep the values in a log.
+    """The base of callbacks that measure modules of a LightningModule, and keep the values in a
+    log.
 
     Args:
-        measure_log: The log that takes the values: a :class:`MeasureLog`, or one with the same methods.
+        measure_log: The log that takes the values: a :class:`MeasureLog`, or one with the same
+            methods.
         **option: The option with the names of the modules: ``layers="stack.blocks.*.layer"``.
     """
 
@@ -54,12 +57,14 @@ class MeasuringCallback(L.Callback, ABC):
         if len(same) > 1:  # they would overwrite each other's files and curves
             patterns = " and ".join(repr(*other._option.values()) for other in same)
             raise MisconfigurationException(
-                f"{len(same)} {name} callbacks in one training, for {patterns}, would write the same files and curves: "
+                f"{len(same)} {name} callbacks in one training, for {patterns}, would write the "
+                "same files and curves: "
                 "use one, with a pattern that matches all names."
             )
         if not isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy):
             raise MisconfigurationException(
-                f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split over processes: "
+                f"{name} needs whole layers, which {type(trainer.strategy).__name__} may split "
+                "over processes: "
                 "use trainer.strategy auto or ddp."
             )
         try:
@@ -69,7 +74,9 @@ class MeasuringCallback(L.Callback, ABC):
         self._open(trainer, pl_module, found)
 
     @abstractmethod
-    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+    def _open(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
+    ) -> None:
         """Begin a training in which the modules found by name are measured."""
 
     def _close(self, trainer: L.Trainer) -> None:
@@ -79,7 +86,9 @@ class MeasuringCallback(L.Callback, ABC):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._close(trainer)
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
         try:
             self._close(trainer)
         except Exception as error:  # only a warning, so that the exception is shown
@@ -92,25 +101,34 @@ class MeasuringCallback(L.Callback, ABC):
         self.measure_log.load_state_dict(state_dict)
 
     def frame(self) -> "pd.DataFrame":
-        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``, ``value``."""
+        """The values measured so far, in long form: columns ``step``, ``layer``, ``measure``,
+        ``value``."""
         return frame(self.measure_log.measurements())
 
 
 class StepCallback(MeasuringCallback):
-    """The base of callbacks that measure in some steps, once all gradients are complete and not yet clipped.
+    """The base of callbacks that measure in some steps, once all gradients are complete and not yet
+    clipped.
 
-    These are every n-th step, or the first step of every n-th epoch, the first step of training, and the step at which
-    ``max_steps`` or ``max_epochs`` ends it.
+    These are every n-th step, or the first step of every n-th epoch, the first step of training,
+    and the step at which ``max_steps`` or ``max_epochs`` ends it.
 
     Raises:
         ValueError: Both intervals are given.
     """
 
     def __init__(
-        self, measure_log: Any, every_n_steps: int | None = None, every_n_epochs: int | None = None, **option: str
+        self,
+        measure_log: Any,
+        every_n_steps: int | None = None,
+        every_n_epochs: int | None = None,
+        **option: str,
     ) -> None:
         if every_n_steps and every_n_epochs:
-            raise ValueError(f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not both.")
+            raise ValueError(
+                f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not "
+                "both."
+            )
         super().__init__(measure_log, **option)
         self.every_n_steps = every_n_steps
         self.every_n_epochs = every_n_epochs
@@ -129,47 +147,62 @@ class StepCallback(MeasuringCallback):
             return
         self._step = trainer.global_step
         if self.every_n_epochs:
-            regular = trainer.current_epoch % self.every_n_epochs == 0 and batch_idx < trainer.accumulate_grad_batches
+            regular = (
+                trainer.current_epoch % self.every_n_epochs == 0
+                and batch_idx < trainer.accumulate_grad_batches
+            )
         else:
             regular = self._step % (self.every_n_steps or 1) == 0
         self._due = regular or self._step in (0, self._last_step)
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
-        due, self._due = self._due, False  # optimizers with a line search come here several times in a step
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
+    ) -> None:
+        due, self._due = (
+            self._due,
+            False,
+        )  # optimizers with a line search come here several times in a step
         if due and any(parameter.grad is not None for parameter in pl_module.parameters()):
-            # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused ones.
+            # Lightning leaves the unscaling to optimizers that can do it themselves, such as fused
+            # ones.
             still_scaled = getattr(optimizer, "_step_supports_amp_scaling", False)
             self._measure(trainer, loss_scale(trainer) if still_scaled else None)
 
     @abstractmethod
     def _measure(self, trainer: L.Trainer, scale: Tensor | None) -> None:
-        """Measure a step, given the factor of the loss if it is still in the parameters' gradients."""
+        """Measure a step, given the factor of the loss if it is still in the parameters'
+        gradients."""
 
 
 class LayerCallback(StepCallback):
-    """The base of callbacks that measure every layer's input, or its gradient, in the scheduled steps.
+    """The base of callbacks that measure every layer's input, or its gradient, in the scheduled
+    steps.
 
-    Hooks are attached in these steps only, in which our layers run uncompiled. No hook waits for another process: the
-    processes exchange their results once all gradients of a step are complete, before clipping.
+    Hooks are attached in these steps only, in which our layers run uncompiled. No hook waits for
+    another process: the processes exchange their results once all gradients of a step are complete,
+    before clipping.
 
-    The gradients are those of the loss that the optimizer minimises, without the loss scale of mixed precision. The
-    accumulated batches of a step count as parts of one batch, and so do the batches of all processes, each with its
-    share of the mean loss. If all processes have the same batch (a loader whose attribute ``shared`` is true), a
-    measure is the root mean square over the processes, whose dropout may differ.
+    The gradients are those of the loss that the optimizer minimises, without the loss scale of
+    mixed precision. The accumulated batches of a step count as parts of one batch, and so do the
+    batches of all processes, each with its share of the mean loss. If all processes have the same
+    batch (a loader whose attribute ``shared`` is true), a measure is the root mean square over the
+    processes, whose dropout may differ.
 
-    Loggers show a measure by its tag in :data:`MEASURES`, such as ``gradient_norm/hidden_log10/layer_007``, and
-    ``measures/gradient_norm_hidden.npz`` in the run's folder has all layers.
+    Loggers show a measure by its tag in :data:`MEASURES`, such as
+    ``gradient_norm/hidden_log10/layer_007``, and ``measures/gradient_norm_hidden.npz`` in the run's
+    folder has all layers.
 
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured. The
-            first step is always measured, and so is the last, unless training stops early.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
+            step is measured. The first step is always measured, and so is the last, unless training
+            stops early.
 
     Raises:
         ValueError: A number is not positive, or both are given.
-        MisconfigurationException: No module has such a name, the strategy splits layers over processes, or the training
-            has another callback of this class.
+        MisconfigurationException: No module has such a name, the strategy splits layers over
+            processes, or the training has another callback of this class.
     """
 
     @in_range
@@ -192,16 +225,23 @@ class LayerCallback(StepCallback):
     def _make_log(self) -> Any:
         return MeasureLog(measures_called(self.measures))
 
-    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+    def _open(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
+    ) -> None:
         measures, layers = self._statistics.measures, numbers(list(found))
         if len(layers) == 1 and all(measure.between for measure in measures):
             raise MisconfigurationException(
-                f"{type(self).__name__} compares each layer with the next, and only one is called {self.layers!r}: "
+                f"{type(self).__name__} compares each layer with the next, and only one is called "
+                f"{self.layers!r}: "
                 "take a pattern that matches several, or GradientSimilarity."
             )
-        self._statistics = LayerStatistics(entrances(pl_module, found), list(found.values()), measures)
+        self._statistics = LayerStatistics(
+            entrances(pl_module, found), list(found.values()), measures
+        )
         self._processes = Processes(trainer.world_size, device=trainer.strategy.root_device)
-        self.measure_log.open(layers[:-1] if all(measure.between for measure in measures) else layers)
+        self.measure_log.open(
+            layers[:-1] if all(measure.between for measure in measures) else layers
+        )
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
@@ -216,7 +256,9 @@ class LayerCallback(StepCallback):
         if self._due:
             self._statistics.hooks.attach()
 
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer) -> None:
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
+    ) -> None:
         if self._due:
             self._statistics.hooks.remove()
             super().on_before_optimizer_step(trainer, pl_module, optimizer)
@@ -228,14 +270,19 @@ class LayerCallback(StepCallback):
         if not self._statistics.reads_updates:
             self._record(trainer)
 
-    def _values(self, scale: Tensor, of_parameters: Tensor | None) -> Float[Tensor, "measures layers"]:
-        """The values of a step, without the factors of the loss in gradients; NaN for its update, still to come."""
+    def _values(
+        self, scale: Tensor, of_parameters: Tensor | None
+    ) -> Float[Tensor, "measures layers"]:
+        """The values of a step, without the factors of the loss in gradients; NaN for its update,
+        still to come."""
         values = self._statistics.values(self._statistics.merged(self._processes, scale))
         values |= self._statistics.of_parameters(of_parameters)
         lengths = [len(self._statistics.layers)] * self._statistics.reads_updates
         most = max(lengths + [len(of_layers) for of_layers in values.values()])
         rows = [values.get(name, scale.new_empty(0)) for name in self.measures]
-        return torch.stack([nn.functional.pad(row, (0, most - len(row)), value=torch.nan) for row in rows])
+        return torch.stack(
+            [nn.functional.pad(row, (0, most - len(row)), value=torch.nan) for row in rows]
+        )
 
     def _record(self, trainer: L.Trainer) -> None:
         """Log the values of the step that was measured last, if it still waits for that."""
@@ -250,74 +297,85 @@ class LayerCallback(StepCallback):
         self._statistics.hooks.remove()
         self._record(trainer)
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
         self._statistics.hooks.remove()
         super().on_exception(trainer, pl_module, exception)
 
 
 class GradientNorms(LayerCallback):
-    r"""Norms of the gradients of hidden states and of parameters, in every layer of any LightningModule.
+    r"""Norms of the gradients of hidden states and of parameters, in every layer of any
+    LightningModule.
 
     .. math:: \|G^l\|_F, \; G^l = \partial \mathrm{loss} / \partial X^l, \qquad
         \|\partial \mathrm{loss} / \partial W^l\|_2
 
-    where :math:`X^l` is the input of layer l (its first argument; in our stacks before dropout). Its gradient is the
-    total one, through skip connections too. The norm of parameters is over all parameters of layer l together.
-    Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021, show these norms for 25
-    layers.
+    where :math:`X^l` is the input of layer l (its first argument; in our stacks before dropout).
+    Its gradient is the total one, through skip connections too. The norm of parameters is over all
+    parameters of layer l together. Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for
+    Self-Attention Layers*, ICML 2021, show these norms for 25 layers.
 
-    Squared norms are summed over accumulated batches and over processes. A norm is zero if the loss does not depend on
-    the state, and NaN if the state has no gradient or the layer has no parameters.
+    Squared norms are summed over accumulated batches and over processes. A norm is zero if the loss
+    does not depend on the state, and NaN if the state has no gradient or the layer has no
+    parameters.
     """
 
     measures = ("gradient_norm_hidden", "gradient_norm_parameters")
 
 
 class GradientSimilarity(LayerCallback):
-    r"""The similarity mu of the nodes' gradients in every layer, absolute and relative to their norm.
+    r"""The similarity mu of the nodes' gradients in every layer, absolute and relative to their
+    norm.
 
     .. math:: \mu(G^l) = \Big\| G^l - \tfrac1N 1 1^T G^l \Big\|_F, \quad \frac{\mu(G^l)}{\|G^l\|_F}, \qquad
         G^l = \partial \mathrm{loss} / \partial X^l
 
-    where :math:`X^l` is the input of layer l of any LightningModule (its first argument; in our stacks before dropout).
-    The gradient is the total one, through skip connections too. Park & Kim, *Taming Gradient Oversmoothing and
-    Expansion in Graph Neural Networks*, 2024: mu falls with depth if gradients smooth out, and grows if they expand.
-    The relative mu falls only if they smooth out, whatever their size.
+    where :math:`X^l` is the input of layer l of any LightningModule (its first argument; in our
+    stacks before dropout). The gradient is the total one, through skip connections too. Park & Kim,
+    *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024: mu falls with
+    depth if gradients smooth out, and grows if they expand. The relative mu falls only if they
+    smooth out, whatever their size.
 
-    If the loss does not depend on a state, mu is zero and the relative mu NaN. Both are NaN if a layer's input has no
-    gradient.
+    If the loss does not depend on a state, mu is zero and the relative mu NaN. Both are NaN if a
+    layer's input has no gradient.
     """
 
     measures = ("gradient_similarity", "gradient_similarity_relative")
 
 
 class GradientExpansion(LayerCallback):
-    r"""The growth factor of the gradients' similarity mu through each layer, and from each layer to the last.
+    r"""The growth factor of the gradients' similarity mu through each layer, and from each layer to
+    the last.
 
     .. math:: \frac{\mu(G^l)}{\mu(G^{l+1})}, \quad \frac{\mu(G^l)}{\mu(G^L)} = \prod_{k=l}^{L-1}
         \frac{\mu(G^k)}{\mu(G^{k+1})}, \qquad \mu(G) = \Big\| G - \tfrac1N 1 1^T G \Big\|_F
 
-    for the gradients :math:`G^l` of :class:`GradientSimilarity`, in all layers but the last. Gradients expand
-    in the backward pass if the factor is above one, and smooth out if it is below. Park & Kim, *Taming Gradient
-    Oversmoothing and Expansion in Graph Neural Networks*, 2024: a residual layer multiplies them by up to 1 + ||W||.
+    for the gradients :math:`G^l` of :class:`GradientSimilarity`, in all layers but the last.
+    Gradients expand in the backward pass if the factor is above one, and smooth out if it is below.
+    Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024: a
+    residual layer multiplies them by up to 1 + ||W||.
 
-    It is NaN if one of the two layers has no gradient, or if both mu are zero. L is the last layer with a gradient.
+    It is NaN if one of the two layers has no gradient, or if both mu are zero. L is the last layer
+    with a gradient.
     """
 
     measures = ("gradient_growth", "gradient_expansion")
 
 
 class RepresentationSimilarity(LayerCallback):
-    r"""The similarity mu of the nodes' hidden states in every layer, absolute and relative to their norm.
+    r"""The similarity mu of the nodes' hidden states in every layer, absolute and relative to their
+    norm.
 
     .. math:: \mu(X^l) = \Big\| X^l - \tfrac1N 1 1^T X^l \Big\|_F, \quad \frac{\mu(X^l)}{\|X^l\|_F}
 
-    for :math:`X^l`, the first argument of layer l of any LightningModule (in our stacks before dropout), in the forward
-    passes of the training. Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024,
-    show it beside that of the gradients. Both fall with depth where representations smooth out; only mu falls where
-    they vanish.
+    for :math:`X^l`, the first argument of layer l of any LightningModule (in our stacks before
+    dropout), in the forward passes of the training. Park & Kim, *Taming Gradient Oversmoothing and
+    Expansion in Graph Neural Networks*, 2024, show it beside that of the gradients. Both fall with
+    depth where representations smooth out; only mu falls where they vanish.
 
-    NaN where a layer is not called with a floating-point tensor; the share is NaN where all entries are zero.
+    NaN where a layer is not called with a floating-point tensor; the share is NaN where all entries
+    are zero.
     """
 
     measures = ("representation_similarity", "representation_similarity_relative")
@@ -328,36 +386,42 @@ class DirichletEnergy(LayerCallback):
 
     .. math:: E(X^l) = \frac1N \sum_i \sum_{j \in N_i} \|x^l_i - x^l_j\|^2
 
-    See :func:`gnn_depth.diagnostics.measures.dirichlet_energy` and Rusch, Bronstein & Mishra, *A Survey on
-    Oversmoothing in Graph Neural Networks*, 2023. The edges are those that the layer is called with: a graph, an
-    ``edge_index``, or a sparse adjacency matrix; without these the energy is NaN. Several batches and processes count
-    as one disconnected graph: their sums over edges are added, and so are their numbers of nodes.
+    See :func:`gnn_depth.diagnostics.measures.dirichlet_energy` and Rusch, Bronstein & Mishra, *A
+    Survey on Oversmoothing in Graph Neural Networks*, 2023. The edges are those that the layer is
+    called with: a graph, an ``edge_index``, or a sparse adjacency matrix; without these the energy
+    is NaN. Several batches and processes count as one disconnected graph: their sums over edges are
+    added, and so are their numbers of nodes.
     """
 
     measures = ("dirichlet_energy",)
 
 
 class MeanAverageDistance(LayerCallback):
-    r"""MAD of every layer's input: the mean cosine distance of a node to its neighbours, averaged over the nodes.
+    r"""MAD of every layer's input: the mean cosine distance of a node to its neighbours, averaged
+    over the nodes.
 
-    See :func:`gnn_depth.diagnostics.measures.mean_average_distance` and Chen, Lin, Li, Li, Zhou & Sun, *Measuring and
-    Relieving the Over-smoothing Problem for Graph Neural Networks from the Topological View*, AAAI 2020. The edges are
-    those that the layer is called with, as for :class:`DirichletEnergy`. Over several batches and processes, MAD is
-    the average over all their nodes.
+    See :func:`gnn_depth.diagnostics.measures.mean_average_distance` and Chen, Lin, Li, Li, Zhou &
+    Sun, *Measuring and Relieving the Over-smoothing Problem for Graph Neural Networks from the
+    Topological View*, AAAI 2020. The edges are those that the layer is called with, as for
+    :class:`DirichletEnergy`. Over several batches and processes, MAD is the average over all their
+    nodes.
     """
 
     measures = ("mean_average_distance",)
 
 
 class EffectiveRank(LayerCallback):
-    r"""The effective and the numerical rank of every layer's input: the number of directions that the nodes fill.
+    r"""The effective and the numerical rank of every layer's input: the number of directions that
+    the nodes fill.
 
     .. math:: \exp \Big( -\sum_k p_k \log p_k \Big), \; p_k = \sigma_k \Big/ \sum_j \sigma_j, \qquad
         \|X^l\|_F^2 / \|X^l\|_2^2
 
-    for the singular values :math:`\sigma` of :math:`X^l`: see :func:`gnn_depth.diagnostics.measures.effective_rank` and
-    :func:`~gnn_depth.diagnostics.measures.numerical_rank`. Of several batches and processes they are the ranks of all
-    rows together. A QR decomposition for each layer takes longer than the other measures: use ``every_n_steps``.
+    for the singular values :math:`\sigma` of :math:`X^l`: see
+    :func:`gnn_depth.diagnostics.measures.effective_rank` and
+    :func:`~gnn_depth.diagnostics.measures.numerical_rank`. Of several batches and processes they
+    are the ranks of all rows together. A QR decomposition for each layer takes longer than the
+    other measures: use ``every_n_steps``.
     """
 
     measures = ("effective_rank", "numerical_rank")
@@ -370,7 +434,8 @@ class LayerMeasures(LayerCallback):
         measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
+            step is measured.
 
     Raises:
         ValueError: There is no such measure.

@@ -33,34 +33,41 @@ TEXTS = {
 
 
 class FirstFailure(LayerCallback):
-    r"""Report the layer and step at which gradients first became non-finite, smoothed out or expanded, each once.
+    r"""Report the layer and step at which gradients first became non-finite, smoothed out or
+    expanded, each once.
 
-    The gradients :math:`G^l` with respect to each layer's input, as in :class:`GradientSimilarity`, are examined from
-    the last layer to the first, in the order of the backward pass. The reported layer is the first in this order where
+    The gradients :math:`G^l` with respect to each layer's input, as in :class:`GradientSimilarity`,
+    are examined from the last layer to the first, in the order of the backward pass. The reported
+    layer is the first in this order where
 
     - ``non_finite``: an entry is infinite or NaN;
     - ``smoothed``: :math:`\mu(G^l) / \|G^l\|` is below a threshold: the rows are nearly equal;
-    - ``expanded``: :math:`\mu(G^l) / \mu(G^L)` is above a threshold, where L is the last layer whose gradients differ.
+    - ``expanded``: :math:`\mu(G^l) / \mu(G^L)` is above a threshold, where L is the last layer
+      whose gradients differ.
 
-    The growth of a single layer says little: in every good training some layers are a little above one. Park & Kim,
-    *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024, describe both failures.
+    The growth of a single layer says little: in every good training some layers are a little above
+    one. Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024,
+    describe both failures.
 
-    Steps are examined in blocks, and a failure is printed when it is found. The run's ``result.json`` has it under
-    ``findings`` with its layer, step, value and threshold, also when the training ends with an exception.
+    Steps are examined in blocks, and a failure is printed when it is found. The run's
+    ``result.json`` has it under ``findings`` with its layer, step, value and threshold, also when
+    the training ends with an exception.
 
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
         every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every step is measured.
-        smoothed: Threshold of mu / norm. Rows that agree to one part in a million differ by about eight units in the
-            last place of float32, where rounding errors decide.
-        expanded: Threshold of the growth. At a factor of a thousand, a learning rate that suits the last layer is a
-            thousand times too large for another, unless the optimizer scales each parameter by its gradients.
+        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
+            step is measured.
+        smoothed: Threshold of mu / norm. Rows that agree to one part in a million differ by about
+            eight units in the last place of float32, where rounding errors decide.
+        expanded: Threshold of the growth. At a factor of a thousand, a learning rate that suits the
+            last layer is a thousand times too large for another, unless the optimizer scales each
+            parameter by its gradients.
 
     Raises:
         ValueError: A number is out of its range, or both intervals are given.
-        MisconfigurationException: No module has such a name, the strategy splits layers over processes, or the training
-            has another FirstFailure.
+        MisconfigurationException: No module has such a name, the strategy splits layers over
+            processes, or the training has another FirstFailure.
     """
 
     measures = ("gradient_norm_hidden",)
@@ -87,18 +94,22 @@ class FirstFailure(LayerCallback):
         return self.measure_log.found
 
     def frame(self) -> "pd.DataFrame":
-        """The failures found so far: a row for each kind, and columns ``layer``, ``step``, ``value``, ``threshold``."""
+        """The failures found so far: a row for each kind, and columns ``layer``, ``step``,
+        ``value``, ``threshold``."""
         import pandas as pd
 
         columns = ["layer", "step", "value", "threshold"]
-        return pd.DataFrame(self.findings().values(), pd.Index(self.findings(), name="failure"), columns)
+        return pd.DataFrame(
+            self.findings().values(), pd.Index(self.findings(), name="failure"), columns
+        )
 
     def _values(self, scale: Tensor, of_parameters: Tensor | None) -> Float[Tensor, "3 layers"]:
         return needed(self._statistics.merged(self._processes, scale)["gradients"])
 
 
 class FailureLog:
-    """Finds the first failure of each kind in the steps that it is given; the host waits for the device once a block.
+    """Finds the first failure of each kind in the steps that it is given; the host waits for the
+    device once a block.
 
     Args:
         smoothed, expanded: The thresholds of :class:`FirstFailure`.
@@ -133,7 +144,9 @@ class FailureLog:
         if not new or len(self.found) == len(TEXTS):
             return
         rows = torch.stack([values for _, values in new]).cpu().numpy()
-        found = first_failures([step for step, _ in new], rows, self._layers, self.smoothed, self.expanded)
+        found = first_failures(
+            [step for step, _ in new], rows, self._layers, self.smoothed, self.expanded
+        )
         for kind, failure in found.items():
             if kind not in self.found:
                 self.found[kind] = failure
@@ -150,7 +163,8 @@ class FailureLog:
 
 
 def needed(gradients: RowMoments) -> Float[Tensor, "3 layers"]:
-    """The values to examine in one step: the number of rows, mu and norm of each layer's gradients."""
+    """The values to examine in one step: the number of rows, mu and norm of each layer's
+    gradients."""
     return torch.stack([gradients.count, similarity(gradients), norm(gradients)])
 
 
@@ -163,11 +177,14 @@ def first_failures(
 ) -> dict[str, Any]:
     """The first step with a failure of each kind, and in it the first layer of the backward pass.
 
-    ``rows`` has the output of :func:`needed` for each step; ``layers`` are the numbers of the layers.
+    ``rows`` has the output of :func:`needed` for each step; ``layers`` are the numbers of the
+    layers.
     """
     count, mu, size = rows[:, 0], rows[:, 1], rows[:, 2]
     differs = np.isfinite(mu) & (mu > 0)
-    last = differs.shape[1] - 1 - differs[:, ::-1].argmax(1)  # if no layer's rows differ, nothing is expanded
+    last = (
+        differs.shape[1] - 1 - differs[:, ::-1].argmax(1)
+    )  # if no layer's rows differ, nothing is expanded
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         share = mu / size
         growth = mu / np.take_along_axis(mu, last[:, None], 1)
@@ -182,5 +199,9 @@ def first_failures(
             row = int(there.any(1).argmax())
             place = int(there[row].nonzero()[0][-1])
             where = {"layer": layers[place], "step": steps[row], "value": float(values[row, place])}
-            found[kind] = {**where, "threshold": limit, "text": TEXTS[kind].format(**where, limit=limit)}
+            found[kind] = {
+                **where,
+                "threshold": limit,
+                "text": TEXTS[kind].format(**where, limit=limit),
+            }
     return found

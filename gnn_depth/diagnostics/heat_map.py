@@ -15,7 +15,8 @@ WIDTH = 384  # columns of colours: steps that share one are averaged, so that a 
 FONT = 13  # TensorBoard shows the picture at two thirds of its size
 LAYERS_NAMED = 8
 MAP, ONE_SIGN, ZERO, LOST = "RdBu_r", "viridis", "black", "0.6"
-# The same for all runs, so that pictures can be compared: width of the linear part, largest value, ticks above zero.
+# The same for all runs, so that pictures can be compared: width of the linear part, largest value,
+# ticks above zero.
 SCALE_OF_LOGARITHMS = (0.3, 20.0, (0.3, 1, 3, 10, 20))
 SCALE = (1e-3, 1e3, (0.1, 10, 1000))
 
@@ -23,9 +24,10 @@ SCALE = (1e-3, 1e3, (0.1, 10, 1000))
 def heat_map(measurement: Measurement) -> UInt8[np.ndarray, "height width 3"]:
     """Draw a measure over steps and layers, with axes and a colour bar.
 
-    Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly linear near zero and
-    logarithmic beyond. The logarithm of an exact zero is black and a value that is not finite is grey. Where
-    several steps share a column, its colour is that of their mean, and grey if any of them is not finite.
+    Colours go from blue over white, which is zero, to red, on one scale for all runs: roughly
+    linear near zero and logarithmic beyond. The logarithm of an exact zero is black and a value
+    that is not finite is grey. Where several steps share a column, its colour is that of their
+    mean, and grey if any of them is not finite.
     """
     canvas: Any = draw(measurement).canvas
     canvas.draw()
@@ -37,9 +39,12 @@ def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
 
     Args:
         measurement: Values of layers, at one step at least.
-        fitted: Fit the colours to this measurement, not to the scale of all runs; white is zero if both signs occur.
+        fitted: Fit the colours to this measurement, not to the scale of all runs; white is zero if
+            both signs occur.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and few commands draw
+    from matplotlib.backends.backend_agg import (
+        FigureCanvasAgg,
+    )  # slow to import, and few commands draw
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -50,8 +55,15 @@ def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.13, 0.22, 0.65, 0.69))
     bar = figure.add_axes((0.81, 0.22, 0.03, 0.69))
-    _paint(axes, bar, cells, measurement.log10, fitted, extent=(edges[0], edges[-1], -0.5, count - 0.5))
-    axes.set_title(f"{'log₁₀ ' * measurement.log10}{measurement.unit}", fontsize=FONT, loc="left", parse_math=False)
+    _paint(
+        axes, bar, cells, measurement.log10, fitted, extent=(edges[0], edges[-1], -0.5, count - 0.5)
+    )
+    axes.set_title(
+        f"{'log₁₀ ' * measurement.log10}{measurement.unit}",
+        fontsize=FONT,
+        loc="left",
+        parse_math=False,
+    )
     axes.set_xlabel("step", fontsize=FONT, labelpad=2)
     axes.set_ylabel("layer", fontsize=FONT, labelpad=2)
     axes.tick_params(labelsize=FONT)
@@ -62,7 +74,9 @@ def draw(measurement: Measurement, fitted: bool = False) -> "Figure":
     return figure
 
 
-def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, fitted: bool, extent: tuple[float, ...]) -> None:
+def _paint(
+    axes: Any, bar: Any, cells: np.ndarray, log10: bool, fitted: bool, extent: tuple[float, ...]
+) -> None:
     """Colour the cells; a legend below names the colours that are not on the colour bar."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import AsinhNorm, CenteredNorm, to_rgba
@@ -79,7 +93,10 @@ def _paint(axes: Any, bar: Any, cells: np.ndarray, log10: bool, fitted: bool, ex
     zero = np.isneginf(cells) & log10
     lost = ~np.isfinite(cells) & ~zero
     keys = []
-    for where, colour, name in ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly zero")):
+    for where, colour, name in (
+        (lost, LOST, "not finite, or missing"),
+        (zero, ZERO, "exactly zero"),
+    ):
         colours[where] = to_rgba(colour)
         if where.any():
             keys.append(Patch(color=colour, label=name))

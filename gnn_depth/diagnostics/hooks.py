@@ -1,4 +1,5 @@
-"""Hooks on a model's layers: select submodules by name, and collect their inputs and the inputs' gradients."""
+"""Hooks on a model's layers: select submodules by name, and collect their inputs and the inputs'
+gradients."""
 
 import re
 import sys
@@ -21,12 +22,13 @@ MAX_NAMES = 20  # listed in an error
 
 
 def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
-    """The submodules whose names match a pattern, in order; a module with several names appears under each.
+    """The submodules whose names match a pattern, in order; a module with several names appears
+    under each.
 
     Args:
         root: The module to search.
-        pattern: A dotted name in which ``*``, ``?`` and ``[0-9]`` match within one part: ``stack.blocks.*.layer``
-            matches the layers, but not their submodules.
+        pattern: A dotted name in which ``*``, ``?`` and ``[0-9]`` match within one part:
+            ``stack.blocks.*.layer`` matches the layers, but not their submodules.
 
     Raises:
         ValueError: No submodule matches.
@@ -68,12 +70,15 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
             found |= select(root, pattern)
         return found
     for name, module in root.named_modules(remove_duplicate=False):
-        is_layer = isinstance(module, Layer) or (hasattr(module, "propagate") and hasattr(module, "message"))
+        is_layer = isinstance(module, Layer) or (
+            hasattr(module, "propagate") and hasattr(module, "message")
+        )
         if name and is_layer and not any(name.startswith(f"{outer}.") for outer in found):
             found[name] = module
     if not found:
         raise ValueError(
-            f"{type(root).__name__} has no message-passing layers: say which modules are its layers, such as "
+            f"{type(root).__name__} has no message-passing layers: say which modules are its "
+            "layers, such as "
             f"layers={next(iter(_patterns(root)), 'NAME')!r}."
         )
     return found
@@ -86,14 +91,18 @@ def unwrapped(model: nn.Module) -> nn.Module:
         ValueError: It is a ``DataParallel``, which copies its layers in every pass.
     """
     if isinstance(model, nn.DataParallel):
-        raise ValueError("DataParallel copies its layers in every pass: use DistributedDataParallel, or its module.")
+        raise ValueError(
+            "DataParallel copies its layers in every pass: use DistributedDataParallel, or its "
+            "module."
+        )
     if isinstance(model, nn.parallel.DistributedDataParallel):
         return unwrapped(model.module)
     return unwrapped(model._orig_mod) if hasattr(model, "_orig_mod") else model  # type: ignore[arg-type]
 
 
 class uncompiled:  # noqa: N801 - a context manager
-    """Run compiled models uncompiled inside the context: a compiled graph would skip hooks, or break at them.
+    """Run compiled models uncompiled inside the context: a compiled graph would skip hooks, or
+    break at them.
 
     Contexts may end in any order; the last one that ends restores the former stance.
     """
@@ -103,7 +112,9 @@ class uncompiled:  # noqa: N801 - a context manager
 
     def __enter__(self) -> None:
         uncompiled._count += 1
-        if uncompiled._stance is None and "torch._dynamo" in sys.modules:  # else nothing is compiled
+        if (
+            uncompiled._stance is None and "torch._dynamo" in sys.modules
+        ):  # else nothing is compiled
             uncompiled._stance = torch.compiler.set_stance("force_eager")
 
     def __exit__(self, *_: object) -> None:
@@ -116,15 +127,16 @@ class uncompiled:  # noqa: N801 - a context manager
 def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
     """The modules whose input is each layer's hidden state: usually the layers themselves.
 
-    If a module ``X.state`` exists beside ``X.layer``, it takes the layer's place: a block with dropout first passes
-    the whole state through it.
+    If a module ``X.state`` exists beside ``X.layer``, it takes the layer's place: a block with
+    dropout first passes the whole state through it.
     """
     modules = dict(root.named_modules(remove_duplicate=False))
     return [modules.get(re.sub(r"(^|\.)layer$", r"\1state", name), modules[name]) for name in names]
 
 
 def numbers(names: Sequence[str]) -> list[int]:
-    """The number of each layer: one plus the last index in its name; if these do not increase, 1, 2, ..."""
+    """The number of each layer: one plus the last index in its name; if these do not increase, 1,
+    2, ..."""
     found = [re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name) for name in names]
     places = [int(of_name[-1]) + 1 for of_name in found if of_name]
     in_order = len(places) == len(names) and all(low < high for low, high in pairwise(places))
@@ -132,21 +144,25 @@ def numbers(names: Sequence[str]) -> list[int]:
 
 
 class InputHooks:
-    """Hooks that compute statistics of each module's input, and of the gradient of the loss with respect to it.
+    """Hooks that compute statistics of each module's input, and of the gradient of the loss with
+    respect to it.
 
-    A module's input is its first argument, or the first tensor of a tuple. The gradient is the total one, through
-    every use of that tensor. Calls in the backward pass are ignored: they only recompute a state.
+    A module's input is its first argument, or the first tensor of a tuple. The gradient is the
+    total one, through every use of that tensor. Calls in the backward pass are ignored: they only
+    recompute a state.
 
-    A module may be listed at several places; its calls in a pass belong to them in order. Further calls start again
-    from its first place or, with ``repeats``, belong to new places, shifted by the number of modules.
+    A module may be listed at several places; its calls in a pass belong to them in order. Further
+    calls start again from its first place or, with ``repeats``, belong to new places, shifted by
+    the number of modules.
 
     Args:
         modules: The module at each place.
-        of_state: Computes the statistics of a state, given all arguments of the call; None to ignore states.
+        of_state: Computes the statistics of a state, given all arguments of the call; None to
+            ignore states.
         of_gradient: Computes the statistics of a gradient; None to ignore gradients.
         repeats: True if further calls of a module belong to new places.
-        root: Each of its forward passes is a pass, and calls count only while it is in training mode; None if they
-            always do.
+        root: Each of its forward passes is a pass, and calls count only while it is in training
+            mode; None if they always do.
 
     Attributes:
         states: The results at each place that had a floating-point tensor.
@@ -166,7 +182,12 @@ class InputHooks:
         repeats: bool = False,
         root: nn.Module | None = None,
     ) -> None:
-        self._of_state, self._of_gradient, self._repeats, self._root = of_state, of_gradient, repeats, root
+        self._of_state, self._of_gradient, self._repeats, self._root = (
+            of_state,
+            of_gradient,
+            repeats,
+            root,
+        )
         self._places: dict[nn.Module, list[int]] = {}
         for place, module in enumerate(modules):
             self._places.setdefault(module, []).append(place)
@@ -181,27 +202,42 @@ class InputHooks:
 
     def clear(self) -> None:
         """Forget all results."""
-        # New lists: an autograd graph that is kept beyond its step still appends to the lists of that step.
+        # New lists: an autograd graph that is kept beyond its step still appends to the lists of
+        # that step.
         self.states: dict[int, list[Any]] = {}
-        self._slots: dict[int, list[list[Any]]] = {}  # for each call: the shape of its input, then the results
+        self._slots: dict[
+            int, list[list[Any]]
+        ] = {}  # for each call: the shape of its input, then the results
         self.called: set[int] = set()
         self.unreadable: set[int] = set()
         self.half = False
 
     @property
     def gradients(self) -> dict[int, list[Any]]:
-        """The results at each place whose input takes part in autograd, one for each gradient that has arrived."""
-        return {place: [one for slot in slots for one in slot[1:]] for place, slots in self._slots.items()}
+        """The results at each place whose input takes part in autograd, one for each gradient that
+        has arrived."""
+        return {
+            place: [one for slot in slots for one in slot[1:]]
+            for place, slots in self._slots.items()
+        }
 
     @property
     def without(self) -> dict[int, list[torch.Size]]:
-        """The shapes, at each place, of inputs without a gradient so far, or that the loss does not depend on."""
-        return {place: [slot[0] for slot in slots if len(slot) == 1] for place, slots in self._slots.items()}
+        """The shapes, at each place, of inputs without a gradient so far, or that the loss does not
+        depend on."""
+        return {
+            place: [slot[0] for slot in slots if len(slot) == 1]
+            for place, slots in self._slots.items()
+        }
 
     def attach(self) -> None:
-        """Put hooks on the modules before a forward pass; until they are removed, compiled models run uncompiled."""
+        """Put hooks on the modules before a forward pass; until they are removed, compiled models
+        run uncompiled."""
         self.remove()
-        handles = [module.register_forward_pre_hook(self._enter, with_kwargs=True) for module in self._places]
+        handles = [
+            module.register_forward_pre_hook(self._enter, with_kwargs=True)
+            for module in self._places
+        ]
         if self._root is not None:
             handles.append(self._root.register_forward_pre_hook(self.begin_pass))
         for handle in handles:
@@ -209,7 +245,8 @@ class InputHooks:
         self._attached.enter_context(uncompiled())
 
     def begin_pass(self, *_: object) -> None:
-        """Restart the count of each module's calls, and remove hooks from inputs that outlive a pass."""
+        """Restart the count of each module's calls, and remove hooks from inputs that outlive a
+        pass."""
         if in_backward():  # activation checkpointing recomputes a pass: not a new one
             return
         self._calls, self._over = dict.fromkeys(self._places, 0), False
@@ -265,7 +302,8 @@ def in_backward() -> bool:
 
 
 class AtEndOfBackward:
-    """A hook for parameters whose gradient is ready: it calls a function once at the end of each backward pass.
+    """A hook for parameters whose gradient is ready: it calls a function once at the end of each
+    backward pass.
 
     All gradients are then complete, also with ``DistributedDataParallel``, and not yet clipped.
     """
@@ -277,7 +315,8 @@ class AtEndOfBackward:
     def __call__(self, parameter: Tensor) -> None:
         if not self._waits:
             self._waits = True
-            # The engine has no public callback. The inner one comes after those that others queue in this pass.
+            # The engine has no public callback. The inner one comes after those that others queue
+            # in this pass.
             queue = torch.autograd.Variable._execution_engine.queue_callback
             queue(lambda: queue(self._end))
 
@@ -287,7 +326,8 @@ class AtEndOfBackward:
 
 
 def first_tensor(arguments: Iterable[Any]) -> Any:
-    """The first argument, or the first tensor in it if it is a tuple; None unless its numbers are floating-point.
+    """The first argument, or the first tensor in it if it is a tuple; None unless its numbers are
+    floating-point.
 
     It is a tensor, or sparse features with a method ``dense``.
     """
@@ -314,7 +354,8 @@ class Call:
 
     @property
     def bound(self) -> float | None:
-        """The layer's upper bound of its Lipschitz constant for these arguments; None if it has none."""
+        """The layer's upper bound of its Lipschitz constant for these arguments; None if it has
+        none."""
         bound = getattr(self.module, "lipschitz_bound", None)
         return None if bound is None else bound(*self.rest, **self.named)
 
@@ -323,9 +364,11 @@ class Call:
 def recorded_calls(
     modules: Sequence[nn.Module], of_output: Callable[[Any], None] | None = None
 ) -> Iterator[list[Call | None]]:
-    """Record the call at each place inside the context; a module at several places has one call for each, in order.
+    """Record the call at each place inside the context; a module at several places has one call for
+    each, in order.
 
-    None where a module was not called, or not with a floating-point tensor. ``of_output`` gets every output.
+    None where a module was not called, or not with a floating-point tensor. ``of_output`` gets
+    every output.
     """
     calls: list[Call | None] = [None] * len(modules)
     places: dict[nn.Module, list[int]] = {}
@@ -341,7 +384,10 @@ def recorded_calls(
 
     handles = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in places]
     if of_output is not None:
-        handles += [module.register_forward_hook(lambda module, args, out: of_output(out)) for module in places]
+        handles += [
+            module.register_forward_hook(lambda module, args, out: of_output(out))
+            for module in places
+        ]
     try:
         yield calls
     finally:
@@ -351,7 +397,8 @@ def recorded_calls(
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the context; afterwards each submodule's mode and the random states are as before."""
+    """Evaluation mode inside the context; afterwards each submodule's mode and the random states
+    are as before."""
     modes = {part: part.training for part in module.modules()}
     device = next(module.parameters(), torch.empty(0)).device
     try:

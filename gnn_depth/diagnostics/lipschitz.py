@@ -1,4 +1,5 @@
-"""Local Lipschitz constants: the largest singular value of a function's Jacobian at a point, and that of each layer."""
+"""Local Lipschitz constants: the largest singular value of a function's Jacobian at a point, and
+that of each layer."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,10 +28,12 @@ class Stretch:
     """The largest factor by which a function stretches small changes of its input.
 
     Attributes:
-        value: The local Lipschitz constant; never above the true one, NaN if the Jacobian is not finite.
-        direction: The unit vector that is stretched most, in float64; a good starting direction at a nearby point. None
-            if the constant is 0 or NaN.
-        iterations: Number of iterations, each with one product with the Jacobian and one with its transpose.
+        value: The local Lipschitz constant; never above the true one, NaN if the Jacobian is not
+            finite.
+        direction: The unit vector that is stretched most, in float64; a good starting direction at
+            a nearby point. None if the constant is 0 or NaN.
+        iterations: Number of iterations, each with one product with the Jacobian and one with its
+            transpose.
         converged: True if the tolerance was reached.
     """
 
@@ -51,24 +54,27 @@ def local_lipschitz(
 ) -> Stretch:
     r"""The largest singular value of the Jacobian J of a function at x, computed without forming J.
 
-    A locally optimal power iteration on :math:`J^T J`: each round takes the best direction in the space spanned by the
-    current direction v, the residual :math:`w = J^T J v / \sigma^2 - v` and the last move, from the largest eigenvector
-    of a 3 x 3 matrix. Power iteration needs about 1 / gap rounds, this needs the square root of that at the same cost:
-    one product with J and one with its transpose. Knyazev, *Toward the Optimal Preconditioned Eigensolver: Locally
-    Optimal Block Preconditioned Conjugate Gradient Method*, SIAM J. Sci. Comput. 2001.
+    A locally optimal power iteration on :math:`J^T J`: each round takes the best direction in the
+    space spanned by the current direction v, the residual :math:`w = J^T J v / \sigma^2 - v` and
+    the last move, from the largest eigenvector of a 3 x 3 matrix. Power iteration needs about 1 /
+    gap rounds, this needs the square root of that at the same cost: one product with J and one with
+    its transpose. Knyazev, *Toward the Optimal Preconditioned Eigensolver: Locally Optimal Block
+    Preconditioned Conjugate Gradient Method*, SIAM J. Sci. Comput. 2001.
 
-    The function is linearised once. Sums run in float64, and J is only applied to vectors of norm 1, so constants from
-    1e-30 to 1e30 can be measured in float32 too.
+    The function is linearised once. Sums run in float64, and J is only applied to vectors of norm
+    1, so constants from 1e-30 to 1e30 can be measured in float32 too.
 
     Args:
         function: A deterministic function of a tensor like x, such as a layer in evaluation mode.
         x: The point.
-        start: A guess of the direction, such as that of an earlier measurement; by default random, and the same in
-            every call.
+        start: A guess of the direction, such as that of an earlier measurement; by default random,
+            and the same in every call.
         max_iterations: Maximum number of rounds.
-        tolerance: Relative error of the value, estimated from the residual, at which the iteration ends. Some singular
-            value :math:`\sigma_k` is guaranteed to be this close; in practice the largest one is even closer.
-        all_reduce: Adds up over processes that each hold some rows of x and of the function's output.
+        tolerance: Relative error of the value, estimated from the residual, at which the iteration
+            ends. Some singular value :math:`\sigma_k` is guaranteed to be this close; in practice
+            the largest one is even closer.
+        all_reduce: Adds up over processes that each hold some rows of x and of the function's
+            output.
     """
     product, transposed_product = _linearised(function, x)
     tolerance = max(tolerance, torch.finfo(x.dtype).eps)
@@ -84,22 +90,28 @@ def local_lipschitz(
         if size <= 2 * tolerance or iteration == max_iterations:  # twice: an eigenvalue is a square
             break
         new = _orthogonal(residual, basis, all_reduce)
-        basis, images = torch.stack([basis[0], new, *basis[1:]]), torch.stack([images[0], product(new), *images[1:]])
+        basis, images = (
+            torch.stack([basis[0], new, *basis[1:]]),
+            torch.stack([images[0], product(new), *images[1:]]),
+        )
         basis, images = _best_of(basis, images, all_reduce)
     return Stretch(sigma, basis[0].view_as(x), iteration, size <= 2 * tolerance)
 
 
 def _linearised(function: Function, x: Tensor) -> tuple[Function, Function]:
-    """Products with a function's Jacobian and its transpose, in float64 outside and in the function's type inside.
+    """Products with a function's Jacobian and its transpose, in float64 outside and in the
+    function's type inside.
 
-    The function runs once. The product with J is the transpose of the product with its transpose, so it is a backward
-    pass; forward mode would run the function again.
+    The function runs once. The product with J is the transpose of the product with its transpose,
+    so it is a backward pass; forward mode would run the function again.
     """
     x = x.detach()
     out, pull = torch.func.vjp(function, x)
     _, push = torch.func.vjp(lambda u: pull(u)[0], torch.zeros_like(out))
 
-    def applied(linear: Callable[[Tensor], tuple[Tensor]], like: Tensor, direction: Tensor) -> Tensor:
+    def applied(
+        linear: Callable[[Tensor], tuple[Tensor]], like: Tensor, direction: Tensor
+    ) -> Tensor:
         (image,) = linear(direction.view(like.shape).to(like.dtype))
         return image.flatten().double()
 
@@ -132,14 +144,18 @@ def _norm(x: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> Tensor:
     return all_reduce(x.square().sum()).sqrt()
 
 
-def _best_of(basis: Tensor, images: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """The most stretched direction in the span of a basis, the step to it from the first vector, and their images."""
+def _best_of(
+    basis: Tensor, images: Tensor, all_reduce: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The most stretched direction in the span of a basis, the step to it from the first vector,
+    and their images."""
     scaled = images / _norm(images, all_reduce)  # their squares stay within range
     best = torch.linalg.eigh(all_reduce(scaled @ scaled.t())).eigenvectors[:, -1]
     moved = best[1:].norm()
     if moved == 0:
         return basis[:1], images[:1]
-    # Computed from the coefficients: as a difference of two nearly equal directions the move would be noise.
+    # Computed from the coefficients: as a difference of two nearly equal directions the move would
+    # be noise.
     move = torch.cat([-moved[None], best[1:] * (best[0] / moved)])
     combine = torch.stack([best, move])
     return combine @ basis, combine @ images
@@ -153,13 +169,15 @@ def _orthogonal(x: Tensor, basis: Tensor, all_reduce: Callable[[Tensor], Tensor]
 
 
 class Guesses:
-    r"""Starting directions for the layers of a stack in turn, each from the direction found in the layer before.
+    r"""Starting directions for the layers of a stack in turn, each from the direction found in the
+    layer before.
 
     .. math:: V = n w^\top
 
-    All layers pass messages along the same edges, so the profile n over the nodes hardly differs between them; the
-    profile w over the channels is the first right singular vector of the incoming matrices in the layer's
-    ``weight_chain()``. :func:`local_lipschitz` then takes one round in most layers, instead of ten.
+    All layers pass messages along the same edges, so the profile n over the nodes hardly differs
+    between them; the profile w over the channels is the first right singular vector of the incoming
+    matrices in the layer's ``weight_chain()``. :func:`local_lipschitz` then takes one round in most
+    layers, instead of ten.
     """
 
     def __init__(self) -> None:
@@ -195,7 +213,8 @@ def _incoming(layer: Any) -> Tensor | None:
 
 
 def _first_direction(weight: Tensor) -> Float[Tensor, "inputs"]:
-    """The first right singular vector, from the smaller of the matrix's two products with its transpose."""
+    """The first right singular vector, from the smaller of the matrix's two products with its
+    transpose."""
     wide = torch.nan_to_num(weight.double(), 0.0, 0.0, 0.0)
     wide = wide / wide.abs().amax().clamp_min(torch.finfo(torch.float64).tiny)
     if len(wide) >= wide.shape[1]:
@@ -204,23 +223,26 @@ def _first_direction(weight: Tensor) -> Float[Tensor, "inputs"]:
 
 
 class LipschitzConstants(MeasuringCallback):
-    r"""The local Lipschitz constant of every layer at its input, beside the bound that its score norm gives.
+    r"""The local Lipschitz constant of every layer at its input, beside the bound that its score
+    norm gives.
 
     .. math:: \sigma_{\max} \left( \frac{\partial F^l(X^l)}{\partial X^l} \right)
 
-    for the layers :math:`F^l` of any LightningModule, in evaluation mode (no dropout), by :func:`local_lipschitz`. The
-    bound is what the layer's ``lipschitz_bound`` returns for its other arguments, NaN if it has none. :math:`X^l` are
-    the inputs in a forward pass ``module(batch)`` on the current training batch. Dasoulas, Scaman & Virmaux, *Lipschitz
-    Normalization for Self-Attention Layers*, ICML 2021.
+    for the layers :math:`F^l` of any LightningModule, in evaluation mode (no dropout), by
+    :func:`local_lipschitz`. The bound is what the layer's ``lipschitz_bound`` returns for its other
+    arguments, NaN if it has none. :math:`X^l` are the inputs in a forward pass ``module(batch)`` on
+    the current training batch. Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for
+    Self-Attention Layers*, ICML 2021.
 
-    The model is measured before the first step of every n-th epoch, and at the end of training. Training is not
-    affected: modes, gradients and random numbers stay as they were. Of several processes with batches of their own only
-    the first one measures.
+    The model is measured before the first step of every n-th epoch, and at the end of training.
+    Training is not affected: modes, gradients and random numbers stay as they were. Of several
+    processes with batches of their own only the first one measures.
 
-    Loggers show the logarithms as ``lipschitz/measured_log10/layer_007`` and ``lipschitz/bound_log10/...``, and those
-    of the products over the layers, which bound a stack without skip connections up to its encoder and activations, as
-    ``lipschitz/measured_log10/product``; ``measures/lipschitz_measured.npz`` and ``..._bound.npz`` in the run's folder
-    have all layers.
+    Loggers show the logarithms as ``lipschitz/measured_log10/layer_007`` and
+    ``lipschitz/bound_log10/...``, and those of the products over the layers, which bound a stack
+    without skip connections up to its encoder and activations, as
+    ``lipschitz/measured_log10/product``; ``measures/lipschitz_measured.npz`` and ``..._bound.npz``
+    in the run's folder have all layers.
 
     Args:
         layers: Names of the layers in the LightningModule, ``*`` matches any characters but a dot.
@@ -230,8 +252,8 @@ class LipschitzConstants(MeasuringCallback):
 
     Raises:
         ValueError: A number is not positive.
-        MisconfigurationException: No module has such a name, the strategy splits layers over processes, or the training
-            has another LipschitzConstants.
+        MisconfigurationException: No module has such a name, the strategy splits layers over
+            processes, or the training has another LipschitzConstants.
     """
 
     quantities = (
@@ -253,7 +275,9 @@ class LipschitzConstants(MeasuringCallback):
         self.iterations = iterations
         self.tolerance = tolerance
 
-    def _open(self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]) -> None:
+    def _open(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
+    ) -> None:
         self._modules = list(found.values())
         self._starts: list[Tensor | None] = [None] * len(found)
         self._batch: Any = None
@@ -279,7 +303,10 @@ class LipschitzConstants(MeasuringCallback):
     def _measure(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # The first step of a resumed run was already measured at the end of the previous run.
         is_shard = getattr(getattr(self._batch, "graph", None), "is_shard", False)
-        if not (trainer.is_global_zero or is_shard) or self.measure_log.last_step == trainer.global_step:
+        if (
+            not (trainer.is_global_zero or is_shard)
+            or self.measure_log.last_step == trainer.global_step
+        ):
             return
         InputHooks.paused = True
         try:
@@ -291,14 +318,18 @@ class LipschitzConstants(MeasuringCallback):
         finally:
             InputHooks.paused = False
         known = [math.nan if bound is None else bound for bound in bounds]
-        self.measure_log.add(trainer, trainer.global_step, torch.tensor([measured, known], dtype=torch.float64))
+        self.measure_log.add(
+            trainer, trainer.global_step, torch.tensor([measured, known], dtype=torch.float64)
+        )
 
     def _constant(self, place: int, call: Call | None) -> float:
         if call is None:
             return math.nan
         start, x = self._starts[place], call.x
         function: Function = call
-        graph = next((item for item in call.rest if isinstance(item, Graph) and item.is_shard), None)
+        graph = next(
+            (item for item in call.rest if isinstance(item, Graph) and item.is_shard), None
+        )
         if graph is not None:  # the layer was called with the rows of other processes, too
             x, function = x[: graph.num_nodes], lambda rows: call(graph.fetch(rows))
             if start is None:
@@ -308,5 +339,7 @@ class LipschitzConstants(MeasuringCallback):
         add_up = {} if graph is None else {"all_reduce": graph.all_reduce}
         stretch = local_lipschitz(function, x, start, self.iterations, self.tolerance, **add_up)
         # A starting direction needs few digits, and every layer keeps one.
-        self._starts[place] = None if stretch.direction is None else stretch.direction.to(torch.bfloat16)
+        self._starts[place] = (
+            None if stretch.direction is None else stretch.direction.to(torch.bfloat16)
+        )
         return stretch.value

@@ -1,4 +1,5 @@
-"""The measure log: writes measured values as curves to the loggers and as arrays to the run's folder."""
+"""The measure log: writes measured values as curves to the loggers and as arrays to the run's
+folder."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +17,10 @@ from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout
 from gnn_depth.measurements import Measurement, save
 
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block goes to the loggers
-SAVE_SECONDS, SAVE_SHARE = 30.0, 0.02  # between two writes of the files, and the share of time that writing may take
+SAVE_SECONDS, SAVE_SHARE = (
+    30.0,
+    0.02,
+)  # between two writes of the files, and the share of time that writing may take
 MAX_CURVES, THINNED = 32, 16
 GROWTH = 1.25  # growth in steps from one picture to the next: each stays in the event file
 
@@ -30,7 +34,8 @@ class Quantity:
         tag: Tag of its curves: ``gradient_norm/hidden_log10``.
         unit: Label of its axis.
         product: Add a curve of the product over all layers; only for logarithms.
-        log10: Keep and show the logarithm to base 10; False keeps values as they are, negative ones too.
+        log10: Keep and show the logarithm to base 10; False keeps values as they are, negative ones
+            too.
     """
 
     name: str
@@ -40,13 +45,22 @@ class Quantity:
     log10: bool = True
 
     def __post_init__(self) -> None:
-        assert self.log10 or not self.product, "the sum of a curve's values is the product of logarithms only"
+        assert self.log10 or not self.product, (
+            "the sum of a curve's values is the product of logarithms only"
+        )
 
 
-def curves(quantity: Quantity, layers: np.ndarray, values: Float[np.ndarray, "layers"]) -> dict[str, float]:
-    """The points of a quantity's curves in one step: those of the layers, and of a summary over them."""
+def curves(
+    quantity: Quantity, layers: np.ndarray, values: Float[np.ndarray, "layers"]
+) -> dict[str, float]:
+    """The points of a quantity's curves in one step: those of the layers, and of a summary over
+    them."""
     count = len(values)
-    shown = range(count) if count <= MAX_CURVES else np.linspace(0, count - 1, THINNED).round().astype(int)
+    shown = (
+        range(count)
+        if count <= MAX_CURVES
+        else np.linspace(0, count - 1, THINNED).round().astype(int)
+    )
     finite = values[np.isfinite(values)]
     some = {f"layer_{layers[place]:03d}": values[place] for place in shown}
     some |= {"first": values[0], "middle": values[(count - 1) // 2], "last": values[-1]}
@@ -54,19 +68,23 @@ def curves(quantity: Quantity, layers: np.ndarray, values: Float[np.ndarray, "la
     if quantity.product:
         with np.errstate(invalid="ignore"):  # the product of zero and infinity
             some["product"] = values.sum()
-    return {f"{quantity.tag}/{name}": float(value) for name, value in some.items() if np.isfinite(value)}
+    return {
+        f"{quantity.tag}/{name}": float(value) for name, value in some.items() if np.isfinite(value)
+    }
 
 
 class MeasureLog:
-    """Keeps measured values on their device and passes them on in blocks, so that the host waits once per block.
+    """Keeps measured values on their device and passes them on in blocks, so that the host waits
+    once per block.
 
-    Loggers get the values or their logarithms as ``TAG/layer_007``; if there are more than 32 layers, 16 are shown.
-    As a summary over the layers they get ``TAG/first``, ``middle``, ``last``, ``min`` and ``max``. A :class:`CSVLogger`
-    gets nothing, because each curve would be a column of its table. Values that are not finite are left out of the
-    curves. TensorBoard, W&B and MLflow also get a heat map of each measure, and TensorBoard a page with the five
-    summary curves of every measure.
-    The full arrays are saved as files in the folder of the run or, without one, of a logger; if neither has a folder,
-    no files are written. Files and heat maps are written at most twice a minute, and at the end.
+    Loggers get the values or their logarithms as ``TAG/layer_007``; if there are more than 32
+    layers, 16 are shown. As a summary over the layers they get ``TAG/first``, ``middle``, ``last``,
+    ``min`` and ``max``. A :class:`CSVLogger` gets nothing, because each curve would be a column of
+    its table. Values that are not finite are left out of the curves. TensorBoard, W&B and MLflow
+    also get a heat map of each measure, and TensorBoard a page with the five summary curves of
+    every measure. The full arrays are saved as files in the folder of the run or, without one, of a
+    logger; if neither has a folder, no files are written. Files and heat maps are written at most
+    twice a minute, and at the end.
 
     Args:
         quantities: What is measured.
@@ -95,7 +113,9 @@ class MeasureLog:
         steps = self._steps[-1:] + [step for step, _ in self._new]
         return steps[-1] if steps else None
 
-    def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers *neurons"]) -> None:
+    def add(
+        self, trainer: L.Trainer, step: int, values: Float[Tensor, "quantities layers *neurons"]
+    ) -> None:
         """Add the values of a step, not their logarithms."""
         self._new.append((step, values))
         now = time.monotonic()
@@ -112,9 +132,20 @@ class MeasureLog:
     def measurements(self) -> list[Measurement]:
         """The values so far; a logarithm of -inf is a zero."""
         self._move()
-        rows = np.stack(self._rows) if self._rows else np.empty((0, len(self.quantities), len(self.layers)))
+        rows = (
+            np.stack(self._rows)
+            if self._rows
+            else np.empty((0, len(self.quantities), len(self.layers)))
+        )
         return [
-            Measurement(q.name, np.array(self._steps, dtype=int), rows[:, place], q.unit, q.log10, self.layers)
+            Measurement(
+                q.name,
+                np.array(self._steps, dtype=int),
+                rows[:, place],
+                q.unit,
+                q.log10,
+                self.layers,
+            )
             for place, q in enumerate(self.quantities)
         ]
 
@@ -150,7 +181,10 @@ class MeasureLog:
         self._lay_out(trainer)
         passed, self._passed = self._passed, len(self._rows)
         if passed < len(self._rows):
-            log_curves(trainer.loggers, zip(self._steps[passed:], map(self._curves, self._rows[passed:]), strict=True))
+            log_curves(
+                trainer.loggers,
+                zip(self._steps[passed:], map(self._curves, self._rows[passed:]), strict=True),
+            )
 
     def _curves(self, row: np.ndarray) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -159,11 +193,14 @@ class MeasureLog:
         return found
 
     def _lay_out(self, trainer: L.Trainer) -> None:
-        """Order the curves of all callbacks on one page; done by the first log of a training, once all are set up."""
+        """Order the curves of all callbacks on one page; done by the first log of a training, once
+        all are set up."""
         parts = [part for callback in trainer.callbacks for part in vars(callback).values()]  # type: ignore[attr-defined]
         logs = [part for part in parts if isinstance(part, MeasureLog) and part.shown]
         if not self._laid_out and logs[:1] == [self]:
-            every = [(quantity.tag, quantity.product) for log in logs for quantity in log.quantities]
+            every = [
+                (quantity.tag, quantity.product) for log in logs for quantity in log.quantities
+            ]
             log_layout(trainer.loggers if trainer.is_global_zero else (), every)
         self._laid_out = True
 
@@ -173,7 +210,11 @@ class MeasureLog:
         if trainer.is_global_zero and self._rows:
             measured = self.measurements()
             save_measurements(trainer, measured)
-            if self.shown and len(self._rows) >= growth * self._drawn and len(self._rows) > self._drawn:
+            if (
+                self.shown
+                and len(self._rows) >= growth * self._drawn
+                and len(self._rows) > self._drawn
+            ):
                 tags = [quantity.tag for quantity in self.quantities]
                 log_heat_maps(trainer.loggers, zip(tags, measured, strict=True))
                 self._drawn = len(self._rows)
@@ -182,7 +223,8 @@ class MeasureLog:
 
 
 def save_measurements(trainer: L.Trainer, measured: Sequence[Measurement]) -> None:
-    """Write measurements into the run's folder, if it has one: the recording callback's, or the first logger's."""
+    """Write measurements into the run's folder, if it has one: the recording callback's, or the
+    first logger's."""
     owners = [*trainer.callbacks, *trainer.loggers]  # type: ignore[attr-defined]
     found = (getattr(owner, name, None) for name in ("folder", "log_dir") for owner in owners)
     folder = next((Path(folder) for folder in found if isinstance(folder, str | Path)), None)

@@ -1,8 +1,9 @@
-"""Pure functions that measure how similar the rows of a matrix are, and how this changes with depth.
+"""Pure functions that measure how similar the rows of a matrix are, and how this changes with
+depth.
 
-All work in float64 and without gradients. Each is NaN for a matrix with an infinite or NaN entry. Edges are an
-``edge_index`` as in PyTorch Geometric, sources and targets of shape (2, edges); an undirected graph has both directions
-of each edge.
+All work in float64 and without gradients. Each is NaN for a matrix with an infinite or NaN entry.
+Edges are an ``edge_index`` as in PyTorch Geometric, sources and targets of shape (2, edges); an
+undirected graph has both directions of each edge.
 """
 
 from collections.abc import Iterator
@@ -43,16 +44,19 @@ def norm(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
 
 
 def relative_similarity(x: Tensor | RowMoments) -> Float[Tensor, "*layers"]:
-    r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal rows to 1.
+    r"""The share of the norm in which the rows differ, :math:`\mu(X) / \|X\|_F`, from 0 for equal
+    rows to 1.
 
-    Smoothing lowers it; scaling the whole matrix, as when values vanish, does not change it. NaN for a zero matrix.
+    Smoothing lowers it; scaling the whole matrix, as when values vanish, does not change it. NaN
+    for a zero matrix.
     """
     moments = _moments(x)
     return (moments.centred / moments.square).sqrt()
 
 
 def log10_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor, "*steps pairs"]:
-    r"""The logarithm of the gradients' growth in similarity through each layer of the backward pass.
+    r"""The logarithm of the gradients' growth in similarity through each layer of the backward
+    pass.
 
     .. math:: \log_{10} \frac{\mu(G^l)}{\mu(G^{l+1})}
 
@@ -74,13 +78,17 @@ def log10_total_growth(log10_mu: Float[Tensor, "*steps layers"]) -> Float[Tensor
     return log10_mu[..., 0] - log10_mu[..., -1]
 
 
-def dirichlet_energy(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]) -> Float[Tensor, ""]:
-    r"""The Dirichlet energy, the squared difference between neighbours; zero if they are equal, and without edges.
+def dirichlet_energy(
+    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
+) -> Float[Tensor, ""]:
+    r"""The Dirichlet energy, the squared difference between neighbours; zero if they are equal, and
+    without edges.
 
     .. math:: E(X) = \frac1N \sum_i \sum_{j \in N_i} \|x_i - x_j\|^2
 
-    Rusch, Bronstein & Mishra, *A Survey on Oversmoothing in Graph Neural Networks*, 2023, who use its root. An
-    edge that appears twice counts twice. Half of it, without 1/N, is the trace of :math:`X^T (D - A) X`.
+    Rusch, Bronstein & Mishra, *A Survey on Oversmoothing in Graph Neural Networks*, 2023, who use
+    its root. An edge that appears twice counts twice. Half of it, without 1/N, is the trace of
+    :math:`X^T (D - A) X`.
     """
     return total_squared_difference(x, edge_index) / max(len(x), 1)
 
@@ -88,7 +96,8 @@ def dirichlet_energy(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor,
 def total_squared_difference(
     x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 edges"]
 ) -> Float[Tensor, ""]:
-    """The squared difference between the ends of every edge, summed: N times the :func:`dirichlet_energy`."""
+    """The squared difference between the ends of every edge, summed: N times the
+    :func:`dirichlet_energy`."""
     x = _wide(x)
     total = x.new_zeros(())
     for source, target in _chunks(edge_index[0], edge_index[1], x.shape[1]):
@@ -97,22 +106,27 @@ def total_squared_difference(
     return _unless_broken(total, x)
 
 
-def mean_average_distance(x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]) -> Float[Tensor, ""]:
-    r"""MAD: the mean cosine distance of a node to its neighbours, averaged over all nodes with neighbours.
+def mean_average_distance(
+    x: Float[Tensor, "nodes channels"], edge_index: Int[Tensor, "2 pairs"]
+) -> Float[Tensor, ""]:
+    r"""MAD: the mean cosine distance of a node to its neighbours, averaged over all nodes with
+    neighbours.
 
     .. math:: \frac{1}{|V'|} \sum_{i \in V'} \frac{1}{|N_i|} \sum_{j \in N_i} \Big( 1 - \cos(x_i, x_j) \Big), \quad
         V' = \{i : N_i \neq \emptyset\}
 
-    Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph Neural Networks from
-    the Topological View*, AAAI 2020, who leave out pairs at a distance of exactly zero. Here these pairs count:
-    otherwise rounding would decide which are left out, and no pair would be left if all rows are equal. Rusch,
-    Bronstein & Mishra 2023 sum over the neighbours, and average over all nodes. A zero row has distance 1 from other
-    rows, and 0 from other zero rows.
+    Chen, Lin, Li, Li, Zhou & Sun, *Measuring and Relieving the Over-smoothing Problem for Graph
+    Neural Networks from the Topological View*, AAAI 2020, who leave out pairs at a distance of
+    exactly zero. Here these pairs count: otherwise rounding would decide which are left out, and no
+    pair would be left if all rows are equal. Rusch, Bronstein & Mishra 2023 sum over the
+    neighbours, and average over all nodes. A zero row has distance 1 from other rows, and 0 from
+    other zero rows.
 
     Args:
         x: Features of the nodes, one row each.
-        edge_index: Pairs (j, i) with j in :math:`N_i`: a neighbour of node i or, for the paper's MADGap, a remote node.
-            Pairs of a node with itself are left out; without other pairs MAD is NaN.
+        edge_index: Pairs (j, i) with j in :math:`N_i`: a neighbour of node i or, for the paper's
+            MADGap, a remote node. Pairs of a node with itself are left out; without other pairs MAD
+            is NaN.
     """
     total, count = total_average_distance(x, edge_index)
     return total / count
@@ -127,7 +141,8 @@ def total_average_distance(
     pairs = directions.new_zeros(2, len(x))
     pairs[0].index_add_(0, target, torch.ones_like(target, dtype=torch.float64))
     for from_, to in _chunks(source, target, directions.shape[1]):
-        # 1 - cos = ||a - b||^2 / 2 of directions a and b; as a difference from 1 it would be noise for parallel rows.
+        # 1 - cos = ||a - b||^2 / 2 of directions a and b; as a difference from 1 it would be noise
+        # for parallel rows.
         distances = _apart(directions, from_, to).square_().sum(1) / 2
         alone = directed[from_] != directed[to]  # the cosine with a row of zeros is 0
         pairs[1].index_add_(0, to, torch.where(alone, 1.0, distances))
@@ -137,11 +152,13 @@ def total_average_distance(
 
 
 def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
-    r"""The effective rank: the number of directions that the rows fill; equals the rank if singular values are equal.
+    r"""The effective rank: the number of directions that the rows fill; equals the rank if singular
+    values are equal.
 
     .. math:: \exp \Big( -\sum_k p_k \log p_k \Big), \quad p_k = \sigma_k \Big/ \sum_j \sigma_j
 
-    Roy & Vetterli, *The effective rank: a measure of effective dimensionality*, EUSIPCO 2007; zero for zeros.
+    Roy & Vetterli, *The effective rank: a measure of effective dimensionality*, EUSIPCO 2007; zero
+    for zeros.
     """
     values = _singular_values(x)
     shares = values / _positive(values.sum())
@@ -149,10 +166,11 @@ def effective_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
 
 
 def numerical_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
-    r"""The numerical rank :math:`\|X\|_F^2 / \|X\|_2^2`, from 1 to the rank; small singular values hardly count.
+    r"""The numerical rank :math:`\|X\|_F^2 / \|X\|_2^2`, from 1 to the rank; small singular values
+    hardly count.
 
-    Rudelson & Vershynin, *Sampling from large matrices: an approach through geometric functional analysis*, J. ACM
-    2007; zero for zeros.
+    Rudelson & Vershynin, *Sampling from large matrices: an approach through geometric functional
+    analysis*, J. ACM 2007; zero for zeros.
     """
     values = _singular_values(x)
     return (values / _positive(values.amax())).square().sum() if len(values) else values.sum()
@@ -160,16 +178,22 @@ def numerical_rank(x: Float[Tensor, "rows channels"]) -> Float[Tensor, ""]:
 
 def _singular_values(x: Tensor) -> Float[Tensor, "values"]:
     """The singular values, up to a common factor; NaN if an entry is not finite."""
-    wide = _wide(x).nan_to_num(0.0, 0.0, 0.0)  # the decomposition refuses values that are not finite
+    wide = _wide(x).nan_to_num(
+        0.0, 0.0, 0.0
+    )  # the decomposition refuses values that are not finite
     if wide.numel():
-        wide = wide / _positive(wide.abs().amax())  # other libraries than LAPACK may not scale by themselves
+        wide = wide / _positive(
+            wide.abs().amax()
+        )  # other libraries than LAPACK may not scale by themselves
     return _unless_broken(torch.linalg.svdvals(triangle(wide)), x)
 
 
 def triangle(x: Float[Tensor, "rows channels"]) -> Float[Tensor, "rank channels"]:
-    """A matrix with the same singular values and at most as many rows as channels: the factor R of a QR decomposition.
+    """A matrix with the same singular values and at most as many rows as channels: the factor R of
+    a QR decomposition.
 
-    Stacking the triangles of several matrices and decomposing again gives the triangle of the stacked matrices.
+    Stacking the triangles of several matrices and decomposing again gives the triangle of the
+    stacked matrices.
     """
     wide = _wide(x)
     return torch.linalg.qr(wide, mode="r").R if len(wide) > wide.shape[1] else wide
@@ -193,10 +217,13 @@ def _unless_broken(value: Tensor, x: Tensor) -> Float[Tensor, ""]:
 
 
 def _directions(x: Tensor) -> tuple[Float[Tensor, "nodes channels"], Bool[Tensor, "nodes"]]:
-    """The rows divided by their norms (rows of zeros stay zero), and a mask of the rows that are not zero."""
+    """The rows divided by their norms (rows of zeros stay zero), and a mask of the rows that are
+    not zero."""
     x = _wide(x)
     if x.shape[1]:
-        x = x / _positive(x.abs().amax(1, keepdim=True))  # so that their squares neither vanish nor overflow
+        x = x / _positive(
+            x.abs().amax(1, keepdim=True)
+        )  # so that their squares neither vanish nor overflow
     norms = x.norm(dim=1, keepdim=True)
     return x / _positive(norms), norms[:, 0] > 0
 

@@ -1,6 +1,8 @@
-"""Row moments: the count, mean and centred sum of squares of a matrix's rows, mergeable in any order.
+"""Row moments: the count, mean and centred sum of squares of a matrix's rows, mergeable in any
+order.
 
-They suffice to compute the similarity mu, so batches and processes merge into the result of a single process.
+They suffice to compute the similarity mu, so batches and processes merge into the result of a
+single process.
 """
 
 from collections.abc import Sequence
@@ -14,9 +16,15 @@ from torch import Tensor
 SMALLEST = torch.finfo(torch.float64).tiny
 CHUNK = 1 << 18  # numbers converted to float64 at once, so that they stay in the cache
 
-# Float32 is summed in float32 on CPUs, where float64 is several times slower, as long as five digits are certain:
-LOW, HIGH = 1e-24, 1e36  # a sum of squares in this range has neither lost small numbers nor overflowed
-MOST_ROWS = 4096  # rows whose sum keeps five digits even if a few rows are much larger than the rest
+# Float32 is summed in float32 on CPUs, where float64 is several times slower, as long as five
+# digits are certain:
+LOW, HIGH = (
+    1e-24,
+    1e36,
+)  # a sum of squares in this range has neither lost small numbers nor overflowed
+MOST_ROWS = (
+    4096  # rows whose sum keeps five digits even if a few rows are much larger than the rest
+)
 FEWEST_NUMBERS, FEWEST_COLUMNS = 1 << 14, 16  # smaller matrices are as fast in float64
 NEARLY_EQUAL = 1e-4  # variance over squared mean, below which the rounding of the mean would show
 
@@ -27,8 +35,9 @@ class RowMoments:
 
     .. math:: N, \quad m = \frac1N \sum_i \frac{x_i}{s}, \quad c = \sum_i \Big\| \frac{x_i}{s} - m \Big\|^2
 
-    All are float64, in which the squares of float32 and smaller types fit: the scale s is 1 for these, and a power of
-    two near the largest entry for rows in float64. Fields may have leading dimensions, such as one of layers.
+    All are float64, in which the squares of float32 and smaller types fit: the scale s is 1 for
+    these, and a power of two near the largest entry for rows in float64. Fields may have leading
+    dimensions, such as one of layers.
 
     Attributes:
         count: N.
@@ -49,10 +58,11 @@ class RowMoments:
 
     @classmethod
     def of(cls, x: Float[Tensor, "*_"]) -> "RowMoments":
-        """The moments of a tensor's rows, of any floating-point type, without waiting for its device.
+        """The moments of a tensor's rows, of any floating-point type, without waiting for its
+        device.
 
-        All dimensions but the last count rows, and a vector has one column. Large float32 matrices on a CPU are summed
-        in float32, to five digits, unless their rows are nearly equal.
+        All dimensions but the last count rows, and a vector has one column. Large float32 matrices
+        on a CPU are summed in float32, to five digits, unless their rows are nearly equal.
         """
         found = unfinished_moments(x.detach())
         return found.moments() if isinstance(found, Sums) else found
@@ -63,32 +73,49 @@ class RowMoments:
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
         wide = rows.dtype == torch.float64
         scale = _scale(rows) if wide else rows.new_ones((), dtype=torch.float64)
-        # Sums are of differences from the first row: exactly zero for equal rows, and accurate for nearly equal ones.
-        # The first row counts too, so the subtraction below loses no more digits than N has.
+        # Sums are of differences from the first row: exactly zero for equal rows, and accurate for
+        # nearly equal ones. The first row counts too, so the subtraction below loses no more digits
+        # than N has.
         start = rows[0] / scale if wide else rows[0].double()
-        (total, square), *more = [_sums(part, start, scale if wide else None) for part in _parts(rows)]
+        (total, square), *more = [
+            _sums(part, start, scale if wide else None) for part in _parts(rows)
+        ]
         for others, squares in more:
             total, square = total + others, square + squares
         shift = total / len(rows)
-        return cls(torch.full_like(scale, len(rows)), start + shift, square - shift.dot(total), scale)
+        return cls(
+            torch.full_like(scale, len(rows)), start + shift, square - shift.dot(total), scale
+        )
 
     @classmethod
-    def empty(cls, channels: int, device: torch.device | str | None = None, count: int = 0) -> "RowMoments":
-        """The moments of no rows, or of ``count`` rows of zeros; merging adopts the other moments' scale."""
+    def empty(
+        cls, channels: int, device: torch.device | str | None = None, count: int = 0
+    ) -> "RowMoments":
+        """The moments of no rows, or of ``count`` rows of zeros; merging adopts the other moments'
+        scale."""
         zero = torch.zeros((), dtype=torch.float64, device=device)
         return cls(zero + count, zero.expand(channels), zero, zero + SMALLEST)
 
     @classmethod
     def stack(cls, moments: Sequence["RowMoments"]) -> "RowMoments":
-        """Stack one or more along a new first dimension; means are padded with zeros to equal width."""
-        stacked = {f.name: torch.stack([getattr(m, f.name) for m in moments]) for f in fields(cls) if f.name != "mean"}
+        """Stack one or more along a new first dimension; means are padded with zeros to equal
+        width."""
+        stacked = {
+            f.name: torch.stack([getattr(m, f.name) for m in moments])
+            for f in fields(cls)
+            if f.name != "mean"
+        }
         width = max(one.mean.shape[-1] for one in moments)
         return cls(mean=torch.stack([one.widened(width).mean for one in moments]), **stacked)
 
     def widened(self, channels: int) -> "RowMoments":
         """The same, with columns of zeros added up to a width."""
         lacking = channels - self.mean.shape[-1]
-        return replace(self, mean=torch.nn.functional.pad(self.mean, (0, lacking))) if lacking else self
+        return (
+            replace(self, mean=torch.nn.functional.pad(self.mean, (0, lacking)))
+            if lacking
+            else self
+        )
 
     def merge(self, other: "RowMoments") -> "RowMoments":
         """The moments of the rows of both."""
@@ -99,8 +126,8 @@ class RowMoments:
 
         .. math:: m = \sum_p \frac{N_p}{N} m_p, \quad c = \sum_p c_p + N_p \|m_p - m\|^2
 
-        Chan, Golub & LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances*, 1979, here
-        for all parts at once.
+        Chan, Golub & LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample
+        Variances*, 1979, here for all parts at once.
         """
         count, scale = self.count.sum(0), self.scale.amax(0).clamp_min(SMALLEST)
         ratio = self.scale / scale
@@ -114,12 +141,13 @@ class RowMoments:
         return RowMoments(count, start + shift, centred, scale)
 
     def side_by_side(self) -> "RowMoments":
-        r"""The moments of matrices of the same rows, joined by columns and divided by the root of their number.
+        r"""The moments of matrices of the same rows, joined by columns and divided by the root of
+        their number.
 
         .. math:: \Big[ X_1 \; X_2 \; \cdots \; X_P \Big] / \sqrt P
 
-        Its mu and norm are the root mean squares of those of the single matrices. The first dimension indexes the
-        matrices, one from each process; all processes have the same nodes.
+        Its mu and norm are the root mean squares of those of the single matrices. The first
+        dimension indexes the matrices, one from each process; all processes have the same nodes.
         """
         scale = self.scale.amax(0).clamp_min(SMALLEST)
         ratio = self.scale / scale
@@ -132,15 +160,18 @@ class RowMoments:
         return replace(self, scale=self.scale * factor)
 
     def pack(self) -> Float[Tensor, "size"]:
-        """Everything in one flat tensor, for processes to exchange; :meth:`unpack` is the inverse."""
+        """Everything in one flat tensor, for processes to exchange; :meth:`unpack` is the
+        inverse."""
         numbers = torch.stack([self.count, self.centred, self.scale], -1)
         return torch.cat([numbers, self.mean], -1).flatten()
 
     @classmethod
     def unpack(cls, packed: Float[Tensor, "*processes size"], layers: int) -> "RowMoments":
-        """The inverse of :meth:`pack`, for the stacked moments of several layers, from one process or several.
+        """The inverse of :meth:`pack`, for the stacked moments of several layers, from one process
+        or several.
 
-        ``RowMoments.unpack(gathered, layers).merged()`` has the moments of each layer over all processes.
+        ``RowMoments.unpack(gathered, layers).merged()`` has the moments of each layer over all
+        processes.
         """
         table = packed.reshape(*packed.shape[:-1], layers, -1)
         (count, centred, scale), mean = table[..., :3].unbind(-1), table[..., 3:]
@@ -148,9 +179,11 @@ class RowMoments:
 
 
 class Sums(NamedTuple):
-    """Row moments of a float32 matrix on a CPU, unfinished: as little as a hook has to compute in the middle of a pass.
+    """Row moments of a float32 matrix on a CPU, unfinished: as little as a hook has to compute in
+    the middle of a pass.
 
-    Small operations take ten times longer there than at the end of a step, when the caches hold them.
+    Small operations take ten times longer there than at the end of a step, when the caches hold
+    them.
 
     Attributes:
         parts: The count, mean and centred sum of squares of some rows each.
@@ -168,7 +201,9 @@ class Sums(NamedTuple):
             return None
         found = []
         for part in (rows,) if count <= MOST_ROWS else rows.tensor_split(-(-count // MOST_ROWS)):
-            mean, variances = torch.batch_norm_update_stats(part, None, None, 0.0)  # both in one call, by column
+            mean, variances = torch.batch_norm_update_stats(
+                part, None, None, 0.0
+            )  # both in one call, by column
             variance = sum(variances.tolist())
             if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
                 return None
@@ -192,7 +227,8 @@ class Sums(NamedTuple):
 
 
 def unfinished_moments(x: Tensor) -> RowMoments | Sums:
-    """The row moments of a tensor of any shape, some of them unfinished: see :meth:`RowMoments.of`."""
+    """The row moments of a tensor of any shape, some of them unfinished: see
+    :meth:`RowMoments.of`."""
     x = x if x.layout is torch.strided else x.to_dense()
     if x.ndim != 2:
         x = x.flatten(0, -2) if x.ndim > 2 else x.reshape(-1, 1)
@@ -200,7 +236,8 @@ def unfinished_moments(x: Tensor) -> RowMoments | Sums:
 
 
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
-    """The sum of the squares of all entries in float64, to five digits at least for any float32 entries."""
+    """The sum of the squares of all entries in float64, to five digits at least for any float32
+    entries."""
     if x.dtype == torch.float32 and x.device.type == "cpu" and x.numel():
         total = _by_rows(x)
         if LOW < total.item() < HIGH:
@@ -218,7 +255,8 @@ def _by_rows(x: Tensor) -> Float[Tensor, ""]:
 
 
 def _scale(rows: Tensor) -> Float[Tensor, ""]:
-    """A divisor for rows in float64, so that their squares neither vanish nor overflow: a power of two, so exact."""
+    """A divisor for rows in float64, so that their squares neither vanish nor overflow: a power of
+    two, so exact."""
     largest = rows.abs().amax()
     mantissa, _ = torch.frexp(largest)  # 1/2 <= mantissa < 1
     return torch.where(largest > 0, largest / (2 * mantissa), SMALLEST).clamp_min(SMALLEST)
@@ -231,7 +269,9 @@ def _parts(rows: Tensor) -> Sequence[Tensor]:
     return torch.split(rows, max(CHUNK // rows.shape[1], 1))
 
 
-def _sums(rows: Tensor, start: Tensor, scale: Tensor | None) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
+def _sums(
+    rows: Tensor, start: Tensor, scale: Tensor | None
+) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
     """The sum of the rows' differences from one row, and the sum of their squares."""
     apart = rows.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
     if scale is not None:

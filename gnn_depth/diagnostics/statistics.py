@@ -1,4 +1,5 @@
-"""Statistics of every layer in a step, merged over batches and processes: measures are computed from them."""
+"""Statistics of every layer in a step, merged over batches and processes: measures are computed
+from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -36,18 +37,23 @@ class Processes:
         return torch.stack(everywhere)
 
     def agreed(self, what: str, sizes: Sequence[int]) -> list[int]:
-        """The maximum of each size over all processes, computed once: a process may have no rows of a layer.
+        """The maximum of each size over all processes, computed once: a process may have no rows of
+        a layer.
 
         Raises:
-            ValueError: A size is above its maximum in the first measured step, or there are more or fewer sizes.
+            ValueError: A size is above its maximum in the first measured step, or there are more or
+                fewer sizes.
         """
         if what not in self._agreed:
             here = torch.tensor(sizes, device=self.device)
             self._agreed[what] = self.gather(here).amax(0).tolist()
         known = self._agreed[what]
-        if len(sizes) != len(known) or any(size > most for size, most in zip(sizes, known, strict=True)):
+        if len(sizes) != len(known) or any(
+            size > most for size, most in zip(sizes, known, strict=True)
+        ):
             raise ValueError(
-                f"{what} are {list(sizes)}, and were at most {known} in the first measured step: several processes "
+                f"{what} are {list(sizes)}, and were at most {known} in the first measured step: "
+                "several processes "
                 "cannot compare them."
             )
         return known
@@ -64,11 +70,13 @@ class Statistic(ABC):
 
     @abstractmethod
     def joined(self, parts: Sequence[Any], device: torch.device | str) -> Any:
-        """Merge the statistics of several parts of the rows; without parts, the statistic of no rows."""
+        """Merge the statistics of several parts of the rows; without parts, the statistic of no
+        rows."""
 
     @abstractmethod
     def everywhere(self, layers: Sequence[Any], processes: Processes) -> Any:
-        """Merge the statistics of every layer over all processes, in the form that measures take."""
+        """Merge the statistics of every layer over all processes, in the form that measures
+        take."""
 
 
 class Moments(Statistic):
@@ -77,7 +85,9 @@ class Moments(Statistic):
     def of(self, x: Tensor, edges: Edges | None) -> RowMoments | Sums:
         return unfinished_moments(x)
 
-    def joined(self, parts: Sequence[RowMoments | Sums], device: torch.device | str) -> RowMoments | Sums:
+    def joined(
+        self, parts: Sequence[RowMoments | Sums], device: torch.device | str
+    ) -> RowMoments | Sums:
         if not parts:
             return RowMoments.empty(0, device)
         if len(parts) == 1 and isinstance(parts[0], Sums) and len(parts[0].parts) == 1:
@@ -87,33 +97,54 @@ class Moments(Statistic):
 
     def everywhere(self, layers: Sequence[RowMoments | Sums], processes: Processes) -> RowMoments:
         sums = [layer.parts[0] for layer in layers if isinstance(layer, Sums)]
-        if len(sums) == len(layers) and len({len(mean) for _, mean, _ in sums}) == 1:  # all at once: much faster
+        if (
+            len(sums) == len(layers) and len({len(mean) for _, mean, _ in sums}) == 1
+        ):  # all at once: much faster
             moments = Sums(sums).stacked()
         else:
-            moments = RowMoments.stack([one.moments() if isinstance(one, Sums) else one for one in layers])
+            moments = RowMoments.stack(
+                [one.moments() if isinstance(one, Sums) else one for one in layers]
+            )
         if processes.count > 1:
             (width,) = processes.agreed("the widest layer's channels", [moments.mean.shape[-1]])
-            of_each = RowMoments.unpack(processes.gather(moments.widened(width).pack()), len(layers))
+            of_each = RowMoments.unpack(
+                processes.gather(moments.widened(width).pack()), len(layers)
+            )
             moments = of_each.side_by_side() if processes.shared else of_each.merged()
-        return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))  # no rows, no values
+        return replace(
+            moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan)
+        )  # no rows, no values
 
 
 class Totals(Statistic):
     """A numerator and a denominator, which are both sums over nodes."""
 
-    def __init__(self, of: Callable[[Tensor, Edges | None], tuple[Any, Any]], needs_edges: bool = False) -> None:
+    def __init__(
+        self, of: Callable[[Tensor, Edges | None], tuple[Any, Any]], needs_edges: bool = False
+    ) -> None:
         self._of = of
         self.needs_edges = needs_edges
 
     def of(self, x: Tensor, edges: Edges | None) -> Float[Tensor, "2"]:
         if self.needs_edges and edges is None:
             return torch.full((2,), torch.nan, dtype=torch.float64, device=x.device)
-        return torch.stack([torch.as_tensor(part, dtype=torch.float64, device=x.device) for part in self._of(x, edges)])
+        return torch.stack(
+            [
+                torch.as_tensor(part, dtype=torch.float64, device=x.device)
+                for part in self._of(x, edges)
+            ]
+        )
 
     def joined(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
-        return torch.stack(list(parts)).sum(0) if parts else torch.zeros(2, dtype=torch.float64, device=device)
+        return (
+            torch.stack(list(parts)).sum(0)
+            if parts
+            else torch.zeros(2, dtype=torch.float64, device=device)
+        )
 
-    def everywhere(self, layers: Sequence[Tensor], processes: Processes) -> Float[Tensor, "layers 2"]:
+    def everywhere(
+        self, layers: Sequence[Tensor], processes: Processes
+    ) -> Float[Tensor, "layers 2"]:
         here = torch.stack(list(layers))
         return here if processes.count == 1 else processes.gather(here).sum(0)
 
@@ -131,14 +162,23 @@ class Triangles(Statistic):
 
     def everywhere(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
         if processes.count > 1:
-            widths = processes.agreed("channels of the layers", [layer.shape[1] for layer in layers])
-            sizes = [(width - len(layer), width - layer.shape[1]) for layer, width in zip(layers, widths, strict=True)]
+            widths = processes.agreed(
+                "channels of the layers", [layer.shape[1] for layer in layers]
+            )
+            sizes = [
+                (width - len(layer), width - layer.shape[1])
+                for layer, width in zip(layers, widths, strict=True)
+            ]
             square = [
-                nn.functional.pad(one, (0, right, 0, down)) for one, (down, right) in zip(layers, sizes, strict=True)
+                nn.functional.pad(one, (0, right, 0, down))
+                for one, (down, right) in zip(layers, sizes, strict=True)
             ]
             gathered = processes.gather(torch.cat([one.flatten() for one in square]))
             parts = torch.split(gathered, [width**2 for width in widths], dim=1)
-            layers = [pure.triangle(part.reshape(-1, max(width, 1))) for part, width in zip(parts, widths, strict=True)]
+            layers = [
+                pure.triangle(part.reshape(-1, max(width, 1)))
+                for part, width in zip(parts, widths, strict=True)
+            ]
         return [layer if layer.shape[1] else layer.new_full((1, 1), torch.nan) for layer in layers]
 
 
@@ -154,8 +194,8 @@ class Measure(Quantity):
     """A number for every layer, and how it is computed.
 
     Attributes:
-        reads: What it is computed from: the ``states`` that enter the layers, their ``gradients``, the gradients of the
-            layers' ``parameters``, or the ``updates`` of these.
+        reads: What it is computed from: the ``states`` that enter the layers, their ``gradients``,
+            the gradients of the layers' ``parameters``, or the ``updates`` of these.
         compute: Gives the values of all layers from their statistics.
         statistic: The statistic of states or gradients, or of all entries of parameters' gradients.
         between: True if it compares each layer with the next, and so has no value for the last.
@@ -189,7 +229,9 @@ def _expansion(moments: RowMoments) -> Float[Tensor, "pairs"]:
     # The last layer that has rows, found without waiting for the device.
     places = torch.arange(1, len(log10_mu) + 1, device=log10_mu.device)
     last = log10_mu.index_select(0, ((moments.count > 0) * places).argmax(keepdim=True))
-    return 10 ** pure.log10_total_growth(torch.stack([log10_mu[:-1], last.expand(len(log10_mu) - 1)], -1))
+    return 10 ** pure.log10_total_growth(
+        torch.stack([log10_mu[:-1], last.expand(len(log10_mu) - 1)], -1)
+    )
 
 
 def _mean(moments: RowMoments) -> Float[Tensor, "layers"]:
@@ -201,11 +243,16 @@ def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
 
 
 def update_ratio(module: nn.Module, before: Sequence[Tensor]) -> Float[Tensor, ""]:
-    """The norm of the change of a module's parameters, divided by their norm before it; NaN if it has none."""
+    """The norm of the change of a module's parameters, divided by their norm before it; NaN if it
+    has none."""
     if not before:
         return torch.full((), torch.nan, dtype=torch.float64)
-    changes = [sum_of_squares(p.detach() - old) for p, old in zip(module.parameters(), before, strict=True)]
-    return (torch.stack(changes).sum() / torch.stack([sum_of_squares(old) for old in before]).sum()).sqrt()
+    changes = [
+        sum_of_squares(p.detach() - old) for p, old in zip(module.parameters(), before, strict=True)
+    ]
+    return (
+        torch.stack(changes).sum() / torch.stack([sum_of_squares(old) for old in before]).sum()
+    ).sqrt()
 
 
 _state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
@@ -217,22 +264,52 @@ MEASURES = {
     measure.name: measure
     for measure in (
         _state("representation_norm", "representation_norm/log10", "||X||", compute=pure.norm),
-        _state("representation_similarity", "representation_similarity/mu_log10", "µ(X)", compute=pure.similarity),
+        _state(
+            "representation_similarity",
+            "representation_similarity/mu_log10",
+            "µ(X)",
+            compute=pure.similarity,
+        ),
         _state(
             "representation_similarity_relative",
             "representation_similarity/relative_log10",
             "µ(X) / ||X||",
             compute=pure.relative_similarity,
         ),
-        _state("dirichlet_energy", "dirichlet_energy/log10", "Dirichlet energy", compute=_ratio, statistic=ENERGY),
-        _state("mean_average_distance", "mean_average_distance/log10", "MAD", compute=_ratio, statistic=DISTANCE),
-        _rank("effective_rank", "rank/effective", "effective rank", compute=_each(pure.effective_rank)),
-        _rank("numerical_rank", "rank/numerical", "numerical rank", compute=_each(pure.numerical_rank)),
         _state(
-            "zero_activations", "zero_activations/share", "zeros in X", log10=False, compute=_ratio, statistic=ZEROS
+            "dirichlet_energy",
+            "dirichlet_energy/log10",
+            "Dirichlet energy",
+            compute=_ratio,
+            statistic=ENERGY,
         ),
-        _gradient("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm),
-        _gradient("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", compute=pure.similarity),
+        _state(
+            "mean_average_distance",
+            "mean_average_distance/log10",
+            "MAD",
+            compute=_ratio,
+            statistic=DISTANCE,
+        ),
+        _rank(
+            "effective_rank", "rank/effective", "effective rank", compute=_each(pure.effective_rank)
+        ),
+        _rank(
+            "numerical_rank", "rank/numerical", "numerical rank", compute=_each(pure.numerical_rank)
+        ),
+        _state(
+            "zero_activations",
+            "zero_activations/share",
+            "zeros in X",
+            log10=False,
+            compute=_ratio,
+            statistic=ZEROS,
+        ),
+        _gradient(
+            "gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm
+        ),
+        _gradient(
+            "gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", compute=pure.similarity
+        ),
         _gradient(
             "gradient_similarity_relative",
             "gradient_similarity/relative_log10",
@@ -248,7 +325,11 @@ MEASURES = {
             between=True,
         ),
         _gradient(
-            "gradient_expansion", "gradient_expansion/total_log10", "µ(G^l) / µ(G^L)", compute=_expansion, between=True
+            "gradient_expansion",
+            "gradient_expansion/total_log10",
+            "µ(G^l) / µ(G^L)",
+            compute=_expansion,
+            between=True,
         ),
         _parameter(
             "gradient_norm_parameters",
@@ -257,8 +338,15 @@ MEASURES = {
             compute=_root,
             statistic=SQUARES,
         ),
-        _parameter("gradient_mean", "gradient_entries/mean", "mean of dLoss/dW", log10=False, compute=_mean),
-        _parameter("gradient_std", "gradient_entries/std_log10", "deviation of dLoss/dW", compute=_deviation),
+        _parameter(
+            "gradient_mean", "gradient_entries/mean", "mean of dLoss/dW", log10=False, compute=_mean
+        ),
+        _parameter(
+            "gradient_std",
+            "gradient_entries/std_log10",
+            "deviation of dLoss/dW",
+            compute=_deviation,
+        ),
         _parameter(
             "gradient_sparsity",
             "gradient_entries/zeros",
@@ -284,7 +372,8 @@ class LayerStatistics:
     """Collects the statistics of every layer that some measures need, over the passes of a step.
 
     Args:
-        inputs: For each layer, the module whose input is its hidden state: usually the layer itself.
+        inputs: For each layer, the module whose input is its hidden state: usually the layer
+            itself.
         layers: The layers, whose parameters are measured.
         measures: The measures.
         edge_index: The edges, for layers that do not take them as an argument.
@@ -320,18 +409,24 @@ class LayerStatistics:
     def _take(self, x: Tensor, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         edges, sources = None, x
         if self._needs_edges:
-            graph = next((item for item in (*args, *named.values()) if isinstance(item, Graph)), None)
+            graph = next(
+                (item for item in (*args, *named.values()) if isinstance(item, Graph)), None
+            )
             sources = x if graph is None else graph.fetch(x.detach())
             edges = edges_of(sources, args, named, self._edge_index)
             self.without_edges |= edges is None
-        return [statistic.of(sources if statistic.needs_edges else x, edges) for statistic in self._of_states]
+        return [
+            statistic.of(sources if statistic.needs_edges else x, edges)
+            for statistic in self._of_states
+        ]
 
     def merged(self, processes: Processes, loss_scale: Tensor | None = None) -> dict[Any, Any]:
-        """The statistics of every layer over all batches and processes: those of states, and ``"gradients"``.
+        """The statistics of every layer over all batches and processes: those of states, and
+        ``"gradients"``.
 
-        Gradients are those of the mean loss of all processes, without the loss scale of mixed precision; they are zero
-        if no loss depends on a state. A layer that was not called has no rows.
-        All processes have to call this method.
+        Gradients are those of the mean loss of all processes, without the loss scale of mixed
+        precision; they are zero if no loss depends on a state. A layer that was not called has no
+        rows. All processes have to call this method.
         """
         hooks, device = self.hooks, processes.device
         count = max([len(self.layers) - 1, *hooks.called]) + 1
@@ -339,25 +434,40 @@ class LayerStatistics:
             (count,) = processes.agreed("numbers of layers", [count])
         found: dict[Any, Any] = {}
         for number, statistic in enumerate(self._of_states):
-            parts = [[of_call[number] for of_call in hooks.states.get(place, ())] for place in range(count)]
-            found[statistic] = statistic.everywhere([statistic.joined(each, device) for each in parts], processes)
+            parts = [
+                [of_call[number] for of_call in hooks.states.get(place, ())]
+                for place in range(count)
+            ]
+            found[statistic] = statistic.everywhere(
+                [statistic.joined(each, device) for each in parts], processes
+            )
         if any(measure.reads == "gradients" for measure in self.measures):
             layers, gradients, without = [], hooks.gradients, hooks.without
             for place in range(count):
-                zeros = [RowMoments.of(torch.zeros(shape, device=device)) for shape in without.get(place, ())]
+                zeros = [
+                    RowMoments.of(torch.zeros(shape, device=device))
+                    for shape in without.get(place, ())
+                ]
                 layers.append(MOMENTS.joined([*gradients.get(place, ()), *zeros], device))
             factor = 1.0 if processes.shared else 1.0 / processes.count
             moments = MOMENTS.everywhere(layers, processes)
-            found["gradients"] = moments.times(factor if loss_scale is None else factor / loss_scale)
+            found["gradients"] = moments.times(
+                factor if loss_scale is None else factor / loss_scale
+            )
         return found
 
     def values(self, merged: dict[Any, Any]) -> dict[str, Float[Tensor, "layers"]]:
         """The values of all measures of states and gradients."""
         keys = {m: m.statistic if m.reads == "states" else "gradients" for m in self.measures}
-        return {m.name: m.compute(merged[keys[m]]) for m in self.measures if m.reads in ("states", "gradients")}
+        return {
+            m.name: m.compute(merged[keys[m]])
+            for m in self.measures
+            if m.reads in ("states", "gradients")
+        }
 
     def of_parameters(self, loss_scale: Tensor | None = None) -> dict[str, Float[Tensor, "layers"]]:
-        """The values of all measures of the parameters' gradients as they are now; NaN for layers without parameters.
+        """The values of all measures of the parameters' gradients as they are now; NaN for layers
+        without parameters.
 
         The loss scale is given if it is still in them.
         """
@@ -369,20 +479,31 @@ class LayerStatistics:
             joined = [of_gradients(layer, statistic) for layer in self.layers]
             merged = statistic.everywhere(joined, Processes())
             values |= {m.name: m.compute(merged) for m in measures if m.statistic is statistic}
-        trained = [any(parameter.requires_grad for parameter in layer.parameters()) for layer in self.layers]
+        trained = [
+            any(parameter.requires_grad for parameter in layer.parameters())
+            for layer in self.layers
+        ]
         for measure in measures:
             value = values[measure.name]
-            value = value if loss_scale is None or measure.statistic is ZEROS else value / loss_scale
-            values[measure.name] = value.masked_fill(~torch.tensor(trained, device=value.device), torch.nan)
+            value = (
+                value if loss_scale is None or measure.statistic is ZEROS else value / loss_scale
+            )
+            values[measure.name] = value.masked_fill(
+                ~torch.tensor(trained, device=value.device), torch.nan
+            )
         return values
 
     def keep_parameters(self) -> None:
-        """Copy the parameters before the optimizer's step, if a measure compares them with those after it."""
+        """Copy the parameters before the optimizer's step, if a measure compares them with those
+        after it."""
         if self.reads_updates:
-            self._before = [[p.detach().clone() for p in layer.parameters()] for layer in self.layers]
+            self._before = [
+                [p.detach().clone() for p in layer.parameters()] for layer in self.layers
+            ]
 
     def of_updates(self) -> dict[str, Float[Tensor, "layers"]]:
-        """The values of all measures of the change since :meth:`keep_parameters`, whose copies are then forgotten."""
+        """The values of all measures of the change since :meth:`keep_parameters`, whose copies are
+        then forgotten."""
         pairs, self._before = list(zip(self.layers, self._before, strict=False)), []
         measures = [measure for measure in self.measures if measure.reads == "updates"]
         ratios = [update_ratio(layer, before) for layer, before in pairs] if measures else []
@@ -390,9 +511,12 @@ class LayerStatistics:
 
 
 def of_gradients(module: nn.Module, statistic: Statistic) -> Any:
-    """A statistic of the gradients of all parameters of a module, their entries as rows of one column."""
+    """A statistic of the gradients of all parameters of a module, their entries as rows of one
+    column."""
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
-    dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients]
+    dense = [
+        gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in gradients
+    ]
     device = next(module.parameters(), torch.empty(0)).device
     entries = [gradient.flatten() if statistic is MOMENTS else gradient for gradient in dense]
     return statistic.joined([statistic.of(of_parameter, None) for of_parameter in entries], device)
@@ -401,7 +525,8 @@ def of_gradients(module: nn.Module, statistic: Statistic) -> Any:
 def edges_of(
     x: Tensor, args: tuple[Any, ...], named: dict[str, Any], given: Tensor | Graph | None = None
 ) -> Edges | None:
-    """The edges that a layer was called with, or the given ones; None if there are none that fit its rows."""
+    """The edges that a layer was called with, or the given ones; None if there are none that fit
+    its rows."""
     if args and isinstance(args[0], tuple | list):  # sources and targets, which are other rows
         return None
     for item in (given,) if given is not None else (*args, *named.values()):
@@ -420,5 +545,7 @@ def _edges(item: Any) -> Tensor | None:
         return torch.stack([column, row])
     if isinstance(item, Tensor) and item.layout is not torch.strided:
         return item.to_sparse_coo().coalesce().indices().flip(0)  # type: ignore[no-untyped-call]
-    is_edges = isinstance(item, Tensor) and item.dtype == torch.long and item.ndim == 2 and len(item) == 2
+    is_edges = (
+        isinstance(item, Tensor) and item.dtype == torch.long and item.ndim == 2 and len(item) == 2
+    )
     return item if is_edges else None

@@ -1,4 +1,5 @@
-"""Watch any module in a training loop of one's own: every layer's states, gradients and parameters, step by step."""
+"""Watch any module in a training loop of one's own: every layer's states, gradients and parameters,
+step by step."""
 
 import warnings
 from collections.abc import Sequence
@@ -54,27 +55,32 @@ class watch:  # noqa: N801 - a context manager
                 watched.step()
         watched.frame()
 
-    Watching does not affect training. A layer's state is its first argument (the first tensor, if that is a tuple), and
-    its gradient is the total gradient of the loss with respect to the state, through skip connections too. Only passes
-    in training mode count. Several backward passes before ``watched.step()`` count as parts of one batch. A layer that
-    is called several times in a pass counts as one layer per call. Gradients of parameters are read at the end of the
-    backward pass, before clipping. Compiled models run uncompiled in the measured steps, and compiled in the others.
+    Watching does not affect training. A layer's state is its first argument (the first tensor, if
+    that is a tuple), and its gradient is the total gradient of the loss with respect to the state,
+    through skip connections too. Only passes in training mode count. Several backward passes before
+    ``watched.step()`` count as parts of one batch. A layer that is called several times in a pass
+    counts as one layer per call. Gradients of parameters are read at the end of the backward pass,
+    before clipping. Compiled models run uncompiled in the measured steps, and compiled in the
+    others.
 
-    If ``torch.distributed`` is initialised, every process has to watch: the batches of all processes count as parts of
-    one batch, and the loss is the mean of their losses. After the block no hooks are left on the model.
+    If ``torch.distributed`` is initialised, every process has to watch: the batches of all
+    processes count as parts of one batch, and the loss is the mean of their losses. After the block
+    no hooks are left on the model.
 
     Args:
         model: The model, or the ``ModuleList`` of a loop written by hand.
-        layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default all message-passing
-            layers.
+        layers: Names of the layers in the model; ``*`` matches any characters but a dot. By default
+            all message-passing layers.
         measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
         every: Number of steps from one measured step to the next.
         edge_index: The edges, for layers that do not take them as an argument.
-        scaler: The ``GradScaler`` that scales the loss, so that gradients can be measured without its factor.
+        scaler: The ``GradScaler`` that scales the loss, so that gradients can be measured without
+            its factor.
         shared: True if all processes have the same batch, not parts of one.
 
     Raises:
-        ValueError: There is no such layer or measure, ``every`` is not positive, or the model is none.
+        ValueError: There is no such layer or measure, ``every`` is not positive, or the model is
+            none.
     """
 
     def __init__(
@@ -102,10 +108,14 @@ class watch:  # noqa: N801 - a context manager
         self._model: nn.Module | None = model
         device = next(model.parameters(), torch.empty(0)).device
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self._processes = Processes(torch.distributed.get_world_size() if distributed else 1, shared, device)
+        self._processes = Processes(
+            torch.distributed.get_world_size() if distributed else 1, shared, device
+        )
         self._step, self._count, self._attached = 0, len(found), ExitStack()
         self._steps: list[int] = []
-        self._rows: list[dict[str, Any]] = []  # the values of each step, tensors first and arrays once they are moved
+        self._rows: list[
+            dict[str, Any]
+        ] = []  # the values of each step, tensors first and arrays once they are moved
 
     def __enter__(self) -> "watch":
         if self._model is None:
@@ -116,7 +126,10 @@ class watch:  # noqa: N801 - a context manager
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._attached.close()
         if not self._step and kind is None:
-            self._note("steps", "watched.step() was never called: call it once after each step of the optimizer.")
+            self._note(
+                "steps",
+                "watched.step() was never called: call it once after each step of the optimizer.",
+            )
         # Nothing of the model is kept.
         self._model = self._scaler = None
         self._statistics = LayerStatistics((), (), ())
@@ -145,7 +158,9 @@ class watch:  # noqa: N801 - a context manager
             return
         hooks.attach()
         self._attached.callback(hooks.remove)
-        if self._reads != {"gradients"} or self._scaler is not None:  # gradients tell by themselves where a pass ends
+        if (
+            self._reads != {"gradients"} or self._scaler is not None
+        ):  # gradients tell by themselves where a pass ends
             assert self._model is not None
             after = AtEndOfBackward(self._after_backward)
             for parameter in self._model.parameters():
@@ -157,7 +172,9 @@ class watch:  # noqa: N801 - a context manager
     def _after_backward(self) -> None:
         self._statistics.hooks.end_pass()
         if self._scaler is not None:
-            self._scale = self._scaler.scale(torch.ones((), dtype=torch.float64, device=self._processes.device))
+            self._scale = self._scaler.scale(
+                torch.ones((), dtype=torch.float64, device=self._processes.device)
+            )
         self._of_parameters = self._statistics.of_parameters(self._scale)
 
     @torch.no_grad()
@@ -179,29 +196,47 @@ class watch:  # noqa: N801 - a context manager
     def _move(self) -> None:
         """Move the newest values to the host."""
         for row in self._rows[-BLOCK:]:
-            row.update({name: torch.as_tensor(values).cpu().numpy() for name, values in row.items()})
+            row.update(
+                {name: torch.as_tensor(values).cpu().numpy() for name, values in row.items()}
+            )
 
     def _take_notes(self) -> None:
         """Warn about values that could not be measured in this step."""
         hooks, names = self._statistics.hooks, dict(enumerate(self._names))
         where = f"in step {self._step}"
         if not hooks.called:
-            self._note("called", f"no layer was called in training mode {where}: call model.train() and run the model.")
+            self._note(
+                "called",
+                f"no layer was called in training mode {where}: call model.train() and run the "
+                "model.",
+            )
             return
         if missing := [name for place, name in names.items() if place not in hooks.called]:
             self._note("missing", f"not called {where}: {_some(missing)}.")
         if unread := [name for place, name in names.items() if place in hooks.unreadable]:
             self._note(
-                "unread", f"the first argument is no floating-point tensor, nor a tuple with one: {_some(unread)}."
+                "unread",
+                "the first argument is no floating-point tensor, nor a tuple with one: "
+                f"{_some(unread)}.",
             )
         if "gradients" in self._reads and not any(hooks.gradients.values()):
-            self._note("gradients", f"no gradient arrived at a layer's input {where}: was there a backward pass?")
+            self._note(
+                "gradients",
+                f"no gradient arrived at a layer's input {where}: was there a backward pass?",
+            )
         if "parameters" in self._reads and self._of_parameters is None:
             self._note("parameters", f"no parameter got a gradient from a backward pass {where}.")
         if self._statistics.without_edges:
-            self._note("edges", "layers are called without an edge_index that fits their rows: give watch one.")
+            self._note(
+                "edges",
+                "layers are called without an edge_index that fits their rows: give watch one.",
+            )
         if hooks.half and self._scaler is None:
-            self._note("scaler", "gradients are float16: if a GradScaler scales the loss, give it to watch as scaler.")
+            self._note(
+                "scaler",
+                "gradients are float16: if a GradScaler scales the loss, give it to watch as "
+                "scaler.",
+            )
 
     def _note(self, kind: str, text: str) -> None:
         if kind not in self._notes:
@@ -210,18 +245,23 @@ class watch:  # noqa: N801 - a context manager
 
     @property
     def notes(self) -> list[str]:
-        """Notes on values that could not be measured, with reasons; each was also issued as a warning."""
+        """Notes on values that could not be measured, with reasons; each was also issued as a
+        warning."""
         return list(self._notes.values())
 
     @property
     def layers(self) -> dict[int, str]:
-        """The name of each layer by its number; a layer that is called several times in a pass has as many numbers."""
+        """The name of each layer by its number; a layer that is called several times in a pass has
+        as many numbers."""
         in_order = self._count == len(self._names)
         layers = self._numbers if in_order else range(1, self._count + 1)
-        return {number: self._names[place % len(self._names)] for place, number in enumerate(layers)}
+        return {
+            number: self._names[place % len(self._names)] for place, number in enumerate(layers)
+        }
 
     def measurements(self) -> list[Measurement]:
-        """The values of each measure in all measured steps so far, as logarithms for those that are shown as such."""
+        """The values of each measure in all measured steps so far, as logarithms for those that are
+        shown as such."""
         self._move()
         steps, layers = np.array(self._steps, dtype=int), np.array(list(self.layers), dtype=int)
         found = []
@@ -230,13 +270,24 @@ class watch:  # noqa: N801 - a context manager
             for row, of_step in zip(values, self._rows, strict=True):
                 of_layers = of_step.get(measure.name, np.empty(0))
                 if measure.reads in ("parameters", "updates") and len(of_layers):
-                    of_layers = np.resize(of_layers, self._count)  # the parameters of a layer at each of its calls
+                    of_layers = np.resize(
+                        of_layers, self._count
+                    )  # the parameters of a layer at each of its calls
                 row[: len(of_layers)] = of_layers
             if measure.log10:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     values = np.log10(values)
             last = self._count - 1 if measure.between else self._count
-            found.append(Measurement(measure.name, steps, values[:, :last], measure.unit, measure.log10, layers[:last]))
+            found.append(
+                Measurement(
+                    measure.name,
+                    steps,
+                    values[:, :last],
+                    measure.unit,
+                    measure.log10,
+                    layers[:last],
+                )
+            )
         return found
 
     def frame(self) -> "pd.DataFrame":
@@ -244,13 +295,17 @@ class watch:  # noqa: N801 - a context manager
         return frame(self.measurements())
 
     def findings(self) -> dict[str, Any]:
-        """The first step and layer at which gradients failed, by kind: see :class:`gnn_depth.diagnostics.FirstFailure`.
+        """The first step and layer at which gradients failed, by kind: see
+        :class:`gnn_depth.diagnostics.FirstFailure`.
 
         Raises:
             ValueError: No measure reads gradients.
         """
         if "gradients" not in self._reads:
-            raise ValueError("findings are about gradients: watch one of their measures, such as gradient_similarity.")
+            raise ValueError(
+                "findings are about gradients: watch one of their measures, such as "
+                "gradient_similarity."
+            )
         self._move()
         rows = np.zeros((len(self._rows), 3, self._count))
         for row, of_step in zip(rows, self._rows, strict=True):
@@ -267,13 +322,20 @@ class watch:  # noqa: N801 - a context manager
         if measure not in found:
             raise ValueError(unknown("measure", measure, found))
         if not self._steps:
-            raise ValueError("no step has been measured: call watched.step() once after each step of the optimizer.")
+            raise ValueError(
+                "no step has been measured: call watched.step() once after each step of the "
+                "optimizer."
+            )
         if np.isnan(found[measure].values).all():
-            raise ValueError(f"{measure} has no value in any step: {' '.join(self.notes) or 'its layers had none.'}")
+            raise ValueError(
+                f"{measure} has no value in any step: "
+                f"{' '.join(self.notes) or 'its layers had none.'}"
+            )
         return draw(found[measure], fitted=True)
 
     def save(self, folder: str | Path) -> None:
-        """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and ``gnn_depth.reports``."""
+        """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and
+        ``gnn_depth.reports``."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         for measurement in self.measurements():
             save(Path(folder), measurement)

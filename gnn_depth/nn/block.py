@@ -43,24 +43,32 @@ class Join(nn.Module):
         norms: Feature norms after the skip connection, or None.
     """
 
-    def __init__(self, activation: Callable[[Tensor], Tensor], skip: Skip, norms: FeatureNorms | None) -> None:
+    def __init__(
+        self, activation: Callable[[Tensor], Tensor], skip: Skip, norms: FeatureNorms | None
+    ) -> None:
         super().__init__()
         self.activation = activation
         self.skip = skip
         self.norms = norms
 
     def forward(
-        self, update: Tensor, states: tuple[Tensor, ...], graph: Graph, carried: Tensor | None = None
+        self,
+        update: Tensor,
+        states: tuple[Tensor, ...],
+        graph: Graph,
+        carried: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """The next state, and the second state of a skip connection that carries one.
 
-        On a block (a graph with more sources than targets) only the targets have an update, and only their rows of
-        earlier states are joined.
+        On a block (a graph with more sources than targets) only the targets have an update, and
+        only their rows of earlier states are joined.
         """
         update = self.activation(update)
         rows = [state if len(state) == len(update) else state[: len(update)] for state in states]
         if self.skip.carries:
-            state, carried = self.skip(update, rows, graph, None if carried is None else carried[: len(update)])
+            state, carried = self.skip(
+                update, rows, graph, None if carried is None else carried[: len(update)]
+            )
         else:
             state = self.skip(update, rows, graph)
         return state if self.norms is None else self.norms(state, graph), carried
@@ -78,16 +86,18 @@ class Block(nn.Module):
 
     .. math:: X^l = \mathrm{join}(U^l), \qquad U^{l+1} = \mathrm{norms}(\mathrm{layer}(\mathrm{dropout}(X^l)))
 
-    A block begins with the activation and the skip connection of the previous layer. A stack without skip connections
-    then stores a single tensor per block, :math:`U`, for the backward pass.
+    A block begins with the activation and the skip connection of the previous layer. A stack
+    without skip connections then stores a single tensor per block, :math:`U`, for the backward
+    pass.
 
     Args:
-        join: Turns the update into a state; None in the first block, which reads the encoded features.
+        join: Turns the update into a state; None in the first block, which reads the encoded
+            features.
         dropout: Probability of dropping an input feature of the layer in training.
         layer: The message-passing layer.
         norms: Feature norms of the layer's output, or None.
-        keeps: How the state is kept for later joins: not at all (``nothing``), instead of earlier states (``input``),
-            or in addition to them (``all``).
+        keeps: How the state is kept for later joins: not at all (``nothing``), instead of earlier
+            states (``input``), or in addition to them (``all``).
         is_output: True if the decoder reads the state.
         is_first: True if the state is the first one, and layers read it.
 
@@ -120,11 +130,18 @@ class Block(nn.Module):
         """Pass messages once; ``run`` is the compiled form of :meth:`compute`, if there is one."""
         update, before, carried = flow.update, flow.graph, flow.carried
         if self.join is not None and before is not None and self.join.skip.reads == "all":
-            # Every block has one more state and would need its own compilation, so this join runs uncompiled.
+            # Every block has one more state and would need its own compilation, so this join runs
+            # uncompiled.
             (update, carried), before = self.join(update, flow.states, before, carried), None
         compute: Callable[..., tuple[Tensor, Any, Tensor | None]] = run or Block.compute
         update, state, carried = compute(
-            self, update, flow.states if before is not None else (), before, graph, flow.first, carried
+            self,
+            update,
+            flow.states if before is not None else (),
+            before,
+            graph,
+            flow.first,
+            carried,
         )
         states, outputs, first = flow.states, flow.outputs, flow.first
         if self.keeps != "nothing":
@@ -144,7 +161,8 @@ class Block(nn.Module):
         first: Tensor | None = None,
         carried: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The tensor operations of a block, compiled as one: the new update, the state if it is kept, the second state.
+        """The tensor operations of a block, compiled as one: the new update, the state if it is
+        kept, the second state.
 
         Without the graph of the block before there is nothing to join.
         """

@@ -1,4 +1,5 @@
-"""Decoders: turn node states into outputs, from the last layer or from all layers (jumping knowledge)."""
+"""Decoders: turn node states into outputs, from the last layer or from all layers (jumping
+knowledge)."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -14,21 +15,28 @@ Jump: TypeAlias = Literal["last", "max", "cat"]
 Pool: TypeAlias = Literal["mean", "sum", "max"]
 
 
-def make_decoder(decoder: Decoder, jump: Jump, widths: Sequence[int], out_channels: int) -> nn.Module:
+def make_decoder(
+    decoder: Decoder, jump: Jump, widths: Sequence[int], out_channels: int
+) -> nn.Module:
     """Make a decoder of output states of these widths."""
     if decoder == "linear":
         if jump == "max" and len(set(widths)) > 1:
-            raise ValueError(f"jump max compares states of one width, and these have {list(widths)}: use cat or last.")
+            raise ValueError(
+                f"jump max compares states of one width, and these have {list(widths)}: use cat or "
+                "last."
+            )
         return nn.Linear(sum(widths) if jump == "cat" else widths[-1], out_channels)
     if jump != "last":
         raise ValueError(
-            f"jump {jump} needs a decoder, since without one the last layer gives the class scores: use decoder linear."
+            f"jump {jump} needs a decoder, since without one the last layer gives the class "
+            "scores: use decoder linear."
         )
     return MeanOfHeads(out_channels)
 
 
 class MeanOfHeads(nn.Module):
-    """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes, outputs)."""
+    """Average the concatenated heads of the last layer: (nodes, heads x outputs) to (nodes,
+    outputs)."""
 
     def __init__(self, out_channels: int) -> None:
         super().__init__()
@@ -39,7 +47,8 @@ class MeanOfHeads(nn.Module):
 
 
 def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, "nodes outputs"]:
-    r"""The last state, or the maximum or the concatenation of all layers' output states at the nodes of the last one.
+    r"""The last state, or the maximum or the concatenation of all layers' output states at the
+    nodes of the last one.
 
     .. math:: \max(X^1_i, \dots, X^L_i) \quad \mathrm{or} \quad [X^1_i, \dots, X^L_i]
 
@@ -51,7 +60,9 @@ def jumped(jump: Jump, states: Sequence[Float[Tensor, "_ _"]]) -> Float[Tensor, 
     return torch.cat(rows, 1) if jump == "cat" else torch.stack(rows).amax(0)
 
 
-def pooled(pool: Pool, x: Float[Tensor, "nodes width"], graph: Graph) -> Float[Tensor, "graphs width"]:
+def pooled(
+    pool: Pool, x: Float[Tensor, "nodes width"], graph: Graph
+) -> Float[Tensor, "graphs width"]:
     """The mean, sum or maximum over the nodes of each graph."""
     if graph.node_to_graph is None:
         return x.amax(0, keepdim=True) if pool == "max" else getattr(x, pool)(0, keepdim=True)

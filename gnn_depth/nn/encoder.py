@@ -13,25 +13,36 @@ from gnn_depth.nn.linear import Linear
 Encoder: TypeAlias = Literal["linear", "embedding", "none"]
 
 
-def make_encoder(encoder: Encoder, in_channels: int | Sequence[int], hidden_channels: int) -> tuple[nn.Module, int]:
+def make_encoder(
+    encoder: Encoder, in_channels: int | Sequence[int], hidden_channels: int
+) -> tuple[nn.Module, int]:
     """Make an encoder; also returns the width of its output.
 
     The widths of integer features are the number of values of each column.
     """
     if isinstance(in_channels, int):
         if encoder == "embedding":
-            raise ValueError("encoder embedding needs integer features, but these are not: use linear or none.")
+            raise ValueError(
+                "encoder embedding needs integer features, but these are not: use linear or none."
+            )
         linear = encoder == "linear"
-        return (Linear(in_channels, hidden_channels), hidden_channels) if linear else (nn.Identity(), in_channels)
+        return (
+            (Linear(in_channels, hidden_channels), hidden_channels)
+            if linear
+            else (nn.Identity(), in_channels)
+        )
     if encoder != "embedding":
-        raise ValueError(f"the features are {len(in_channels)} columns of integers: use encoder embedding.")
+        raise ValueError(
+            f"the features are {len(in_channels)} columns of integers: use encoder embedding."
+        )
     return Embedding(in_channels, hidden_channels), hidden_channels
 
 
 class Embedding(nn.Module):
     r"""The sum of one learned row per column: :math:`h_i = \sum_c T_c[x_{ic}]`.
 
-    This is a linear map of the one-hot columns. Rows are drawn from a standard normal distribution, as in torch.
+    This is a linear map of the one-hot columns. Rows are drawn from a standard normal distribution,
+    as in torch.
 
     Args:
         sizes: The number of values of each column, from 0.
@@ -55,10 +66,14 @@ class Embedding(nn.Module):
 
     def forward(self, x: Int[Tensor, "nodes columns"]) -> Float[Tensor, "nodes channels"]:
         if x.shape[-1] != len(self.sizes):
-            raise ValueError(f"x has {x.shape[-1]} columns, and there are tables for {len(self.sizes)}.")
+            raise ValueError(
+                f"x has {x.shape[-1]} columns, and there are tables for {len(self.sizes)}."
+            )
         # Not embedding_bag, whose backward pass sorts the nodes by value and is slow.
         tables, columns = torch.split(self.weight, list(self.sizes)), x.long().unbind(-1)
-        first, *others = (table.index_select(0, column) for table, column in zip(tables, columns, strict=True))
+        first, *others = (
+            table.index_select(0, column) for table, column in zip(tables, columns, strict=True)
+        )
         return reduce(Tensor.add_, others, first)  # in place: no other code holds the first
 
     def extra_repr(self) -> str:

@@ -30,15 +30,17 @@ class NoGraphDropout(GraphDropout):
 class DropEdge(GraphDropout):
     """DropEdge: drop every edge with probability p.
 
-    Rong et al., *DropEdge: Towards Deep Graph Convolutional Networks on Node Classification*, ICLR 2020. They
-    drop a fixed fraction of the edges; here each edge is dropped independently.
+    Rong et al., *DropEdge: Towards Deep Graph Convolutional Networks on Node Classification*, ICLR
+    2020. They drop a fixed fraction of the edges; here each edge is dropped independently.
 
     Args:
         p: Probability of dropping an edge.
-        undirected: Drop an edge and its reverse together, so that an undirected graph stays undirected.
+        undirected: Drop an edge and its reverse together, so that an undirected graph stays
+            undirected.
 
     Raises:
-        ValueError: p is not a probability; in training, ``undirected`` is set and some edge has no reverse.
+        ValueError: p is not a probability; in training, ``undirected`` is set and some edge has no
+            reverse.
     """
 
     def __init__(self, p: Probability = 0.5, undirected: bool = False) -> None:
@@ -53,7 +55,8 @@ class DropEdge(GraphDropout):
         if self.undirected:
             if graph.reverse is None:
                 raise ValueError(
-                    "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, and in this graph "
+                    "undirected of graph_dropout 'drop_edge' needs edges that all go both ways, "
+                    "and in this graph "
                     "some go one way: use undirected false."
                 )
             drawn = drawn[torch.minimum(graph.edge_ids, graph.reverse)]
@@ -64,9 +67,10 @@ class DropEdge(GraphDropout):
 class DropNode(GraphDropout):
     """DropNode: drop all edges from and to a node, with probability p per node.
 
-    A dropped node is isolated: it still has an output, computed from its own features, and the loss may read it.
-    Do et al., *Graph Convolutional Neural Networks with Node Transition Probability-based Message Passing and DropNode
-    Regularization*, Expert Systems with Applications 2021. They also leave dropped nodes out of the loss.
+    A dropped node is isolated: it still has an output, computed from its own features, and the loss
+    may read it. Do et al., *Graph Convolutional Neural Networks with Node Transition
+    Probability-based Message Passing and DropNode Regularization*, Expert Systems with Applications
+    2021. They also leave dropped nodes out of the loss.
     """
 
     takes_shards = True

@@ -34,6 +34,9 @@ class Linear(nn.Linear):
             return x.linear(self.normed_weight, self.bias)
         return linear(x, self.normed_weight, self.bias)
 
-    def of_targets(self, x: Tensor | SparseFeatures, graph: Graph) -> Float[Tensor, "targets outputs"]:
-        """Apply the map to the targets' features only, which on a block are the first rows of ``x``."""
+    def of_targets(
+        self, x: Tensor | SparseFeatures, graph: Graph
+    ) -> Float[Tensor, "targets outputs"]:
+        """Apply the map to the targets' features only, which on a block are the first rows of
+        ``x``."""
         return targets(self(x), graph) if isinstance(x, SparseFeatures) else self(targets(x, graph))

@@ -1,7 +1,7 @@
 """The abstract parts of a deep GNN, and everything that a part may declare about itself.
 
-The stack, the training and the diagnostics refer to parts only by these classes. The arguments of a part's constructor
-are its options.
+The stack, the training and the diagnostics refer to parts only by these classes. The arguments of a
+part's constructor are its options.
 """
 
 from abc import ABC, abstractmethod
@@ -41,11 +41,12 @@ class Part:
     """The base of the abstract parts.
 
     Attributes:
-        treats: Failure modes of deep stacks that this part remedies. The probe suggests the part when it finds one.
+        treats: Failure modes of deep stacks that this part remedies. The probe suggests the part
+            when it finds one.
         remedy_options: Options to use as a remedy, if they differ from the defaults.
-        takes_shards: True if the part works on a graph of which other processes hold the rest, although it reads other
-            nodes: through ``graph.fetch``, ``graph.all_reduce`` and ``graph_mean``. Parts with ``takes_blocks`` or
-            ``nodewise`` work there anyway.
+        takes_shards: True if the part works on a graph of which other processes hold the rest,
+            although it reads other nodes: through ``graph.fetch``, ``graph.all_reduce`` and
+            ``graph_mean``. Parts with ``takes_blocks`` or ``nodewise`` work there anyway.
     """
 
     treats: ClassVar[tuple[FailureMode, ...]] = ()
@@ -55,17 +56,19 @@ class Part:
 
 @dataclass(frozen=True)
 class WeightChain:
-    r"""The parameters of a layer or skip connection, sorted by the neurons that they lead into and out of.
+    r"""The parameters of a layer or skip connection, sorted by the neurons that they lead into and
+    out of.
 
-    Neuron i can be rescaled by :math:`\lambda > 0`: multiply row i of the incoming matrices and entry i of the biases
-    by :math:`\lambda`, and divide entry i of the attention parameters by it. Then neuron i is multiplied by
-    :math:`\lambda`, and nothing else in the layer changes. To undo it in the next layer, divide column i of that
-    layer's outgoing matrices by :math:`\lambda`. See :mod:`gnn_depth.nn.neurons`. Neurons are numbered over the
-    concatenated heads.
+    Neuron i can be rescaled by :math:`\lambda > 0`: multiply row i of the incoming matrices and
+    entry i of the biases by :math:`\lambda`, and divide entry i of the attention parameters by it.
+    Then neuron i is multiplied by :math:`\lambda`, and nothing else in the layer changes. To undo
+    it in the next layer, divide column i of that layer's outgoing matrices by :math:`\lambda`. See
+    :mod:`gnn_depth.nn.neurons`. Neurons are numbered over the concatenated heads.
 
     Attributes:
         incoming: Matrices (neurons, inputs); row i leads into neuron i of this layer.
-        outgoing: Matrices (outputs, neurons of the layer before); column j leads out of neuron j of that layer.
+        outgoing: Matrices (outputs, neurons of the layer before); column j leads out of neuron j of
+            that layer.
         attention: Matrices (heads, channels); entry i of the flattened matrix belongs to neuron i.
         bias: Vectors (neurons); entry i is added to neuron i.
     """
@@ -78,13 +81,14 @@ class WeightChain:
 
 @runtime_checkable
 class HasLipschitzBound(Protocol):
-    """A layer that knows an upper bound of its Lipschitz constant, valid for any input, in evaluation mode."""
+    """A layer that knows an upper bound of its Lipschitz constant, valid for any input, in
+    evaluation mode."""
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         """The bound on a graph or a block; None if none is known.
 
-        By default it is that of the present weights. With ``at_most`` it is that for weight matrices of which each has
-        at most this spectral norm, to which it is proportional.
+        By default it is that of the present weights. With ``at_most`` it is that for weight
+        matrices of which each has at most this spectral norm, to which it is proportional.
         """
 
 
@@ -104,11 +108,12 @@ class Link:
     """Neurons that can only be rescaled together, and the weights that change with them.
 
     Attributes:
-        states: The states that the neurons belong to: state 0 is the input of the first layer, state l the output of
-            layer l.
+        states: The states that the neurons belong to: state 0 is the input of the first layer,
+            state l the output of layer l.
         incoming: Matrices and biases that lead into the neurons.
         attention: Attention parameters of the neurons.
-        outgoing: Matrices that lead out of the neurons. A matrix from some of them to others is also in ``incoming``.
+        outgoing: Matrices that lead out of the neurons. A matrix from some of them to others is
+            also in ``incoming``.
     """
 
     states: tuple[int, ...]
@@ -126,15 +131,17 @@ class Layer(Part, nn.Module, ABC):
         heads: Number of heads; their outputs are concatenated.
 
     Attributes:
-        takes_sparse: True if the incoming features may be :class:`SparseFeatures`. The layer then passes them to
-            :class:`gnn_depth.nn.linear.Linear` and nowhere else.
-        takes_blocks: True if the graph may be a block, with more sources than nodes. The layer then takes the features
-            of the sources and returns those of the nodes, with the same values as on the whole graph.
-        reads_first: True if ``forward(x, graph, first)`` also reads the first state, which is the input of the first
-            layer. Its rows begin with those of the targets. It has the width of the layer's input, and their neurons
-            correspond.
+        takes_sparse: True if the incoming features may be :class:`SparseFeatures`. The layer then
+            passes them to :class:`gnn_depth.nn.linear.Linear` and nowhere else.
+        takes_blocks: True if the graph may be a block, with more sources than nodes. The layer then
+            takes the features of the sources and returns those of the nodes, with the same values
+            as on the whole graph.
+        reads_first: True if ``forward(x, graph, first)`` also reads the first state, which is the
+            input of the first layer. Its rows begin with those of the targets. It has the width of
+            the layer's input, and their neurons correspond.
         takes_edge_weights: True if the layer reads ``graph.edge_weight`` where there is one.
-        takes_edge_features: True if the layer can read ``graph.edge_attr``: see :meth:`add_edge_features`.
+        takes_edge_features: True if the layer can read ``graph.edge_attr``: see
+            :meth:`add_edge_features`.
         edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
     """
 
@@ -165,13 +172,15 @@ class Layer(Part, nn.Module, ABC):
         """Draw the parameters as PyTorch Geometric does for this layer."""
 
     def weight_chain(self) -> WeightChain:
-        """The weights that lead into and out of the layer's neurons, for initialisations and diagnostics.
+        """The weights that lead into and out of the layer's neurons, for initialisations and
+        diagnostics.
 
         Raises:
             ValueError: The layer has none (default), or none with its present options.
         """
         raise ValueError(
-            f"{described(type(self))} has no weight chain: give it a method weight_chain(). The balance of neurons and "
+            f"{described(type(self))} has no weight chain: give it a method weight_chain(). The "
+            "balance of neurons and "
             "every init but 'default' need one."
         )
 
@@ -183,21 +192,24 @@ class Layer(Part, nn.Module, ABC):
     def kept_numbers(self, nodes: int, edges: int) -> int:
         """Estimate how many numbers it keeps for the backward pass, besides its input.
 
-        By default this is nodes x width for each linear map except the last: sums with fixed weights keep nothing.
-        Edges include self-loops.
+        By default this is nodes x width for each linear map except the last: sums with fixed
+        weights keep nothing. Edges include self-loops.
         """
         return max(_number_of_maps(self) - 1, 0) * nodes * self.width
 
     def compile_saving(self, nodes: int, edges: int) -> float:
-        """Estimate cautiously the seconds that compiling saves in one training step with so many sources and edges."""
+        """Estimate cautiously the seconds that compiling saves in one training step with so many
+        sources and edges."""
         return 1e-9 * nodes * self.width
 
     def add_edge_features(self, channels: int) -> None:
-        """Make the parameters that read ``graph.edge_attr``; called once, on layers with ``takes_edge_features``."""
+        """Make the parameters that read ``graph.edge_attr``; called once, on layers with
+        ``takes_edge_features``."""
         self.edge_channels = channels
 
     def enter_stack(self, depth: int, first_channels: int) -> None:
-        """Tell the layer its position, from 1, and the width of the first state; called once per position.
+        """Tell the layer its position, from 1, and the width of the first state; called once per
+        position.
 
         Raises:
             ValueError: The layer cannot be at this position.
@@ -209,7 +221,8 @@ class Layer(Part, nn.Module, ABC):
 
 
 class AttentionLayer(Layer):
-    """A layer with attention scores on its edges, which score norms may normalise before the softmax.
+    """A layer with attention scores on its edges, which score norms may normalise before the
+    softmax.
 
     Args:
         in_channels: Width of the incoming features.
@@ -218,7 +231,8 @@ class AttentionLayer(Layer):
         split_heads: True if out_channels is the width of all heads together.
 
     Attributes:
-        score: The class of its scores: :class:`LinearScore`, :class:`AdditiveScore` or :class:`QuadraticScore`.
+        score: The class of its scores: :class:`LinearScore`, :class:`AdditiveScore` or
+            :class:`QuadraticScore`.
         score_norms: The norms that the stack has placed here, applied in order.
 
     Raises:
@@ -228,12 +242,16 @@ class AttentionLayer(Layer):
     score: ClassVar[type]
 
     @in_range
-    def __init__(self, in_channels: int, out_channels: int, heads: Count = 1, split_heads: bool = False) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, heads: Count = 1, split_heads: bool = False
+    ) -> None:
         if split_heads and out_channels % heads:
             near = out_channels // heads * heads
             raise ValueError(
-                f"{heads} heads cannot share a width of {out_channels}: it is not divisible by {heads}. Choose a width "
-                f"of {f'{near} or ' if near else ''}{near + heads}, another number of heads, or split_heads false."
+                f"{heads} heads cannot share a width of {out_channels}: it is not divisible by "
+                f"{heads}. Choose a width "
+                f"of {f'{near} or ' if near else ''}{near + heads}, another number of heads, or "
+                "split_heads false."
             )
         super().__init__(in_channels, out_channels // heads if split_heads else out_channels, heads)
         self.score_norms = nn.ModuleList()
@@ -243,14 +261,16 @@ class AttentionLayer(Layer):
         return self.heads
 
     def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Estimate how many numbers it keeps: outputs of the linear maps, and scores before and after each norm."""
+        """Estimate how many numbers it keeps: outputs of the linear maps, and scores before and
+        after each norm."""
         scores = 2 + len(self.score_norms) + (getattr(self, "dropout", 0) > 0)
         # Most scores of edge features are made of a tensor of edges x width.
         channels = 2 * self.width if self.edge_channels and self.score is not LinearScore else 0
         return _number_of_maps(self) * nodes * self.width + edges * (scores * self.heads + channels)
 
     def compile_saving(self, nodes: int, edges: int) -> float:
-        """Estimate the seconds that compiling saves: most with score norms, and with scores made of every channel."""
+        """Estimate the seconds that compiling saves: most with score norms, and with scores made of
+        every channel."""
         numbers = nodes * self.width
         of_edges = 1.5e-9 * edges * self.width if self.score is AdditiveScore else 0.0
         of_norms = 8e-4 + 4.5e-9 * numbers if self.score_norms else 0.0
@@ -260,17 +280,21 @@ class AttentionLayer(Layer):
         """Add a norm of the scores.
 
         Raises:
-            ValueError: The norm has no formula for this kind of score, or the scores also read edge features.
+            ValueError: The norm has no formula for this kind of score, or the scores also read edge
+                features.
         """
         if self.edge_channels:
             raise ValueError(
-                f"{type(norm).__name__} divides scores by the size of node features, and with edge features the scores "
-                "do not depend on these alone: use norms of features or weights, or data without edge features."
+                f"{type(norm).__name__} divides scores by the size of node features, and with edge "
+                "features the scores "
+                "do not depend on these alone: use norms of features or weights, or data without "
+                "edge features."
             )
         if self.score not in norm.serves:
             served = ", ".join(score.__name__ for score in norm.serves)
             raise ValueError(
-                f"{type(norm).__name__} supports {served}, and {type(self).__name__} has {self.score.__name__}."
+                f"{type(norm).__name__} supports {served}, and {type(self).__name__} has "
+                f"{self.score.__name__}."
             )
         self.score_norms.append(norm)
 
@@ -291,8 +315,8 @@ class Norm(Part, nn.Module, ABC):
     """A norm keeps magnitudes within bounds; its base class determines where the stack applies it.
 
     Attributes:
-        nodewise: True if each node's output depends only on that node, or, for score norms, on the edges into it. The
-            stack may then leave out nodes whose output nobody reads.
+        nodewise: True if each node's output depends only on that node, or, for score norms, on the
+            edges into it. The stack may then leave out nodes whose output nobody reads.
     """
 
     nodewise: bool = False
@@ -305,8 +329,8 @@ class FeatureNorm(Norm):
         channels: Width of the node features.
 
     Attributes:
-        homogeneous: True if scaling a channel of the input by a positive number scales the same channel of the output
-            by it. The conservation law of neurons then holds.
+        homogeneous: True if scaling a channel of the input by a positive number scales the same
+            channel of the output by it. The conservation law of neurons then holds.
     """
 
     homogeneous: ClassVar[bool] = False
@@ -316,7 +340,9 @@ class FeatureNorm(Norm):
         self.channels = channels
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]: ...
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]: ...
 
 
 class ScoreNorm(Norm):
@@ -341,10 +367,11 @@ class ScoreNorm(Norm):
     ) -> Float[Tensor, "edges heads"]: ...
 
     def bound(self, score: type, channels: int) -> float | None:
-        r"""A bound :math:`\alpha` of the normalised scores, :math:`|\tilde s| \le \alpha`; None (default) if unknown.
+        r"""A bound :math:`\alpha` of the normalised scores, :math:`|\tilde s| \le \alpha`; None
+        (default) if unknown.
 
-        It must also bound both parts of the scores' derivative (of the score and of the divisor), each multiplied by
-        the size of the features.
+        It must also bound both parts of the scores' derivative (of the score and of the divisor),
+        each multiplied by the size of the features.
         """
         return None
 
@@ -358,7 +385,8 @@ class WeightNorm(Norm):
         num_layers: Number of layers of the stack.
 
     Attributes:
-        whole_layer: True if the norm limits the layer as a whole. The stack then calls :meth:`fit` before every pass.
+        whole_layer: True if the norm limits the layer as a whole. The stack then calls :meth:`fit`
+            before every pass.
     """
 
     whole_layer: bool = False
@@ -375,11 +403,13 @@ class WeightNorm(Norm):
         """Compute the norm's own state for a newly drawn matrix."""
 
     def fit(self, bound: float) -> None:
-        """Take the Lipschitz bound that the layer has on the pass's graph if its matrices have spectral norm 1."""
+        """Take the Lipschitz bound that the layer has on the pass's graph if its matrices have
+        spectral norm 1."""
 
     @classmethod
     def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
-        """Update the states of norms of this class to their matrices, all of one shape, before every pass."""
+        """Update the states of norms of this class to their matrices, all of one shape, before
+        every pass."""
 
 
 class Skip(Part, nn.Module, ABC):
@@ -391,16 +421,18 @@ class Skip(Part, nn.Module, ABC):
 
     Attributes:
         width: Width of the joined state.
-        reads: The states that it reads: ``nothing``, the layer's ``input``, the ``first`` state, or ``all``. The stack
-            stores only these.
-        carries: True if it carries a second state per node from layer to layer: see :meth:`forward`.
-        adds: ``input`` or ``first`` if the joined state is a multiple of that state plus a multiple of the update. The
-            balance then rescales neuron i of both states together, unless a matrix of :meth:`weight_chain` lies between
-            them. None (default) if the skip connection does something else.
-        invertible: True if the joined state is exactly the layer's input plus a function of the update. Reversible
-            stacks need this, and do not allow matrices that change the width.
-        takes_blocks: True if each node is joined separately, so that rows of unread nodes may be missing. False if the
-            skip connection passes messages along the graph.
+        reads: The states that it reads: ``nothing``, the layer's ``input``, the ``first`` state, or
+            ``all``. The stack stores only these.
+        carries: True if it carries a second state per node from layer to layer: see
+            :meth:`forward`.
+        adds: ``input`` or ``first`` if the joined state is a multiple of that state plus a multiple
+            of the update. The balance then rescales neuron i of both states together, unless a
+            matrix of :meth:`weight_chain` lies between them. None (default) if the skip connection
+            does something else.
+        invertible: True if the joined state is exactly the layer's input plus a function of the
+            update. Reversible stacks need this, and do not allow matrices that change the width.
+        takes_blocks: True if each node is joined separately, so that rows of unread nodes may be
+            missing. False if the skip connection passes messages along the graph.
     """
 
     reads: ClassVar[Literal["nothing", "input", "first", "all"]] = "input"
@@ -414,20 +446,24 @@ class Skip(Part, nn.Module, ABC):
         self.width = out_channels
 
     @abstractmethod
-    def forward(self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph) -> Any:
+    def forward(
+        self, update: Float[Tensor, "nodes channels"], states: Sequence[Tensor], graph: Graph
+    ) -> Any:
         """Join the update with earlier states.
 
-        A skip that ``carries`` takes a fourth argument, the second state, shape (nodes, channels) or None after the
-        first layer, and returns both: the joined state and the second state.
+        A skip that ``carries`` takes a fourth argument, the second state, shape (nodes, channels)
+        or None after the first layer, and returns both: the joined state and the second state.
 
         Args:
             update: The layer's output, normalised and activated.
-            states: The states that it reads, oldest first; for ``input`` and ``all`` the last is the layer's input.
+            states: The states that it reads, oldest first; for ``input`` and ``all`` the last is
+                the layer's input.
             graph: The graph that the layer saw; its targets are the nodes.
         """
 
     def weight_chain(self) -> WeightChain:
-        """The matrices that lead from the state it adds into the joined state, and out of the states it reads."""
+        """The matrices that lead from the state it adds into the joined state, and out of the
+        states it reads."""
         return WeightChain()
 
 
@@ -436,11 +472,14 @@ class Init(Part, ABC):
 
     def __init_subclass__(cls) -> None:
         if "__call__" in vars(cls):
-            raise TypeError(f"{cls.__name__} overrides __call__: override draw(stack), which it calls.")
+            raise TypeError(
+                f"{cls.__name__} overrides __call__: override draw(stack), which it calls."
+            )
 
     @final
     def __call__(self, stack: Any) -> None:
-        """Draw all parameters of a ``DeepGNN``; weight norms then restart from the drawn matrices."""
+        """Draw all parameters of a ``DeepGNN``; weight norms then restart from the drawn
+        matrices."""
         try:
             self.draw(stack)
         finally:
@@ -452,10 +491,11 @@ class Init(Part, ABC):
 
 
 class GraphDropout(Part, ABC):
-    """A graph dropout: all layers use the same thinned graph in a training pass, and the whole graph in evaluation.
+    """A graph dropout: all layers use the same thinned graph in a training pass, and the whole
+    graph in evaluation.
 
-    Layers compute degrees and GCN weights from the thinned graph. They add their self-loops afterwards, so these are
-    never dropped. Random numbers come from torch's generator.
+    Layers compute degrees and GCN weights from the thinned graph. They add their self-loops
+    afterwards, so these are never dropped. Random numbers come from torch's generator.
 
     Args:
         p: Probability of dropping an edge or node; with 0 the graph stays the same.

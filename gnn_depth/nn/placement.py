@@ -24,7 +24,9 @@ from gnn_depth.registry import described, registered
 class FeatureNorms(nn.ModuleList):
     """The feature norms of one layer, applied in order."""
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         for norm in self:
             x = norm(x, graph)
         return x
@@ -57,9 +59,12 @@ class WeightNorms:
 
     @torch.no_grad()
     def follow(self, graph: Graph) -> None:
-        """Update the norms to the graph, and to the parameters of all matrices of one shape at once."""
+        """Update the norms to the graph, and to the parameters of all matrices of one shape at
+        once."""
         if self._whole:
-            bounds = graph.once(self._key, lambda: [layer.lipschitz_bound(graph, 1.0) for layer in self._whole])
+            bounds = graph.once(
+                self._key, lambda: [layer.lipschitz_bound(graph, 1.0) for layer in self._whole]
+            )
             for norms_of_layer, bound in zip(self._whole.values(), bounds, strict=True):
                 for norm in norms_of_layer:
                     norm.fit(bound)
@@ -72,20 +77,26 @@ class NormPlacement:
     """Places the norms of a stack while it is built.
 
     Args:
-        factories: Each makes a norm from the width (feature norms), the number of heads (score norms) or the number of
-            layers (weight norms).
+        factories: Each makes a norm from the width (feature norms), the number of heads (score
+            norms) or the number of layers (weight norms).
 
     Raises:
         ValueError: A factory does not make a norm, or two of them act on the weights.
     """
 
     def __init__(self, factories: Sequence[NormFactory]) -> None:
-        self._norms: dict[type, list[tuple[NormFactory, type]]] = {ScoreNorm: [], FeatureNorm: [], WeightNorm: []}
+        self._norms: dict[type, list[tuple[NormFactory, type]]] = {
+            ScoreNorm: [],
+            FeatureNorm: [],
+            WeightNorm: [],
+        }
         for make in factories:
             cls = part_class(make)
             base = next((base for base in self._norms if issubclass(cls, base)), None)
             if base is None:
-                raise ValueError(f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm.")
+                raise ValueError(
+                    f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm."
+                )
             self._norms[base].append((make, cls))
         if len(self._norms[WeightNorm]) > 1:
             names = " and ".join(described(cls) for _, cls in self._norms[WeightNorm])
@@ -95,10 +106,16 @@ class NormPlacement:
         """Place the score norms in a layer, which must have scores that they have a formula for."""
         for make, cls in self._norms[ScoreNorm]:
             if not isinstance(layer, AttentionLayer):
-                with_scores = [name for name, each in registered("layer").items() if issubclass(each, AttentionLayer)]
+                with_scores = [
+                    name
+                    for name, each in registered("layer").items()
+                    if issubclass(each, AttentionLayer)
+                ]
                 raise ValueError(
-                    f"{described(cls)} acts on attention scores, and {described(type(layer))} has none. "
-                    f"Layers with scores: {', '.join(with_scores)}. To bound the weights of any layer use norm "
+                    f"{described(cls)} acts on attention scores, and {described(type(layer))} has "
+                    "none. "
+                    f"Layers with scores: {', '.join(with_scores)}. To bound the weights of any "
+                    "layer use norm "
                     "'spectral'."
                 )
             layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
@@ -108,7 +125,8 @@ class NormPlacement:
         return FeatureNorms(make(width) for make, _ in self._norms[FeatureNorm])
 
     def on_weights(self, layers: Iterable[Layer]) -> WeightNorms:
-        """Place the weight norm in the linear maps of all layers; a norm of whole layers needs their bounds."""
+        """Place the weight norm in the linear maps of all layers; a norm of whole layers needs
+        their bounds."""
         layers = list(layers)
         placed: list[tuple[Linear, Layer]] = []
         for make, cls in self._norms[WeightNorm]:
@@ -123,28 +141,36 @@ class NormPlacement:
         return WeightNorms(placed)
 
     def check_features(self, places: int) -> None:
-        """Check that a stack with this number of places for feature norms has one if it has feature norms."""
+        """Check that a stack with this number of places for feature norms has one if it has feature
+        norms."""
         features = self._norms[FeatureNorm]
         if features and not places:
             raise ValueError(
-                f"{described(features[0][1])} acts between layers, and there is only one layer, which gives "
+                f"{described(features[0][1])} acts between layers, and there is only one layer, "
+                "which gives "
                 "the class scores itself: use more layers or a decoder."
             )
 
 
 def _normed_maps(layer: Layer) -> list[Linear]:
-    """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all without a chain."""
+    """The linear maps of a layer whose weights a norm normalises: those of its weight chain, or all
+    without a chain."""
     linears = [module for module in layer.modules() if isinstance(module, Linear)]
     try:
         chain = layer.weight_chain()
         wanted = {id(matrix) for matrix in (*chain.incoming, *chain.outgoing)}
     except ValueError:
-        weights = [weight for name, weight in layer.named_parameters() if name.rpartition(".")[2] == "weight"]
+        weights = [
+            weight
+            for name, weight in layer.named_parameters()
+            if name.rpartition(".")[2] == "weight"
+        ]
         wanted = {id(weight) for weight in weights if weight.dim() == 2}
     if not wanted or wanted - {id(linear.weight) for linear in linears}:
         raise ValueError(
             f"{described(type(layer))} has no place for a norm of weights: keep its matrices in "
-            "gnn_depth.nn.linear.Linear, and let weight_chain(), if there is one, return their weights."
+            "gnn_depth.nn.linear.Linear, and let weight_chain(), if there is one, return their "
+            "weights."
         )
     return [linear for linear in linears if id(linear.weight) in wanted]
 
@@ -153,18 +179,29 @@ def _check_bound(layer: Layer, norm: type) -> None:
     """Check that a layer has a bound; whether it has one does not depend on the graph."""
     one_edge = Graph(torch.zeros(2, 1, dtype=torch.long), 1)
     if not isinstance(layer, HasLipschitzBound) or layer.lipschitz_bound(one_edge, 1.0) is None:
-        known = {name: each for name, each in registered("layer").items() if hasattr(each, "lipschitz_bound")}
-        attention = ", ".join(name for name, each in known.items() if issubclass(each, AttentionLayer))
-        plain = ", ".join(name for name, each in known.items() if not issubclass(each, AttentionLayer))
+        known = {
+            name: each
+            for name, each in registered("layer").items()
+            if hasattr(each, "lipschitz_bound")
+        }
+        attention = ", ".join(
+            name for name, each in known.items() if issubclass(each, AttentionLayer)
+        )
+        plain = ", ".join(
+            name for name, each in known.items() if not issubclass(each, AttentionLayer)
+        )
         raise ValueError(
             f"{described(norm)} with whole_layer needs a layer whose Lipschitz bound is known, and "
-            f"{described(type(layer))} has none with its present options and norms. Layers with a bound: {plain}; with "
-            f"norm 'lipschitz' in form 'paper' as their only score norm also {attention}, without the option beta."
+            f"{described(type(layer))} has none with its present options and norms. Layers with a "
+            f"bound: {plain}; with "
+            f"norm 'lipschitz' in form 'paper' as their only score norm also {attention}, without "
+            "the option beta."
         )
 
 
 def part_class(factory: Callable[..., object]) -> type:
-    """The class that a part's factory makes: the class itself, or the one inside a ``functools.partial``."""
+    """The class that a part's factory makes: the class itself, or the one inside a
+    ``functools.partial``."""
     for item in (factory, getattr(factory, "func", None), *getattr(factory, "args", ())):
         if isinstance(item, type):
             return item

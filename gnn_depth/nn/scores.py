@@ -9,7 +9,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LinearScore:
-    r"""The ingredients of linear attention scores, :math:`s_{ij} = a_{dst} \cdot h_i + a_{src} \cdot h_j`.
+    r"""The ingredients of linear attention scores, :math:`s_{ij} = a_{dst} \cdot h_i + a_{src}
+    \cdot h_j`.
 
     Attributes:
         x: h, the features after the layer's linear map.
@@ -23,7 +24,8 @@ class LinearScore:
 
 @dataclass(frozen=True)
 class AdditiveScore:
-    r"""The ingredients of additive attention scores, :math:`s_{ij} = a \cdot \sigma(h^{dst}_i + h^{src}_j)`.
+    r"""The ingredients of additive attention scores, :math:`s_{ij} = a \cdot \sigma(h^{dst}_i +
+    h^{src}_j)`.
 
     Attributes:
         x_dst, x_src: The features of targets and sources after the layer's two linear maps.
@@ -37,7 +39,8 @@ class AdditiveScore:
 
 @dataclass(frozen=True)
 class QuadraticScore:
-    r"""The ingredients of dot-product attention scores, :math:`s_{ij} = q_i \cdot k_j / \sqrt C`, for values v.
+    r"""The ingredients of dot-product attention scores, :math:`s_{ij} = q_i \cdot k_j / \sqrt C`,
+    for values v.
 
     Attributes:
         query: q.

@@ -34,7 +34,11 @@ ALL_SIGNALS = (
 
 def _project(in_channels: int, out_channels: int) -> nn.Module:
     """The identity if the widths are equal, otherwise a linear map without bias."""
-    return nn.Identity() if in_channels == out_channels else nn.Linear(in_channels, out_channels, bias=False)
+    return (
+        nn.Identity()
+        if in_channels == out_channels
+        else nn.Linear(in_channels, out_channels, bias=False)
+    )
 
 
 @register("skip", "none")
@@ -96,9 +100,9 @@ class ReZero(_Scaled):
 
     .. math:: X^{l+1} = X^l + \alpha F(X^l)
 
-    With :math:`\alpha = 0`, a stack of any depth starts as encoder and decoder alone. If the widths differ, the input
-    passes a linear map without bias first.
-    Bachlechner et al., *ReZero is All You Need*, UAI 2021.
+    With :math:`\alpha = 0`, a stack of any depth starts as encoder and decoder alone. If the widths
+    differ, the input passes a linear map without bias first. Bachlechner et al., *ReZero is All You
+    Need*, UAI 2021.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
@@ -112,13 +116,14 @@ class ReZero(_Scaled):
 
 @register("skip", "layer_scale")
 class LayerScale(_Scaled):
-    r"""LayerScale: add the layer's output, each channel multiplied by a learned number, to its input.
+    r"""LayerScale: add the layer's output, each channel multiplied by a learned number, to its
+    input.
 
     .. math:: X^{l+1} = X^l + F(X^l) \, \mathrm{diag}(\lambda)
 
-    If the widths differ, the input passes a linear map without bias first.
-    Touvron et al., *Going Deeper with Image Transformers*, ICCV 2021. They start at 0.1 for up to 18 layers, at 1e-5
-    for 24 and at 1e-6 for more.
+    If the widths differ, the input passes a linear map without bias first. Touvron et al., *Going
+    Deeper with Image Transformers*, ICCV 2021. They start at 0.1 for up to 18 layers, at 1e-5 for
+    24 and at 1e-6 for more.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
@@ -132,20 +137,21 @@ class LayerScale(_Scaled):
 
 @register("skip", "gated")
 class Gated(Skip):
-    r"""Gated (highway) connection: a learned gate mixes the layer's output and its input, per node and channel.
+    r"""Gated (highway) connection: a learned gate mixes the layer's output and its input, per node
+    and channel.
 
     .. math:: X^{l+1} = T \odot F(X^l) + (1 - T) \odot X^l, \qquad T = \sigma(X^l W + b)
 
     If the widths differ, the input passes a linear map without bias before it is mixed in.
-    Srivastava, Greff & Schmidhuber, *Highway Networks*, 2015; for graphs Rahimi, Cohn & Baldwin, *Semi-supervised User
-    Geolocation via Graph Convolutional Networks*, ACL 2018.
+    Srivastava, Greff & Schmidhuber, *Highway Networks*, 2015; for graphs Rahimi, Cohn & Baldwin,
+    *Semi-supervised User Geolocation via Graph Convolutional Networks*, ACL 2018.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
-        bias: Initial value of every entry of b. Initially each layer keeps about :math:`1 - \sigma(b)` of its input.
-            With -3 this is 0.95, which leaves a fifth after 32 layers. With -1 it is 0.73, which leaves 1 part in
-            20,000.
+        bias: Initial value of every entry of b. Initially each layer keeps about :math:`1 -
+            \sigma(b)` of its input. With -3 this is 0.95, which leaves a fifth after 32 layers.
+            With -1 it is 0.73, which leaves 1 part in 20,000.
     """
 
     adds = "input"
@@ -173,10 +179,10 @@ class InitialResidual(_Adding):
 
     .. math:: X^{l+1} = (1 - \alpha) F(X^l) + \alpha X^0
 
-    The first state is the input of the first layer. If the widths differ, it passes a linear map without bias first;
-    each layer has its own map. Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020 (GCNII). They mix
-    before the weights and the activation of the layer; here, as with all skip connections, the first state is mixed in
-    after them.
+    The first state is the input of the first layer. If the widths differ, it passes a linear map
+    without bias first; each layer has its own map. Chen et al., *Simple and Deep Graph
+    Convolutional Networks*, ICML 2020 (GCNII). They mix before the weights and the activation of
+    the layer; here, as with all skip connections, the first state is mixed in after them.
 
     Args:
         widths: Widths of all earlier states; the first one is that of the first state.
@@ -201,11 +207,13 @@ class InitialResidual(_Adding):
 
 @register("skip", "dense")
 class Dense(Skip):
-    r"""Dense connection: concatenate the layer's output to its input, :math:`X^{l+1} = [X^l, F(X^l)]`.
+    r"""Dense connection: concatenate the layer's output to its input, :math:`X^{l+1} = [X^l,
+    F(X^l)]`.
 
-    Every layer and the decoder read the first state and the outputs of all earlier layers. The width grows with each
-    layer, and memory and the number of weights grow with the square of the depth.
-    Huang et al., *Densely Connected Convolutional Networks*, CVPR 2017; for graphs Li et al., *DeepGCNs*, ICCV 2019.
+    Every layer and the decoder read the first state and the outputs of all earlier layers. The
+    width grows with each layer, and memory and the number of weights grow with the square of the
+    depth. Huang et al., *Densely Connected Convolutional Networks*, CVPR 2017; for graphs Li et
+    al., *DeepGCNs*, ICCV 2019.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.

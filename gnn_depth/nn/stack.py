@@ -27,7 +27,18 @@ from gnn_depth.ranges import Count, Natural, Probability, Range, in_range
 from gnn_depth.registry import described, registered
 
 Activation = Literal[
-    "celu", "elu", "gelu", "leaky_relu", "mish", "relu", "selu", "sigmoid", "silu", "softplus", "tanh", "identity"
+    "celu",
+    "elu",
+    "gelu",
+    "leaky_relu",
+    "mish",
+    "relu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "tanh",
+    "identity",
 ]
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
@@ -38,49 +49,60 @@ class DeepGNN(nn.Module):
 
     .. math:: X^{l+1} = \mathrm{skip}(X^l, \phi(\mathrm{norm}(\mathrm{layer}(\mathrm{dropout}(X^l)))))
 
-    With a decoder, norms and the skip connection also follow the last layer, but no activation unless
-    ``last_activation`` is set. Without a decoder the last layer gives the outputs: nothing follows it, and its heads
-    are averaged.
+    With a decoder, norms and the skip connection also follow the last layer, but no activation
+    unless ``last_activation`` is set. Without a decoder the last layer gives the outputs: nothing
+    follows it, and its heads are averaged.
 
-    A part can be a class, a factory, its registered name (``"gat"``), or a dict of its name and options
-    (``{"name": "gat", "heads": 8}``).
+    A part can be a class, a factory, its registered name (``"gat"``), or a dict of its name and
+    options (``{"name": "gat", "heads": 8}``).
 
     Args:
-        in_channels: Width of the input features; for integer features, the number of values of each column.
+        in_channels: Width of the input features; for integer features, the number of values of each
+            column.
         out_channels: Number of outputs of a node.
         layer: Message-passing layer.
         num_layers: Number of message-passing layers.
         hidden_channels: Width of one head of a hidden layer, and of the encoder's output.
-        norm: A norm or a list of norms of node features, attention scores or weight matrices, applied in order.
+        norm: A norm or a list of norms of node features, attention scores or weight matrices,
+            applied in order.
         skip: Skip connection: joins a layer's output with earlier states.
         activation: Function between the layers.
         last_activation: Apply the activation after the last layer too; needs a decoder.
         dropout: Probability of dropping an input feature of a layer in training.
         encoder: ``linear`` map before the layers, ``embedding`` of integer features, or ``none``.
-        decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class scores.
+        decoder: ``linear`` map after the layers, or ``none``: the last layer gives the class
+            scores.
         norm_after_skip: Apply feature norms after the skip connection, not to the layer's output.
         share_layers: Use the same layer at all positions of equal shape, as in recurrent networks.
-        jump: States that the decoder reads: the ``last``, or the ``max`` or ``cat`` of all layers' outputs (JKNet).
-        checkpoint_every: Number of layers per checkpointed segment, ``sqrt`` (of the number of layers), or ``none``.
-            The backward pass recomputes the activations of a segment, which saves memory.
-        reversible: Number of channel groups of a reversible stack, which stores no activations; 0 for an ordinary one.
+        jump: States that the decoder reads: the ``last``, or the ``max`` or ``cat`` of all layers'
+            outputs (JKNet).
+        checkpoint_every: Number of layers per checkpointed segment, ``sqrt`` (of the number of
+            layers), or ``none``. The backward pass recomputes the activations of a segment, which
+            saves memory.
+        reversible: Number of channel groups of a reversible stack, which stores no activations; 0
+            for an ordinary one.
         first_activation: Apply the activation after the encoder.
-        outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in training.
-        graph_dropout: Drops random edges or nodes of the graph in every training step; blocks then run uncompiled.
-        init: Draws the parameters of the finished stack; None keeps those that the parts have drawn.
+        outer_dropout: Probability of dropping an input feature of a linear encoder or decoder in
+            training.
+        graph_dropout: Drops random edges or nodes of the graph in every training step; blocks then
+            run uncompiled.
+        init: Draws the parameters of the finished stack; None keeps those that the parts have
+            drawn.
         edge_channels: Number of features of an edge that the layers read; 0 if edges have none.
 
     Attributes:
-        blocks: The L blocks. Each begins with the activation and skip connection of the layer before.
+        blocks: The L blocks. Each begins with the activation and skip connection of the layer
+            before.
         join: The activation and skip connection of the last layer; None without a decoder.
         layers: The layer of each block.
-        joins, skips, norms: The join, skip connection and feature norms after each layer; without a decoder the last
-            layer has none.
+        joins, skips, norms: The join, skip connection and feature norms after each layer; without a
+            decoder the last layer has none.
         states: Identities that the state of each block passes before dropout: places for hooks.
 
     Raises:
-        ValueError: A norm does not fit the layer, the layer does not read edge features, the encoder does not accept
-            the node features, a number is out of its range, or no part has this name.
+        ValueError: A norm does not fit the layer, the layer does not read edge features, the
+            encoder does not accept the node features, a number is out of its range, or no part has
+            this name.
     """
 
     joins: list[Join]
@@ -121,12 +143,22 @@ class DeepGNN(nn.Module):
     ) -> None:
         super().__init__()
         if last_activation and decoder == "none":
-            raise ValueError("last_activation needs a decoder: without one the last layer gives the class scores.")
+            raise ValueError(
+                "last_activation needs a decoder: without one the last layer gives the class "
+                "scores."
+            )
         if first_activation and encoder == "none":
-            raise ValueError("first_activation needs an encoder: without one there are only the features themselves.")
+            raise ValueError(
+                "first_activation needs an encoder: without one there are only the features "
+                "themselves."
+            )
         if outer_dropout and encoder != "linear" and decoder == "none":
-            raise ValueError("outer_dropout drops inputs of a linear encoder or decoder, and there is neither.")
-        self.activation: Callable[[Tensor], Tensor] = _identity if activation == "identity" else getattr(F, activation)
+            raise ValueError(
+                "outer_dropout drops inputs of a linear encoder or decoder, and there is neither."
+            )
+        self.activation: Callable[[Tensor], Tensor] = (
+            _identity if activation == "identity" else getattr(F, activation)
+        )
         self.last_activation = last_activation
         self.first_activation = first_activation
         self.dropout = dropout
@@ -140,7 +172,10 @@ class DeepGNN(nn.Module):
         self.edge_channels = edge_channels
         self._width = in_channels if encoder != "embedding" else None
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
-        hidden_channels, width = group_width(hidden_channels, reversible), width // max(reversible, 1)
+        hidden_channels, width = (
+            group_width(hidden_channels, reversible),
+            width // max(reversible, 1),
+        )
         placement = NormPlacement(norm)
         widths, known = [width], dict[tuple[int, int], Layer]()
         layers: list[Layer] = []
@@ -181,7 +216,9 @@ class DeepGNN(nn.Module):
             is_output, is_first = jump != "last" and position > 0, reads_first and position == 0
             self.blocks.append(Block(join, dropout, each, after, keeps, is_output, is_first))
         self.join = joins[-1]
-        self.decoder = make_decoder(decoder, jump, [max(reversible, 1) * width for width in widths[1:]], out_channels)
+        self.decoder = make_decoder(
+            decoder, jump, [max(reversible, 1) * width for width in widths[1:]], out_channels
+        )
         # Lists of the parts of all blocks; they are modules of the blocks, not of these lists.
         blocks: list[Any] = list(self.blocks)
         joined_by = [join for join in joins if join is not None]
@@ -209,26 +246,34 @@ class DeepGNN(nn.Module):
 
         Args:
             x: Features of the nodes.
-            graph: A graph or an ``edge_index``. The sorted form of an ``edge_index`` is cached while it is unchanged.
-            num_outputs: Number of first nodes to compute outputs for; all nodes by default. If every part allows it,
-                the stack leaves out nodes outside their receptive fields.
-            pool: One output for each graph, from the ``mean``, ``sum`` or ``max`` of its nodes' states.
+            graph: A graph or an ``edge_index``. The sorted form of an ``edge_index`` is cached
+                while it is unchanged.
+            num_outputs: Number of first nodes to compute outputs for; all nodes by default. If
+                every part allows it, the stack leaves out nodes outside their receptive fields.
+            pool: One output for each graph, from the ``mean``, ``sum`` or ``max`` of its nodes'
+                states.
 
         Raises:
-            ValueError: x has another width than ``in_channels``, or another number of nodes than the graph, or the
-                edges have weights or features that a layer does not read.
+            ValueError: x has another width than ``in_channels``, or another number of nodes than
+                the graph, or the edges have weights or features that a layer does not read.
         """
         if self._width is not None and x.shape[-1] != self._width:
-            raise ValueError(f"x has {x.shape[-1]} features, and the stack was made for in_channels={self._width}.")
+            raise ValueError(
+                f"x has {x.shape[-1]} features, and the stack was made for "
+                f"in_channels={self._width}."
+            )
         graph = Graph.of(graph, len(x))
         if len(x) != graph.num_nodes:
-            raise ValueError(f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}.")
+            raise ValueError(
+                f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}."
+            )
         if graph.edge_weight is not None:
             _check_reads(self.layers, "weights")
         if graph.edge_channels != self.edge_channels:
             _check_reads(self.layers, "features")
             raise ValueError(
-                f"the edges of this graph have {graph.edge_channels} features, and the stack was made for "
+                f"the edges of this graph have {graph.edge_channels} features, and the stack was "
+                "made for "
                 f"edge_channels={self.edge_channels}."
             )
         if graph.is_shard:
@@ -236,11 +281,16 @@ class DeepGNN(nn.Module):
         thinned = self.graph_dropout(graph) if self.training else graph
         self._weight_norms.follow(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
-        # A thinned graph is new in every step, and compiling for a graph pays off only over many steps.
+        # A thinned graph is new in every step, and compiling for a graph pays off only over many
+        # steps.
         compiled = self._compiled if thinned is graph and not graph.is_shard else None
         run = compiled.for_pass(self, graph, graphs) if compiled else None
 
-        flow = Flow(self._encode(x if len(x) <= graphs[0].num_sources else x[: graphs[0].num_sources], graph))
+        flow = Flow(
+            self._encode(
+                x if len(x) <= graphs[0].num_sources else x[: graphs[0].num_sources], graph
+            )
+        )
         if self.reversible:
             out = run_reversible(self, flow.update, graphs, run)
         else:
@@ -272,15 +322,18 @@ class DeepGNN(nn.Module):
             is_local = getattr(part, "takes_blocks", False) or getattr(part, "nodewise", False)
             if not (is_local or part.takes_shards):
                 raise ValueError(
-                    f"{described(type(part))} reads nodes of other processes, and does not say how: it cannot be used "
-                    "when one graph is divided among several processes. Use strategy ddp or one process."
+                    f"{described(type(part))} reads nodes of other processes, and does not say "
+                    "how: it cannot be used "
+                    "when one graph is divided among several processes. Use strategy ddp or one "
+                    "process."
                 )
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None) -> list[Graph]:
-        """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read out.
+        """The subgraph that each layer needs when only the first ``num_outputs`` nodes are read
+        out.
 
-        The outputs of these nodes are the same as on the whole graph. If a part does not support blocks, every layer
-        gets the whole graph.
+        The outputs of these nodes are the same as on the whole graph. If a part does not support
+        blocks, every layer gets the whole graph.
         """
         graphs = [graph] * len(self.blocks)
         if num_outputs is None or num_outputs >= graph.num_nodes or self.reversible:
@@ -297,18 +350,21 @@ class DeepGNN(nn.Module):
     def compile_layers(self, only: Graph | None = None) -> None:
         """Compile the blocks at the next pass, once for all of equal shape.
 
-        If compiling fails, blocks run uncompiled and a warning gives the reason. They also run uncompiled in any pass
-        during which one of their modules has hooks.
+        If compiling fails, blocks run uncompiled and a warning gives the reason. They also run
+        uncompiled in any pass during which one of their modules has hooks.
 
         Args:
-            only: Compile only for training on this graph; passes on other graphs and evaluation run uncompiled.
+            only: Compile only for training on this graph; passes on other graphs and evaluation run
+                uncompiled.
         """
         self._compiled = CompiledBlocks(Block.message if self.reversible else Block.compute, only)
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""
         parts = [self.encoder, *self.skips, self.decoder]
-        return [module for part in parts for module in part.modules() if isinstance(module, nn.Linear)]
+        return [
+            module for part in parts for module in part.modules() if isinstance(module, nn.Linear)
+        ]
 
     def settle_weight_norms(self) -> None:
         """Let weight norms restart from the current parameters."""
@@ -320,7 +376,9 @@ class DeepGNN(nn.Module):
             takes_sparse = first.layer.takes_sparse and not (first.returns_state or graph.is_shard)
         else:
             takes_sparse = True
-        encoded = self.encoder(self._drop_outer(sparse_features(x) if takes_sparse else x, self.encoder, graph))
+        encoded = self.encoder(
+            self._drop_outer(sparse_features(x) if takes_sparse else x, self.encoder, graph)
+        )
         return self.activation(encoded) if self.first_activation else encoded
 
     def _drop_outer(self, x: Any, reader: nn.Module, graph: Graph) -> Any:
@@ -336,11 +394,16 @@ def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) ->
     for layer in layers:
         if not getattr(layer, f"takes_edge_{what}"):
             known: dict[str, Any] = registered("layer")
-            names = ", ".join(name for name, cls in known.items() if getattr(cls, f"takes_edge_{what}"))
+            names = ", ".join(
+                name for name, cls in known.items() if getattr(cls, f"takes_edge_{what}")
+            )
             argument = {"weights": "edge_weight", "features": "edge_dim"}[what]
-            without = " Data sets of PyTorch Geometric leave them out with edge_features false." * (what == "features")
+            without = " Data sets of PyTorch Geometric leave them out with edge_features false." * (
+                what == "features"
+            )
             raise ValueError(
-                f"the edges of this graph have {what}, and {described(type(layer))} does not read them. Layers that "
+                f"the edges of this graph have {what}, and {described(type(layer))} does not read "
+                "them. Layers that "
                 f"do: {names}, and pyg with a convolution that takes {argument}.{without}"
             )
 

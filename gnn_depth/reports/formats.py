@@ -33,8 +33,14 @@ LATEX = str.maketrans(
 
 
 def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = False) -> str:
-    """Sheets as plain text; a table wider than the terminal continues below, with its labels repeated."""
-    console = Console(file=io.StringIO(), width=width, highlight=False, color_system="standard" if styled else None)
+    """Sheets as plain text; a table wider than the terminal continues below, with its labels
+    repeated."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        highlight=False,
+        color_system="standard" if styled else None,
+    )
     with console.capture() as captured:
         for place, sheet in enumerate(sheets):
             console.print(Text("\n" * (place > 0) + sheet.title), end="\n\n" if sheet.title else "")
@@ -43,7 +49,9 @@ def terminal(sheets: Sequence[Sheet], width: int | None = None, styled: bool = F
                 console.print()
             for note in sheet.notes:
                 console.print(Text(note))
-    return "\n".join(line.replace(SPACE, " ").rstrip() for line in captured.get().splitlines()) + "\n"
+    return (
+        "\n".join(line.replace(SPACE, " ").rstrip() for line in captured.get().splitlines()) + "\n"
+    )
 
 
 def _blocks(sheet: Sheet, console: Console) -> list[list[int]]:
@@ -52,7 +60,9 @@ def _blocks(sheet: Sheet, console: Console) -> list[list[int]]:
     for column in range(sheet.labels, len(sheet.head)):
         wider = [*blocks[-1], column]
         # Measured without a limit: within its own width rich would break the numbers.
-        needed = console.measure(_rich_table(sheet, wider), options=console.options.update(max_width=UNBOUNDED)).maximum
+        needed = console.measure(
+            _rich_table(sheet, wider), options=console.options.update(max_width=UNBOUNDED)
+        ).maximum
         if blocks[-1] and needed > console.width:
             blocks.append([column])
         else:
@@ -73,14 +83,18 @@ def _rich_table(sheet: Sheet, columns: Sequence[int]) -> Table:
             text, _, note = line[column].partition("\n")
             # Numbers are aligned, whether a star follows or not.
             space = SPACE * (column in starred)
-            field = Text(text + space * (not text.endswith("*")), style="bold" if (at, column) in sheet.best else "")
+            field = Text(
+                text + space * (not text.endswith("*")),
+                style="bold" if (at, column) in sheet.best else "",
+            )
             fields.append(field.append(f"\n{note}{space}", style="dim not bold") if note else field)
         table.add_row(*fields)
     return table
 
 
 def _frame(sheet: Sheet, escape: Callable[[str], str], bold: str, note: str) -> pd.DataFrame:
-    """All fields of a sheet as text of some format, which has templates for bold numbers and for notes on numbers."""
+    """All fields of a sheet as text of some format, which has templates for bold numbers and for
+    notes on numbers."""
 
     def field(text: str, best: bool) -> str:
         number, _, extra = escape(text).partition("\n")
@@ -100,7 +114,9 @@ def markdown(sheets: Sequence[Sheet]) -> str:
         parts += [f"**{_escape(sheet.title)}**"] if sheet.title else []
         frame = _frame(sheet, _escape, "**{}**", " ({})")
         rule = ["---" if column < sheet.labels else "---:" for column in range(len(sheet.head))]
-        parts.append("\n".join(f"| {' | '.join(row)} |" for row in [list(frame), rule, *frame.to_numpy()]))
+        parts.append(
+            "\n".join(f"| {' | '.join(row)} |" for row in [list(frame), rule, *frame.to_numpy()])
+        )
         parts += ["\n".join(f"- {_escape(note)}" for note in sheet.notes)] if sheet.notes else []
     return "\n\n".join(parts) + "\n"
 
@@ -110,10 +126,13 @@ def _escape(text: str) -> str:
 
 
 def latex(sheets: Sequence[Sheet]) -> str:
-    """Sheets as ``table`` environments for the package booktabs, with notes in the caption and a label."""
+    """Sheets as ``table`` environments for the package booktabs, with notes in the caption and a
+    label."""
     parts = []
     for sheet in sheets:
-        caption = " ".join(f"{sentence.rstrip('.')}." for sentence in (sheet.title, *sheet.notes) if sentence)
+        caption = " ".join(
+            f"{sentence.rstrip('.')}." for sentence in (sheet.title, *sheet.notes) if sentence
+        )
         frame = _frame(sheet, latex_text, r"\textbf{{{}}}", r" {{\footnotesize({})}}")
         table = frame.style.hide(axis="index").to_latex(
             column_format="l" * sheet.labels + "r" * (len(sheet.head) - sheet.labels),
@@ -136,7 +155,12 @@ def html_page(sheets: Sequence[Sheet], title: str) -> str:
     parts = []
     for sheet in sheets:
         with pd.option_context("display.max_colwidth", None):
-            table = _frame(sheet, html.escape, "<b>{}</b>", "<br>{}").to_html(index=False, border=0, escape=False)
+            table = _frame(sheet, html.escape, "<b>{}</b>", "<br>{}").to_html(
+                index=False, border=0, escape=False
+            )
         parts += [f"<h2>{html.escape(sheet.title)}</h2>"] if sheet.title else []
-        parts += [f'<div class="scroll">{table}</div>', f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>"]
+        parts += [
+            f'<div class="scroll">{table}</div>',
+            f"<p>{'<br>'.join(map(html.escape, sheet.notes))}</p>",
+        ]
     return web_page(title, "\n".join(parts))

@@ -1,4 +1,5 @@
-"""Load run folders as tables: results, curves over the epochs, and measures over steps and layers."""
+"""Load run folders as tables: results, curves over the epochs, and measures over steps and
+layers."""
 
 import csv
 import itertools
@@ -31,10 +32,11 @@ class ReportWarning(UserWarning):
 def load(*folders: str | Path) -> pd.DataFrame:
     """Read every ``result.json`` below some folders into one table with a row for each run.
 
-    A folder with ``measures/`` but no ``result.json``, as `gnn_depth.watch` writes it, is a run too, with the axis
-    ``run``. The columns are `gnn_depth.runs.COLUMNS`, then metrics by name, hyperparameters by dotted key and the axes
-    of a sweep by name; ``frame.attrs`` lists them as ``metrics``, ``hparams`` and ``axes``. Folders called ``archive``
-    are skipped. Of runs with the same config, data and seed only the newest with a result is kept.
+    A folder with ``measures/`` but no ``result.json``, as `gnn_depth.watch` writes it, is a run
+    too, with the axis ``run``. The columns are `gnn_depth.runs.COLUMNS`, then metrics by name,
+    hyperparameters by dotted key and the axes of a sweep by name; ``frame.attrs`` lists them as
+    ``metrics``, ``hparams`` and ``axes``. Folders called ``archive`` are skipped. Of runs with the
+    same config, data and seed only the newest with a result is kept.
 
     Args:
         folders: Folders that contain runs, or folders of single runs.
@@ -53,15 +55,24 @@ def load(*folders: str | Path) -> pd.DataFrame:
         _warn(f"skipped {'; '.join(bad[:SHOWN])}{more}.")
     if not found:
         where = ", ".join(repr(str(folder)) for folder in folders)
-        raise ReportError(f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}.")
+        raise ReportError(
+            f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}."
+        )
     kept = _newest(found)
     if repeated := len(found) - len(kept):
-        _warn(f"{repeated} of {len(found)} runs repeat others: only the newest with a result counts.")
+        _warn(
+            f"{repeated} of {len(found)} runs repeat others: only the newest with a result counts."
+        )
     frame = _frame(kept)
     versions = frame["version"].value_counts()
     if len(versions) > 1:
-        listed = ", ".join(f"{version} ({count} runs)" for version, count in sorted(versions.items()))
-        _warn(f"the runs come from several versions of gnn-depth, and their numbers may not be comparable: {listed}.")
+        listed = ", ".join(
+            f"{version} ({count} runs)" for version, count in sorted(versions.items())
+        )
+        _warn(
+            "the runs come from several versions of gnn-depth, and their numbers may not be "
+            f"comparable: {listed}."
+        )
     return frame
 
 
@@ -96,9 +107,14 @@ def _read_result(folder: str) -> dict[str, Any]:
 
 
 def _printable(value: Any) -> Any:
-    """The same with control characters of texts written out, as somebody else's file may hold codes for terminals."""
+    """The same with control characters of texts written out, as somebody else's file may hold codes
+    for terminals."""
     if isinstance(value, str):
-        return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+        return (
+            value
+            if value.isprintable()
+            else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+        )
     if isinstance(value, dict):
         return {_printable(key): _printable(item) for key, item in value.items()}
     return [_printable(item) for item in value] if isinstance(value, list) else value
@@ -113,7 +129,9 @@ def _newest(found: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str
 
     for folder, result in sorted(found, key=rank, reverse=True):
         config = result.get("config_sha256")
-        kept.setdefault(result.get("identity") or (config and (config, result.get("seed"))) or folder, folder)
+        kept.setdefault(
+            result.get("identity") or (config and (config, result.get("seed"))) or folder, folder
+        )
     newest = set(kept.values())
     return [(folder, result) for folder, result in found if folder in newest]
 
@@ -125,11 +143,24 @@ def _frame(found: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
         axes = {name: "null" if value is None else value for name, value in result["axes"].items()}
         # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
         settings = result["hparams"] | axes
-        texts = {name: str(value) for name, value in settings.items() if isinstance(value, list | dict)}
+        texts = {
+            name: str(value) for name, value in settings.items() if isinstance(value, list | dict)
+        }
         own = {"folder": folder, "version": result["packages"].get("gnn-depth")}
-        rows.append({name: result.get(name) for name in COLUMNS} | own | result["metrics"] | settings | texts)
-    parts = {part: list(dict.fromkeys(key for _, result in found for key in result[part])) for part in PARTS}
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *itertools.chain(*parts.values())])))
+        rows.append(
+            {name: result.get(name) for name in COLUMNS}
+            | own
+            | result["metrics"]
+            | settings
+            | texts
+        )
+    parts = {
+        part: list(dict.fromkeys(key for _, result in found for key in result[part]))
+        for part in PARTS
+    }
+    frame = pd.DataFrame(
+        rows, columns=list(dict.fromkeys([*COLUMNS, *itertools.chain(*parts.values())]))
+    )
     numbers = [*NUMBERS, *parts["metrics"]]
     frame[numbers] = frame[numbers].apply(pd.to_numeric, errors="coerce")  # also "inf" and "nan"
     frame.attrs = parts
@@ -141,10 +172,11 @@ def _warn(text: str) -> None:
 
 
 def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
-    """Read one metric of every epoch from ``metrics.csv``, in long form: columns ``run``, ``epoch``, ``value``.
+    """Read one metric of every epoch from ``metrics.csv``, in long form: columns ``run``,
+    ``epoch``, ``value``.
 
-    ``run`` is the run's label in the frame's index, so that ``curves(frame, tag).join(frame["seed"], on="run")`` adds
-    the seeds. A run without ``metrics.csv`` has no rows.
+    ``run`` is the run's label in the frame's index, so that ``curves(frame,
+    tag).join(frame["seed"], on="run")`` adds the seeds. A run without ``metrics.csv`` has no rows.
 
     Args:
         frame: Runs, as `load` returns them.
@@ -160,9 +192,13 @@ def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
         if not path.is_file():
             continue
         try:
-            whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")  # drops a row cut off while being written
+            whole, _, _ = path.read_text(encoding="utf-8").rpartition(
+                "\n"
+            )  # drops a row cut off while being written
             lines = csv.DictReader(whole.splitlines())
-            values = [(run, int(line["epoch"]), float(line[tag])) for line in lines if line.get(tag)]
+            values = [
+                (run, int(line["epoch"]), float(line[tag])) for line in lines if line.get(tag)
+            ]
         except (OSError, ValueError, KeyError, TypeError) as error:
             _warn(f"skipped {str(path)!r}, which is damaged ({error!r}).")
             continue
@@ -174,11 +210,13 @@ def curves(frame: pd.DataFrame, tag: str) -> pd.DataFrame:
 
 
 def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Read a measure from ``measures/NAME.npz``, in long form: columns ``run``, ``step``, ``layer``, ``value``.
+    """Read a measure from ``measures/NAME.npz``, in long form: columns ``run``, ``step``,
+    ``layer``, ``value``.
 
-    Measures of neurons have a column ``neuron`` too. ``run`` is the run's label in the frame's index, as in `curves`.
-    ``attrs`` has the ``unit`` and, as ``log10``, whether the values are logarithms to base 10, where -inf stands for an
-    exact zero. A run without the measure has no rows.
+    Measures of neurons have a column ``neuron`` too. ``run`` is the run's label in the frame's
+    index, as in `curves`. ``attrs`` has the ``unit`` and, as ``log10``, whether the values are
+    logarithms to base 10, where -inf stands for an exact zero. A run without the measure has no
+    rows.
 
     Args:
         frame: Runs, as `load` returns them.
@@ -190,12 +228,19 @@ def measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     known = {run: measurements.names(Path(folder)) for run, folder in frame["folder"].items()}
     having = [run for run, names in known.items() if name in names]
     if not having:
-        raise ReportError(unknown("measure", name, {name for names in known.values() for name in names}))
+        raise ReportError(
+            unknown("measure", name, {name for names in known.values() for name in names})
+        )
     found = [read_measure(frame["folder"][run], name) for run in having]
     kinds = {(one.unit, one.log10, one.values.ndim) for one in found}
     if len(kinds) > 1:
-        listed = ", ".join(f"{unit!r}{' as log10' if log10 else ''}" for unit, log10, _ in sorted(kinds))
-        raise ReportError(f"measure {name!r} is not the same quantity in all runs: {listed}. Choose runs of one kind.")
+        listed = ", ".join(
+            f"{unit!r}{' as log10' if log10 else ''}" for unit, log10, _ in sorted(kinds)
+        )
+        raise ReportError(
+            f"measure {name!r} is not the same quantity in all runs: {listed}. Choose runs of one "
+            "kind."
+        )
     by_run = pd.concat(map(measurements.long, found), keys=having, names=["run", None])
     long = by_run.reset_index("run").reset_index(drop=True)
     ((long.attrs["unit"], long.attrs["log10"], _),) = kinds

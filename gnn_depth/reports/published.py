@@ -18,14 +18,17 @@ from gnn_depth.yaml_limits import safe_load
 KEYS = ("source", "interval", "unit", "where", "over", "values")
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
 UNITS = {"percent": 100.0, "fraction": 1.0}
-NUMBER = re.compile(r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*")
+NUMBER = re.compile(
+    r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*"
+)
 ROUNDING = 1e-9  # 0.821 is not quite 82.1 / 100
 
 Level: TypeAlias = Literal["inside", "overlapping", "outside", "no value"]
 
 
 class Number(NamedTuple):
-    """A published mean and the number after its ±, if it has one; accuracies are fractions, as in our metrics."""
+    """A published mean and the number after its ±, if it has one; accuracies are fractions, as in
+    our metrics."""
 
     mean: float
     half: float | None = None
@@ -71,11 +74,14 @@ def read(path: str | Path) -> list[Published]:
 
 
 def parse(entries: Any, origin: str = "published") -> list[Published]:
-    """The published numbers of a parsed YAML file, or those below its key ``published``; errors name the origin."""
+    """The published numbers of a parsed YAML file, or those below its key ``published``; errors
+    name the origin."""
     if isinstance(entries, dict) and "published" in entries:
         entries = entries["published"]
     if not isinstance(entries, list):
-        raise ReportError(f"{origin}: published numbers must be a list of entries, not {entries!r}.")
+        raise ReportError(
+            f"{origin}: published numbers must be a list of entries, not {entries!r}."
+        )
     found = []
     for place, entry in enumerate(entries, start=1):
         source = f" ({entry['source']})" if isinstance(entry, dict) and entry.get("source") else ""
@@ -102,15 +108,23 @@ def _entry(entry: Any) -> Published:
     for key, value in _mapping("'values'", entry["values"]).items():
         match = None if isinstance(value, bool) else NUMBER.fullmatch(str(value))
         if match is None:
-            raise ReportError(f"value of {key} must be a number, or a text such as '78.0 +- 1.2', not {value!r}.")
-        mean, half = (None if text is None else float(text) / UNITS[unit] for text in match.groups())
+            raise ReportError(
+                f"value of {key} must be a number, or a text such as '78.0 +- 1.2', not {value!r}."
+            )
+        mean, half = (
+            None if text is None else float(text) / UNITS[unit] for text in match.groups()
+        )
         assert mean is not None
         if half is not None and interval == "none":
             raise ReportError(
-                f"value of {key}: {value!r} has a +-, so give its meaning: interval: std or interval: ci."
+                f"value of {key}: {value!r} has a +-, so give its meaning: interval: std or "
+                "interval: ci."
             )
         numbers[_label(key)] = Number(mean, half)
-    where = {str(axis): _label(value) for axis, value in _mapping("'where'", entry.get("where") or {}).items()}
+    where = {
+        str(axis): _label(value)
+        for axis, value in _mapping("'where'", entry.get("where") or {}).items()
+    }
     return Published(str(entry["source"]), INTERVALS[interval], where, str(entry["over"]), numbers)
 
 
@@ -125,14 +139,22 @@ def _label(value: Any) -> str:
 
 
 def compare_published(table: Table, published: Sequence[Published]) -> list[Agreement]:
-    """Compare every cell with the published numbers for it; several sources give several comparisons."""
+    """Compare every cell with the published numbers for it; several sources give several
+    comparisons."""
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
     names = (*table.row_names, *table.column_names)
     named = list(dict.fromkeys((*names, *table.axes)))
     known = list(dict.fromkeys([*named, *(name for settings in ours for name in settings)]))
     # Settings that all cells share also describe a cell without runs.
-    shared = {name: text for name, text in (*ours, {})[0].items() if all(other.get(name) == text for other in ours)}
-    fixed = [{resolve(axis, named, known): text for axis, text in entry.where.items()} for entry in published]
+    shared = {
+        name: text
+        for name, text in (*ours, {})[0].items()
+        if all(other.get(name) == text for other in ours)
+    }
+    fixed = [
+        {resolve(axis, named, known): text for axis, text in entry.where.items()}
+        for entry in published
+    ]
     over = [resolve(entry.over, named, known) for entry in published]
     found = []
     for (row, column), cell in table.cells.items():
@@ -149,9 +171,9 @@ def compare_published(table: Table, published: Sequence[Published]) -> list[Agre
 def agreement_of(cell: Cell, number: Number, interval: Spread | None) -> Level:
     r"""The position of our mean m relative to a published number a ± h.
 
-    ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is our own interval of
-    the same kind (the standard deviation, with h = 0, for a number without an interval); ``outside`` otherwise; ``no
-    value`` if we have none.
+    ``inside`` if :math:`|m - a| \le h`; ``overlapping`` if :math:`|m - a| \le h + w`, where w is
+    our own interval of the same kind (the standard deviation, with h = 0, for a number without an
+    interval); ``outside`` otherwise; ``no value`` if we have none.
     """
     distance = abs(cell.mean - number.mean) - ROUNDING
     half, width = number.half, cell.half_width(interval or "std")

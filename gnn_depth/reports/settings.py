@@ -1,4 +1,5 @@
-"""Axes and hyperparameters of runs: find their names, show their values as text, and choose runs by them."""
+"""Axes and hyperparameters of runs: find their names, show their values as text, and choose runs by
+them."""
 
 import itertools
 import math
@@ -18,7 +19,13 @@ Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 ABSENT = "-"
 MAY_DIFFER = ("seed_everything", "model.compile")  # between runs that are averaged
 SHOWN = 3  # settings named in a message, and values of each
-WORDS = {"acc": "accuracy", "val": "validation", "f1": "F1", "auroc": "AUROC", "lr": "learning rate"}
+WORDS = {
+    "acc": "accuracy",
+    "val": "validation",
+    "f1": "F1",
+    "auroc": "AUROC",
+    "lr": "learning rate",
+}
 WORDS |= {"mae": "mean absolute error", "rmse": "root mean squared error", "r2": "R2"}
 
 
@@ -33,13 +40,17 @@ def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def varying_axes(frame: pd.DataFrame) -> list[str]:
-    """The axes that vary; for runs that belong to no sweep, the options that differ between them, the seed apart."""
+    """The axes that vary; for runs that belong to no sweep, the options that differ between them,
+    the seed apart."""
     if axes := frame.attrs["axes"]:
         return varying(frame, axes)
-    differing = {name: texts for name, texts in _told_apart(frame).items() if len(set(texts) - {""}) > 1}
+    differing = {
+        name: texts for name, texts in _told_apart(frame).items() if len(set(texts) - {""}) > 1
+    }
 
     def follows(name: str, part: str) -> bool:
-        """True for an option of a part, such as its class, that differs only because the part does."""
+        """True for an option of a part, such as its class, that differs only because the part
+        does."""
         pairs = set(zip(differing[part], differing[name], strict=True))
         return name.startswith(f"{part}.") and len(pairs) == len({value for value, _ in pairs})
 
@@ -47,13 +58,15 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
 
 
 def full_name(frame: pd.DataFrame, name: str) -> str:
-    """The full name of an axis or hyperparameter, such as ``model.num_layers`` for ``num_layers``; see `resolve`."""
+    """The full name of an axis or hyperparameter, such as ``model.num_layers`` for ``num_layers``;
+    see `resolve`."""
     known = settings(frame)
     return resolve(name, frame.attrs["axes"] or varying(frame, known) or known, [*known, *COLUMNS])
 
 
 def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
-    """The full name that equals a name, or whose last part does, or its word in a table: ``layers`` for num_layers.
+    """The full name that equals a name, or whose last part does, or its word in a table: ``layers``
+    for num_layers.
 
     Choices are tried before the other known names, and are listed in an error.
     """
@@ -64,7 +77,9 @@ def resolve(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise ReportError(f"several axes are called {name!r}: {', '.join(matches)}. Write the full name.")
+            raise ReportError(
+                f"several axes are called {name!r}: {', '.join(matches)}. Write the full name."
+            )
     raise ReportError(unknown("axis", name, choices, also=known))
 
 
@@ -81,7 +96,9 @@ def words(name: str) -> str:
 def short_words(names: Sequence[str]) -> Labels:
     """The words of each name, or its full name where others have the same words."""
     found = [words(name) for name in names]
-    return tuple(word if found.count(word) == 1 else name for name, word in zip(names, found, strict=True))
+    return tuple(
+        word if found.count(word) == 1 else name for name, word in zip(names, found, strict=True)
+    )
 
 
 def is_percent(metric: str) -> bool:
@@ -90,7 +107,8 @@ def is_percent(metric: str) -> bool:
 
 
 def monitor(frame: pd.DataFrame) -> str:
-    """The metric by which the runs chose their best epochs: ``val/acc``, unless they all say another."""
+    """The metric by which the runs chose their best epochs: ``val/acc``, unless they all say
+    another."""
     found = list(frame["monitor"].dropna().unique()) if "monitor" in frame else []
     return found[0] if len(found) == 1 else "val/acc"
 
@@ -144,7 +162,12 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
         by_size = set(values) - set(numbers) <= {ABSENT}
         appearance = {value: float(place) for place, value in enumerate(values)}
         ranks.append((numbers if by_size else appearance) | {ABSENT: math.inf})
-    return tuple(sorted(distinct, key=lambda values: [rank[value] for rank, value in zip(ranks, values, strict=True)]))
+    return tuple(
+        sorted(
+            distinct,
+            key=lambda values: [rank[value] for rank, value in zip(ranks, values, strict=True)],
+        )
+    )
 
 
 def plural(count: int, what: str = "run") -> str:
@@ -163,14 +186,17 @@ def known_labels(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """The runs with one of the given values on every given axis, in the order in which the values are given."""
+    """The runs with one of the given values on every given axis, in the order in which the values
+    are given."""
     places = pd.DataFrame(index=frame.index)
     for word, values in where.items():
         name, known = full_name(frame, word), known_labels(frame, word)
         for value in values:
             if not any(same(text, value) for text in known):
                 raise ReportError(unknown(f"value of {name!r}", value, known))
-        order = {text: place for text in known for place, value in enumerate(values) if same(text, value)}
+        order = {
+            text: place for text in known for place, value in enumerate(values) if same(text, value)
+        }
         places[name] = frame[name].map(label).map(order)
     chosen = places.dropna().sort_values(list(places), kind="stable").index
     if chosen.empty:
@@ -182,9 +208,9 @@ def choose(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFr
 def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
     """The values of every run, as text, for the settings that vary and make different experiments.
 
-    An old run does not record its hyperparameters, and a run of another sweep does not record the axes of this one:
-    their values are empty. In any other run, a missing setting counts as a value: a run without gradient clipping
-    differs from one with it.
+    An old run does not record its hyperparameters, and a run of another sweep does not record the
+    axes of this one: their values are empty. In any other run, a missing setting counts as a value:
+    a run without gradient clipping differs from one with it.
     """
     silent, columns = frame[frame.attrs["hparams"]].isna().all(axis=1), {}
     for name in varying(frame, settings(frame)):
@@ -194,11 +220,14 @@ def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
     return columns
 
 
-def grouped(frame: pd.DataFrame, names: Sequence[str], remedy: str | None) -> dict[Labels, pd.DataFrame]:
-    """The runs by their labels on some axes, in the order of the frame; those of a group may differ only in their seed.
+def grouped(
+    frame: pd.DataFrame, names: Sequence[str], remedy: str | None
+) -> dict[Labels, pd.DataFrame]:
+    """The runs by their labels on some axes, in the order of the frame; those of a group may differ
+    only in their seed.
 
-    The error about other differences ends with the remedy and the names of the settings that differ; without a remedy
-    anything may differ.
+    The error about other differences ends with the remedy and the names of the settings that
+    differ; without a remedy anything may differ.
     """
     places: dict[Labels, list[int]] = {}
     for run, labels in enumerate(labels_of(frame, names)):
@@ -208,12 +237,24 @@ def grouped(frame: pd.DataFrame, names: Sequence[str], remedy: str | None) -> di
         return groups
     columns = {name: texts for name, texts in _told_apart(frame).items() if name not in names}
     for labels, group in groups.items():
-        values = {name: dict.fromkeys(texts[run] for run in places[labels]) for name, texts in columns.items()}
-        several = {name: known for name, texts in values.items() if len(known := list(filter(None, texts))) > 1}
+        values = {
+            name: dict.fromkeys(texts[run] for run in places[labels])
+            for name, texts in columns.items()
+        }
+        several = {
+            name: known
+            for name, texts in values.items()
+            if len(known := list(filter(None, texts))) > 1
+        }
         # A difference in an axis of the sweep explains those in other options.
-        if mixed := {name: several[name] for name in several if name in frame.attrs["axes"]} or several:
+        if (
+            mixed := {name: several[name] for name in several if name in frame.attrs["axes"]}
+            or several
+        ):
             raise ReportError(_explain(mixed, remedy))
-        for seed, runs in group[group["status"].isin(RESULTS)].groupby("seed"):  # without runs that have no seed
+        for seed, runs in group[group["status"].isin(RESULTS)].groupby(
+            "seed"
+        ):  # without runs that have no seed
             if len(runs) > 1:
                 first, second, *_ = runs["folder"]
                 raise ReportError(
@@ -226,7 +267,10 @@ def grouped(frame: pd.DataFrame, names: Sequence[str], remedy: str | None) -> di
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     # The options of a part differ because the part does, so that naming the part is enough.
     roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
-    few = {name: ", ".join(mixed[name][:SHOWN]) + ", ..." * (len(mixed[name]) > SHOWN) for name in roots}
+    few = {
+        name: ", ".join(mixed[name][:SHOWN]) + ", ..." * (len(mixed[name]) > SHOWN)
+        for name in roots
+    }
     some = " and ".join(f"{name} ({few[name]})" for name in roots[:SHOWN])
     more = f" and {len(roots) - SHOWN} more" if len(roots) > SHOWN else ""
     chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])

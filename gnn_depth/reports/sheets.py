@@ -1,4 +1,5 @@
-"""Tables of text about runs: means, differences from a baseline, agreement with published numbers."""
+"""Tables of text about runs: means, differences from a baseline, agreement with published
+numbers."""
 
 import math
 from collections import Counter, defaultdict
@@ -18,7 +19,16 @@ from gnn_depth.reports.settings import (
     plural,
     short_words,
 )
-from gnn_depth.reports.table import SEEDS_NEEDED, SIGNIFICANT, SPREADS, TESTS, Cell, Comparison, Spread, Table
+from gnn_depth.reports.table import (
+    SEEDS_NEEDED,
+    SIGNIFICANT,
+    SPREADS,
+    TESTS,
+    Cell,
+    Comparison,
+    Spread,
+    Table,
+)
 from gnn_depth.runs import RESULTS, lower_is_better
 
 Best: TypeAlias = Literal["auto", "row", "column", "table", "none"]
@@ -39,7 +49,8 @@ class Sheet:
 
 
 def format_value(value: float, metric: str, sign: str = "") -> str:
-    """A value of a metric: percent with one decimal, four significant digits for anything else, ``-`` for NaN."""
+    """A value of a metric: percent with one decimal, four significant digits for anything else,
+    ``-`` for NaN."""
     if math.isnan(value):
         return "-"
     return f"{100 * value:{sign}.1f}" if is_percent(metric) else f"{value:{sign}.4g}"
@@ -56,25 +67,38 @@ def format_cell(cell: Cell, metric: str, spread: Spread) -> str:
 
 
 def table_sheet(
-    table: Table, comparison: Comparison | None = None, best: Best = "auto", caption: str = "", label: str = ""
+    table: Table,
+    comparison: Comparison | None = None,
+    best: Best = "auto",
+    caption: str = "",
+    label: str = "",
 ) -> Sheet:
     """The table itself, with a star where a cell differs significantly from the baseline.
 
-    The best mean is bold in each ``row``, each ``column``, the whole ``table``, or ``none``; by default among the cells
-    compared with one baseline cell. Without a baseline it is each row, or each column if the column labels are numbers,
-    such as depths, and the row labels are not. A caption replaces the note that says what the numbers are.
+    The best mean is bold in each ``row``, each ``column``, the whole ``table``, or ``none``; by
+    default among the cells compared with one baseline cell. Without a baseline it is each row, or
+    each column if the column labels are numbers, such as depths, and the row labels are not. A
+    caption replaces the note that says what the numbers are.
     """
     most = max(cell.n for cell in table.cells.values())
     fields = {}
     for place, cell in table.cells.items():
         pair = comparison.pairs[place] if comparison else None
         star = "*" if pair and pair.significant else ""
-        fields[place] = _field(format_cell(cell, table.metric, table.spread) + star, _note(cell, most))
+        fields[place] = _field(
+            format_cell(cell, table.metric, table.spread) + star, _note(cell, most)
+        )
     first, *others = _notes(table, most)
     notes = (caption or first, *others, *(_significance(comparison) if comparison else ()))
     label = label or "tab:" + "-".join(map(last_part, (*table.row_names, *table.column_names)))
     return Sheet(
-        "", _head(table), len(table.row_names), _lines(table, fields), notes, _best(table, comparison, best), label
+        "",
+        _head(table),
+        len(table.row_names),
+        _lines(table, fields),
+        notes,
+        _best(table, comparison, best),
+        label,
     )
 
 
@@ -82,12 +106,15 @@ def _field(text: str, note: str) -> str:
     return f"{text}\n{note}" if note else text
 
 
-def _lines(table: Table, fields: Mapping[tuple[Labels, Labels], str]) -> tuple[tuple[str, ...], ...]:
+def _lines(
+    table: Table, fields: Mapping[tuple[Labels, Labels], str]
+) -> tuple[tuple[str, ...], ...]:
     return tuple((*row, *(fields[row, column] for column in table.columns)) for row in table.rows)
 
 
 def _best(table: Table, comparison: Comparison | None, best: Best) -> frozenset[tuple[int, int]]:
-    """Place of each best mean, including all that print the same; a cell without competitors is never best."""
+    """Place of each best mean, including all that print the same; a cell without competitors is
+    never best."""
     if best == "auto":
         rows, columns = (
             all(number(text) is not None for value in labels for text in value if text != ABSENT)
@@ -105,7 +132,9 @@ def _best(table: Table, comparison: Comparison | None, best: Best) -> frozenset[
         winner = (min if lower_is_better(table.metric) else max)(means.values())
         texts = {place: format_value(mean, table.metric) for place, mean in means.items()}
         if len(means) > 1:
-            found |= {place for place, text in texts.items() if text == format_value(winner, table.metric)}
+            found |= {
+                place for place, text in texts.items() if text == format_value(winner, table.metric)
+            }
     return frozenset(found)
 
 
@@ -138,10 +167,14 @@ def _notes(table: Table, most: int) -> Iterator[str]:
     what = metric_words(table.metric)
     spread = f"mean ± {SPREADS[table.spread]} over" if most > 1 else "of"
     columns = ", ".join(_names(table)[len(table.row_names) :])
-    yield f"{what[:1].upper()}{what[1:]}, {spread} {seeds}" + (f"; columns: {columns}." if columns else ".")
+    yield f"{what[:1].upper()}{what[1:]}, {spread} {seeds}" + (
+        f"; columns: {columns}." if columns else "."
+    )
     # Axes that are neither in the rows nor in the columns and have one value.
     others = [name for name in table.axes if name not in (*table.row_names, *table.column_names)]
-    values = {name: {cell.settings[name] for cell in cells if name in cell.settings} for name in others}
+    values = {
+        name: {cell.settings[name] for cell in cells if name in cell.settings} for name in others
+    }
     fixed = {name: texts.pop() for name, texts in values.items() if len(texts) == 1}
     if fixed:
         each = zip(short_words(tuple(fixed)), fixed.values(), strict=True)
@@ -155,7 +188,9 @@ def _notes(table: Table, most: int) -> Iterator[str]:
 
 
 def _significance(comparison: Comparison) -> Iterator[str]:
-    against = f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
+    against = (
+        f"against {', '.join(comparison.baseline)}, {TESTS[comparison.test]} over shared seeds"
+    )
     yield f"* p < {SIGNIFICANT} {against}, not corrected for the number of comparisons."
     if few := sum(pair is not None and pair.p is None for pair in comparison.pairs.values()):
         yield f"{plural(few, 'cell')} without a p value: {SEEDS_NEEDED[comparison.test]} shared seeds are needed."
@@ -167,7 +202,13 @@ def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
     fields = dict.fromkeys(comparison.pairs, "")
     for place, pair in comparison.pairs.items():
         if pair:
-            p = "" if pair.p is None else ", p < 0.0001" if pair.p < 0.0001 else f", p = {pair.p:.2g}"
+            p = (
+                ""
+                if pair.p is None
+                else ", p < 0.0001"
+                if pair.p < 0.0001
+                else f", p = {pair.p:.2g}"
+            )
             text = format_value(pair.difference, table.metric, sign="+") + p
             fields[place] = _field(text, plural(pair.shared, "seed") if pair.shared < most else "")
     note = f"Difference of means over shared seeds ({most} unless noted), p value of {TESTS[comparison.test]}."
@@ -175,8 +216,11 @@ def comparison_sheet(table: Table, comparison: Comparison) -> Sheet:
     return Sheet(title, _head(table), len(table.row_names), _lines(table, fields), (note,))
 
 
-def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()) -> Sheet:
-    """Our means next to published numbers; a published source that matches no cell of the table is named."""
+def agreement_sheet(
+    table: Table, found: Sequence[Agreement], published: Sequence[Published] = ()
+) -> Sheet:
+    """Our means next to published numbers; a published source that matches no cell of the table is
+    named."""
     used = [one.published.source for one in found]
     sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
     lines = [
@@ -190,10 +234,19 @@ def agreement_sheet(table: Table, found: Sequence[Agreement], published: Sequenc
         for one in found
     ]
     counts = Counter(one.level for one in found)
-    total = ", ".join(f"{counts[level]} {level}" for level in get_args(Level) if counts[level]) or "none"
+    total = (
+        ", ".join(f"{counts[level]} {level}" for level in get_args(Level) if counts[level])
+        or "none"
+    )
     # A misspelt label must not pass for one that this table does not show.
-    cited = [source if source in used else f"{source}: matches no cell of this table" for source in sources]
-    notes = (f"Agreement: {total}.", *(f"[{place}] {source}" for place, source in enumerate(cited, start=1)))
+    cited = [
+        source if source in used else f"{source}: matches no cell of this table"
+        for source in sources
+    ]
+    notes = (
+        f"Agreement: {total}.",
+        *(f"[{place}] {source}" for place, source in enumerate(cited, start=1)),
+    )
     names = _names(table)
     head = (*names, "ours", "published", "difference", "agreement")
     return Sheet("Compared with published numbers", head, len(names), tuple(lines), notes)

@@ -26,12 +26,15 @@ TESTS = {"wilcoxon": "Wilcoxon's signed-rank test", "t": "the paired t test"}
 # With five pairs Wilcoxon's p is at least 2 / 2^5: nothing could be significant.
 SEEDS_NEEDED = {"wilcoxon": 6, "t": 2}
 SIGNIFICANT = 0.05
-ROUNDING = 1e-6  # relative: metrics are float32, and equal differences of accuracies must count as ties
+ROUNDING = (
+    1e-6  # relative: metrics are float32, and equal differences of accuracies must count as ties
+)
 EXACT = 13  # number of pairs up to which every assignment of signs is tried
 
 
 def t_half_width(deviation: Any, n: Any) -> Any:
-    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values or arrays of them."""
+    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values or
+    arrays of them."""
     from scipy.special import stdtrit
 
     return stdtrit(n - 1, 0.975) * deviation / n**0.5
@@ -47,7 +50,8 @@ class Run(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """True if the value enters the mean: diverged runs count with their last value, unfinished ones never."""
+        """True if the value enters the mean: diverged runs count with their last value, unfinished
+        ones never."""
         return self.status in RESULTS and math.isfinite(self.value)
 
 
@@ -89,7 +93,8 @@ class Cell:
         return statistics.fmean(self.values) if self.values else math.nan
 
     def half_width(self, spread: Spread) -> float | None:
-        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`; None for fewer than two runs."""
+        r"""The number after ±: :math:`s`, or :math:`t_{0.975, n-1}\, s / \sqrt n`; None for fewer
+        than two runs."""
         if self.n < 2:
             return None
         deviation = statistics.stdev(self.values)
@@ -108,7 +113,8 @@ class Table:
     columns: tuple[Labels, ...]
     cells: Mapping[tuple[Labels, Labels], Cell]  # by row and column, row by row
     axes: Labels = ()  # of the runs' sweeps
-    # Axes, seed, status, metric and folder of every run behind the table, also of those that do not count.
+    # Axes, seed, status, metric and folder of every run behind the table, also of those that do not
+    # count.
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
@@ -122,24 +128,33 @@ def tabulate(
 ) -> Table:
     """Average a metric over seeds in every cell of a table; without columns it has one column.
 
-    Rows and columns are in the order of their first appearance in the frame, numbers by size. By default the metric is
-    that of the test set by which the runs chose their best epoch. The remedy says how to keep apart runs that differ in
-    more than their seed, for the message that refuses them.
+    Rows and columns are in the order of their first appearance in the frame, numbers by size. By
+    default the metric is that of the test set by which the runs chose their best epoch. The remedy
+    says how to keep apart runs that differ in more than their seed, for the message that refuses
+    them.
     """
     row_names, column_names = (
-        tuple(settings.full_name(frame, name) for name in ([names] if isinstance(names, str) else names))
+        tuple(
+            settings.full_name(frame, name)
+            for name in ([names] if isinstance(names, str) else names)
+        )
         for names in (rows, columns)
     )
     names, known = (*row_names, *column_names), frame.attrs["metrics"]
     if not row_names or len(set(names)) < len(names):
-        raise ReportError(f"rows need at least one axis, and columns other axes than rows: not {rows} and {columns}.")
+        raise ReportError(
+            f"rows need at least one axis, and columns other axes than rows: not {rows} and "
+            f"{columns}."
+        )
     if not known:
         raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
     metric = settings.main_metric(frame) if metric is None else metric
     for what, value, choices in (("metric", metric, known), ("spread", spread, SPREADS)):
         if value not in choices:
             raise ReportError(unknown(what, value, choices))
-    groups = settings.grouped(frame, names, remedy or f"give each a row with {' '.join(['--rows', *row_names])}")
+    groups = settings.grouped(
+        frame, names, remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
+    )
     row_labels = settings.in_order(labels[: len(row_names)] for labels in groups)
     column_labels = settings.in_order(labels[len(row_names) :] for labels in groups)
     cells = {(row, column): Cell((), {}) for row in row_labels for column in column_labels}
@@ -150,39 +165,59 @@ def tabulate(
             listed.append(runs)
     axes = tuple(frame.attrs["axes"])
     return Table(
-        metric, spread, row_names, column_names, row_labels, column_labels, cells, axes, _list(listed, metric, names)
+        metric,
+        spread,
+        row_names,
+        column_names,
+        row_labels,
+        column_labels,
+        cells,
+        axes,
+        _list(listed, metric, names),
     )
 
 
 def _cell(runs: pd.DataFrame, metric: str, known: Sequence[str]) -> Cell:
     each = zip(*(runs[name].tolist() for name in ("seed", "status", metric, "folder")), strict=True)
     shared = {name: text for name in known if (text := label(runs[name].iloc[0])) != ABSENT}
-    return Cell(tuple(Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each), shared)
+    return Cell(
+        tuple(Run(None if math.isnan(seed) else int(seed), *others) for seed, *others in each),
+        shared,
+    )
 
 
 def _list(groups: Sequence[pd.DataFrame], metric: str, names: Sequence[str]) -> pd.DataFrame:
     """The runs of all cells with their values on the axes, as numbers or text."""
     own = ["seed", "status", metric, "folder"]
     shown = [name for name in dict.fromkeys((*groups[0].attrs["axes"], *names)) if name not in own]
-    listed = pd.concat([runs[[*shown, *own]] for runs in groups], ignore_index=True).astype({"seed": "Int64"})
+    listed = pd.concat([runs[[*shown, *own]] for runs in groups], ignore_index=True).astype(
+        {"seed": "Int64"}
+    )
     for name in shown:
         plain = listed[name].convert_dtypes()
-        listed[name] = plain if is_numeric_dtype(plain) else listed[name].map(label, na_action="ignore")
+        listed[name] = (
+            plain if is_numeric_dtype(plain) else listed[name].map(label, na_action="ignore")
+        )
     return listed
 
 
 def arrange(
     frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str] | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Fill in missing rows and columns: the last varying axis for the columns, the others for the rows.
+    """Fill in missing rows and columns: the last varying axis for the columns, the others for the
+    rows.
 
     Where nothing varies, the table has a single row, for an axis or option that all runs share.
     """
     named = [settings.full_name(frame, word) for word in (*(rows or ()), *(columns or ()))]
-    free = [name for name in settings.varying_axes(frame) or frame.attrs["axes"] if name not in named]
+    free = [
+        name for name in settings.varying_axes(frame) or frame.attrs["axes"] if name not in named
+    ]
     if rows is None and not free:
         known = settings.settings(frame)
-        free = [name for name in known if name not in (*named, *settings.varying(frame, known))][:1] or ["name"]
+        free = [name for name in known if name not in (*named, *settings.varying(frame, known))][
+            :1
+        ] or ["name"]
     if columns is None:
         keep = 1 if rows is None else 0  # rows need an axis, columns do not
         # Rows that a user chose for single runs, such as their names, may tell them apart already.
@@ -200,7 +235,9 @@ def write_parquet(table: Table, path: Path) -> None:
     try:
         table.runs.to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
-        raise ReportError("Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'.") from error
+        raise ReportError(
+            "Parquet needs the extra `parquet`: pip install 'gnn-depth[parquet]'."
+        ) from error
 
 
 class Pair(NamedTuple):
@@ -222,18 +259,23 @@ class Comparison:
 
     baseline: Labels
     test: Test
-    pairs: Mapping[tuple[Labels, Labels], Pair | None]  # one for each cell of the table; None for the baseline itself
+    pairs: Mapping[
+        tuple[Labels, Labels], Pair | None
+    ]  # one for each cell of the table; None for the baseline itself
 
 
 def compare(table: Table, baseline: str, test: Test = "wilcoxon") -> Comparison:
-    """Compare every cell with a baseline: a column or a row, whose labels of several axes are separated by commas."""
+    """Compare every cell with a baseline: a column or a row, whose labels of several axes are
+    separated by commas."""
     wanted = tuple(word.strip() for word in baseline.split(","))
     in_columns, in_rows = wanted in table.columns, wanted in table.rows
     if not in_columns and not in_rows:
         labels = [", ".join(labels) for labels in (*table.columns, *table.rows) if labels]
         raise ReportError(unknown("baseline", baseline, labels))
     if in_columns and in_rows:
-        raise ReportError(f"the baseline {baseline!r} is a row and a column: choose rows and columns that differ.")
+        raise ReportError(
+            f"the baseline {baseline!r} is a row and a column: choose rows and columns that differ."
+        )
 
     pairs: dict[tuple[Labels, Labels], Pair | None] = {}
     for (row, column), cell in table.cells.items():
@@ -250,11 +292,16 @@ def pair(cell: Cell, base: Cell, test: Test) -> Pair:
     ours, theirs = (np.array([side.by_seed[seed] for seed in shared]) for side in (cell, base))
     tolerance = ROUNDING * max(np.abs(ours).max(), np.abs(theirs).max())
     enough = len(shared) >= SEEDS_NEEDED[test]
-    return Pair(float((ours - theirs).mean()), len(shared), p_value(ours - theirs, test, tolerance) if enough else None)
+    return Pair(
+        float((ours - theirs).mean()),
+        len(shared),
+        p_value(ours - theirs, test, tolerance) if enough else None,
+    )
 
 
 def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
-    """Two-sided p value of the hypothesis that paired differences are centred at zero; 1 if all of them are zero.
+    """Two-sided p value of the hypothesis that paired differences are centred at zero; 1 if all of
+    them are zero.
 
     Differences whose sizes are closer than the tolerance are tied, and those below it are zero.
     """
@@ -263,8 +310,13 @@ def p_value(differences: np.ndarray, test: Test, tolerance: float) -> float:
     if np.abs(differences).max() <= tolerance:
         return 1.0
     if test == "t":
-        return 0.0 if np.ptp(differences) <= tolerance else float(stats.ttest_1samp(differences, 0).pvalue)
-    # Signed integers in the order of the sizes, equal for ties and 0 for zero, so that rounding breaks no tie.
+        return (
+            0.0
+            if np.ptp(differences) <= tolerance
+            else float(stats.ttest_1samp(differences, 0).pvalue)
+        )
+    # Signed integers in the order of the sizes, equal for ties and 0 for zero, so that rounding
+    # breaks no tie.
     order = np.argsort(np.abs(differences))
     levels = np.empty(len(order), dtype=int)
     levels[order] = np.cumsum(np.diff(np.abs(differences)[order], prepend=0.0) > tolerance)

@@ -1,1 +1,2 @@
-"""Sweeps: run every combination of a grid file on a pool of workers, each once, without losing results."""
+"""Sweeps: run every combination of a grid file on a pool of workers, each once, without losing
+results."""

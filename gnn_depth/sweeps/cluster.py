@@ -24,14 +24,18 @@ FAILURES = (OSError, asyncio.TimeoutError, ValueError)
 class DaskPool(Pool):
     """The workers of a Dask cluster, each of which makes its calls in fresh processes.
 
-    A call submitted while there are no workers waits for one. If a whole worker dies, Dask itself repeats its calls
-    elsewhere, so a function must cope with being called again (a run of a sweep is found as begun). Running calls can
-    be stopped only where a nanny watches the worker, which is the default of ``dask worker``.
+    A call submitted while there are no workers waits for one. If a whole worker dies, Dask itself
+    repeats its calls elsewhere, so a function must cope with being called again (a run of a sweep
+    is found as begun). Running calls can be stopped only where a nanny watches the worker, which is
+    the default of ``dask worker``.
     """
 
     def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
         super().__init__()
-        for name in ("distributed", "distributed.client"):  # they log lost connections, which the futures report
+        for name in (
+            "distributed",
+            "distributed.client",
+        ):  # they log lost connections, which the futures report
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address = address
         self._preload = tuple(preload)
@@ -48,7 +52,9 @@ class DaskPool(Pool):
             raise self._lost() from error
 
     def _lost(self) -> PoolError:
-        return PoolError(f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again.")
+        return PoolError(
+            f"the Dask scheduler at {self._address!r} is gone. Start it and the sweep again."
+        )
 
     def _submit(self, function: Callable[..., Any], args: tuple[Any, ...]) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -61,7 +67,9 @@ class DaskPool(Pool):
         if inner.cancelled():
             future.set_exception(CancelledError() if self._stopped else self._lost())
         elif isinstance(error := inner.exception(), KilledWorker):
-            future.set_exception(WorkerDied("it killed several workers of the cluster; see their logs"))
+            future.set_exception(
+                WorkerDied("it killed several workers of the cluster; see their logs")
+            )
         elif error is not None:
             future.set_exception(error)
         else:
@@ -92,7 +100,8 @@ _STARTING = threading.Lock()
 
 
 def call(preload: Sequence[str], function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Make a call in a fresh process of this worker, which imports the modules once for all its calls."""
+    """Make a call in a fresh process of this worker, which imports the modules once for all its
+    calls."""
     with _STARTING:
         multiprocessing.set_forkserver_preload(list(preload))
         # Dask's workers are daemons, which multiprocessing does not let start processes.
@@ -119,21 +128,27 @@ def _follow() -> None:
 
 
 def _check_address(address: str) -> None:
-    """Check that a Dask scheduler answers, because a Client that cannot connect takes long and warns at exit."""
+    """Check that a Dask scheduler answers, because a Client that cannot connect takes long and
+    warns at exit."""
     try:
         kind = asyncio.run(asyncio.wait_for(_kind(address), PATIENCE + 1))
         reason = "" if kind == "Scheduler" else f"there is a {kind}"
     except FAILURES as error:
         reason = str(error)
-    except Exception:  # a web server's answer read as if it were Dask's may raise anything, such as a MemoryError
+    except (
+        Exception
+    ):  # a web server's answer read as if it were Dask's may raise anything, such as a MemoryError
         reason = "the answer uses another protocol"
     if reason:
         raise PoolError(
-            f"no Dask scheduler answers at {address!r}: {reason}. `dask scheduler` starts one and prints its address, "
+            f"no Dask scheduler answers at {address!r}: {reason}. `dask scheduler` starts one and "
+            "prints its address, "
             "such as tcp://192.168.0.1:8786."
         )
 
 
 async def _kind(address: str) -> str:
-    async with rpc(address, timeout=PATIENCE, connection_args=Security().get_connection_args("client")) as there:
+    async with rpc(
+        address, timeout=PATIENCE, connection_args=Security().get_connection_args("client")
+    ) as there:
         return (await there.identity())["type"]

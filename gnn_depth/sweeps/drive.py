@@ -18,19 +18,26 @@ LOOK_SECONDS = 2.0  # between looks at runs that other processes work on
 GRACE_SECONDS = 20.0  # for a run to stop by itself and save what it has
 
 
-def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")) -> "Sweep":
-    """Run all unfinished runs of a plan, whose folder exists, and show the progress; returns the sweep that has ended.
+def carry_out(
+    plan: Plan, pool: Pool, train: Train, retries: int, deadline: float = float("inf")
+) -> "Sweep":
+    """Run all unfinished runs of a plan, whose folder exists, and show the progress; returns the
+    sweep that has ended.
 
     No run starts after the deadline, a reading of the monotonic clock.
     """
     done = {identity for identity, record in plan.store.records().items() if record.is_result}
     there = Store(plan.store.root.absolute(), plan.store.name)
-    stop = there.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"  # once it exists, this sweep's runs stop, on any machine
+    stop = (
+        there.folder / CLAIMS / f"stop-{uuid.uuid4().hex}"
+    )  # once it exists, this sweep's runs stop, on any machine
     command = (Path(sys.argv[0]).name, *sys.argv[1:])
     left = [run for run in plan.runs if run.place.identity not in done]
     tasks = [Task(there, run, command, retries, str(stop), train) for run in left]
     try:
-        with SweepProgress(len(plan.runs), len(plan.runs) - len(tasks), pool, plan.grid.metric) as progress:
+        with SweepProgress(
+            len(plan.runs), len(plan.runs) - len(tasks), pool, plan.grid.metric
+        ) as progress:
             return Sweep(plan, pool, progress, deadline).run(tasks)
     finally:
         stop.unlink(missing_ok=True)
@@ -39,7 +46,9 @@ def carry_out(plan: Plan, pool: Pool, train: Train, retries: int, deadline: floa
 class Sweep:
     """A running sweep; the mean curves of a group are written once all its runs are done."""
 
-    def __init__(self, plan: Plan, pool: Pool, progress: SweepProgress, deadline: float = float("inf")) -> None:
+    def __init__(
+        self, plan: Plan, pool: Pool, progress: SweepProgress, deadline: float = float("inf")
+    ) -> None:
         self.plan = plan
         self.pool = pool
         self.progress = progress
@@ -65,7 +74,8 @@ class Sweep:
         return self
 
     def _step(self) -> bool:
-        """Start as many runs as there is room for and take finished ones; False when nothing is left to do."""
+        """Start as many runs as there is room for and take finished ones; False when nothing is
+        left to do."""
         now = time.monotonic()
         in_time = now < self.deadline
         if not self._waiting and now - self._looked > LOOK_SECONDS:
@@ -97,13 +107,16 @@ class Sweep:
             return
         if outcome.status == ELSEWHERE:
             self._leave(task)
-        elif outcome.status == "interrupted":  # not by this sweep: by a signal to its worker, or because it called exit
+        elif (
+            outcome.status == "interrupted"
+        ):  # not by this sweep: by a signal to its worker, or because it called exit
             self._retry(task, f"it was stopped: {outcome.reason}")
         else:
             self._end(task, outcome)
 
     def _retry(self, task: Task, reason: str) -> None:
-        """Restart a run whose worker died; attempts are counted on disk, so deaths in earlier sweeps count too."""
+        """Restart a run whose worker died; attempts are counted on disk, so deaths in earlier
+        sweeps count too."""
         self._deaths[task.run.place.identity] += 1
         if self._deaths[task.run.place.identity] > task.retries + 1:
             self._fail(task, reason)
@@ -112,7 +125,8 @@ class Sweep:
         self._waiting.appendleft(task)
 
     def _leave(self, task: Task) -> None:
-        """Leave a run to the other process that works on it, and check later whether that process died."""
+        """Leave a run to the other process that works on it, and check later whether that process
+        died."""
         self.progress.retry(task.run.place.label, "")
         if task.run.place.identity not in self._said_elsewhere:
             self._said_elsewhere.add(task.run.place.identity)
@@ -120,11 +134,16 @@ class Sweep:
         self._elsewhere.append(task)
 
     def _fail(self, task: Task, reason: str) -> None:
-        self._end(task, Record(self.plan.store.place(task.run.place), {"status": "failed", "reason": reason}))
+        self._end(
+            task,
+            Record(self.plan.store.place(task.run.place), {"status": "failed", "reason": reason}),
+        )
 
     def _end(self, task: Task, outcome: Record) -> None:
         self.outcomes[task.run.place.identity] = outcome
-        self.progress.metric = self.progress.metric or outcome.main_metric  # the first run's task decides
+        self.progress.metric = (
+            self.progress.metric or outcome.main_metric
+        )  # the first run's task decides
         value = outcome.value(self.progress.metric) if self.progress.metric else None
         self.progress.end(task.run.place.label, outcome.status, value, outcome.seconds)
         if outcome.status == "failed":
@@ -134,11 +153,15 @@ class Sweep:
     def _summarise(self, ended: Place) -> None:
         """Write the mean curves of a run's group if all its runs are done."""
         store = self.plan.store
-        records = [store.find(run.place) for run in self.plan.runs if run.place.group == ended.group]
+        records = [
+            store.find(run.place) for run in self.plan.runs if run.place.group == ended.group
+        ]
         folders = [record.folder for record in records if record and record.is_result]
         if len(folders) < len(records) or len(records) < 2:
             return
-        from gnn_depth.sweeps.summary import write_summary  # pandas, which the start need not wait for
+        from gnn_depth.sweeps.summary import (
+            write_summary,
+        )  # pandas, which the start need not wait for
 
         try:
             write_summary(store.folder, store.place(ended).parent.name, folders)
@@ -148,7 +171,8 @@ class Sweep:
     def _stop(self) -> None:
         """Let running runs save what they have, and mark those that were killed as interrupted."""
         self.progress.print(
-            f"stopping: runs have up to {GRACE_SECONDS:.0f} s to save; a second signal stops them at once."
+            f"stopping: runs have up to {GRACE_SECONDS:.0f} s to save; a second signal stops them "
+            "at once."
         )
         for task in self._running.values():
             Path(task.stop).touch()
@@ -159,8 +183,12 @@ class Sweep:
         for future, task in self._running.items():
             try:
                 self._settle(future, task)
-            except OSError as error:  # such as a full disk; a run still marked as running counts as died
-                self.progress.print(f"{task.run.place.label} cannot be marked as interrupted: {error}")
+            except (
+                OSError
+            ) as error:  # such as a full disk; a run still marked as running counts as died
+                self.progress.print(
+                    f"{task.run.place.label} cannot be marked as interrupted: {error}"
+                )
 
     def _settle(self, future: "Future[Record]", task: Task) -> None:
         if future.done() and not future.cancelled() and future.exception() is None:

@@ -11,7 +11,9 @@ from gnn_depth.registry import unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
 
 Label: TypeAlias = str | int | float | bool | None
-Settings: TypeAlias = dict[str, Any]  # dotted option -> value; `config` -> a config file to lay over the base
+Settings: TypeAlias = dict[
+    str, Any
+]  # dotted option -> value; `config` -> a config file to lay over the base
 Where: TypeAlias = tuple[str | int, ...]
 Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
@@ -41,7 +43,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Rule:
-    """Settings for some combinations, or their exclusion; ``when`` gives the matching labels of each axis."""
+    """Settings for some combinations, or their exclusion; ``when`` gives the matching labels of
+    each axis."""
 
     when: dict[str, tuple[Label, ...]]
     settings: Settings
@@ -53,7 +56,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Combination:
-    """A point of the grid: a label of every axis, and all settings; later ones override earlier ones."""
+    """A point of the grid: a label of every axis, and all settings; later ones override earlier
+    ones."""
 
     labels: dict[str, Label]
     settings: tuple[Settings, ...]
@@ -62,7 +66,11 @@ class Combination:
     def group(self) -> str:
         """The name that runs with different seeds share: ``data=Cora,depth=10``."""
         return (
-            ",".join(f"{axis.rpartition('.')[2]}={label_text(label)}" for axis, label in self.labels.items()) or "all"
+            ",".join(
+                f"{axis.rpartition('.')[2]}={label_text(label)}"
+                for axis, label in self.labels.items()
+            )
+            or "all"
         )
 
 
@@ -82,7 +90,8 @@ class Grid:
         if runs > MOST_RUNS:
             sizes = " x ".join(str(len(axis.values)) for axis in self.axes)
             raise GridError(
-                f"the grid has {runs:,} runs ({sizes} x {len(self.seeds)} seeds), and at most {MOST_RUNS:,} are "
+                f"the grid has {runs:,} runs ({sizes} x {len(self.seeds)} seeds), and at most "
+                f"{MOST_RUNS:,} are "
                 "accepted: split it into several grids."
             )
 
@@ -92,10 +101,14 @@ class Grid:
             labels = {axis.name: label for axis, (label, _) in zip(self.axes, values, strict=True)}
             rules = [rule for rule in self.rules if rule.applies(labels)]
             if not any(rule.skip for rule in rules):
-                yield Combination(labels, (*(settings for _, settings in values), *(rule.settings for rule in rules)))
+                yield Combination(
+                    labels,
+                    (*(settings for _, settings in values), *(rule.settings for rule in rules)),
+                )
 
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
-        """The part of the grid with these labels of some axes, as text, and with the seeds from 0 on."""
+        """The part of the grid with these labels of some axes, as text, and with the seeds from 0
+        on."""
         axes = {axis.name: axis for axis in self.axes}
         for name, labels in chosen.items():
             key = self.axis_called(name)
@@ -110,7 +123,12 @@ class Grid:
 
     def labels_of(self, name: str) -> dict[str, Label]:
         """The labels of an axis by their text."""
-        return {label_text(label): label for axis in self.axes if axis.name == name for label in axis.values}
+        return {
+            label_text(label): label
+            for axis in self.axes
+            if axis.name == name
+            for label in axis.values
+        }
 
     def axis_called(self, name: str) -> str:
         """The full name of an axis, given that or its last word."""
@@ -129,11 +147,14 @@ def label_text(label: Label) -> str:
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> Grid:
-    """Build a grid from the content of a grid file; the name is that of the sweep if the file has none."""
+    """Build a grid from the content of a grid file; the name is that of the sweep if the file has
+    none."""
     for key in content:
         if key not in KEYS:
             raise GridError(unknown("key of a grid file", str(key), KEYS), (key,))
-    axes = tuple(_axis(key, values) for key, values in _checked(dict, content.get("axes"), ("axes",)).items())
+    axes = tuple(
+        _axis(key, values) for key, values in _checked(dict, content.get("axes"), ("axes",)).items()
+    )
     base = content.get("base")
     files = [] if base is None else base if isinstance(base, list) else [base]
     if not all(isinstance(file, str) for file in files):
@@ -158,7 +179,10 @@ def _name(value: Any) -> str:
     name = _checked(str, value, ("name",))
     path = PurePath(name)
     if path.is_absolute() or not path.parts or {"..", ARCHIVE} & set(path.parts):
-        raise GridError(f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.", ("name",))
+        raise GridError(
+            f"name is that of a folder among all runs, and not {ARCHIVE!r}; it is {name!r}.",
+            ("name",),
+        )
     return name
 
 
@@ -167,7 +191,10 @@ def _axis(name: Any, values: Any) -> Axis:
     if not isinstance(name, str) or not _is_line(name) or set("=,") & set(name):
         raise GridError(f"an axis is called by a word without '=' and ',', not {name!r}.", where)
     if name in COLUMNS:
-        raise GridError(f"an axis cannot be called {name!r}: every table of results has a column of that name.", where)
+        raise GridError(
+            f"an axis cannot be called {name!r}: every table of results has a column of that name.",
+            where,
+        )
     if isinstance(values, list):
         pairs = [(_label(value, where), _settings({name: value}, where)) for value in values]
     elif isinstance(values, dict) and all(isinstance(value, list) for value in values.values()):
@@ -176,7 +203,8 @@ def _axis(name: Any, values: Any) -> Axis:
         pairs = [(label, _settings(value, (*where, label))) for label, value in values.items()]
     else:
         raise GridError(
-            f"axis {name!r} is a list of values, or labels with their settings, or options with equally long lists, "
+            f"axis {name!r} is a list of values, or labels with their settings, or options with "
+            "equally long lists, "
             f"not {values!r}.",
             where,
         )
@@ -198,7 +226,10 @@ def _together(options: dict[str, list[Any]], where: Where) -> list[tuple[Label, 
         said = ", ".join(f"{key} has {length}" for key, length in lengths.items())
         raise GridError(f"options that change together need equally many values: {said}.", where)
     rows = zip(*options.values(), strict=True)
-    return [(_label(row[0], where), _settings(dict(zip(options, row, strict=True)), where)) for row in rows]
+    return [
+        (_label(row[0], where), _settings(dict(zip(options, row, strict=True)), where))
+        for row in rows
+    ]
 
 
 def _is_line(text: str) -> bool:
@@ -212,7 +243,10 @@ def _label(value: Any, where: Where) -> Label:
     if isinstance(value, list):
         return "+".join(label_text(_label(item, where)) for item in value) or "[]"
     if isinstance(value, dict):
-        raise GridError(f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}.", where)
+        raise GridError(
+            f"a value that is made of keys needs a label, {{LABEL: {{OPTION: ...}}}}: {value}.",
+            where,
+        )
     return value
 
 
@@ -224,7 +258,9 @@ def _settings(value: Any, where: Where) -> Settings:
         if not isinstance(key, str) or "=" in key:  # it would carry a value already
             raise GridError(f"an option is called by a word without '=', not {key!r}.", where)
     if "seed_everything" in settings:
-        raise GridError("the seeds of a grid belong under its key `seeds`, not `seed_everything`.", where)
+        raise GridError(
+            "the seeds of a grid belong under its key `seeds`, not `seed_everything`.", where
+        )
     if not isinstance(settings.get("config", ""), str):
         raise GridError(f"config names a config file, not {settings['config']!r}.", where)
     return settings
@@ -236,17 +272,26 @@ def _rule(rule: Any, axes: Mapping[str, Axis], where: Where) -> Rule:
         if key not in RULE_KEYS:
             raise GridError(unknown("key of a rule", str(key), RULE_KEYS), (*where, key))
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
-        raise GridError("a rule has `when` and either `set`, options with their values, or `skip: true`.", where)
+        raise GridError(
+            "a rule has `when` and either `set`, options with their values, or `skip: true`.", where
+        )
     when = {}
     for name, labels in _checked(dict, rule.get("when"), (*where, "when")).items():
         here = (*where, "when", name)
         if name not in axes:
             raise GridError(unknown("axis", str(name), axes), here)
-        when[name] = tuple(_label(label, here) for label in (labels if isinstance(labels, list) else [labels]))
+        when[name] = tuple(
+            _label(label, here) for label in (labels if isinstance(labels, list) else [labels])
+        )
         for label in when[name]:
             if label not in axes[name].values:
                 raise GridError(
-                    unknown(f"value of axis {name!r}", label_text(label), map(label_text, axes[name].values)), here
+                    unknown(
+                        f"value of axis {name!r}",
+                        label_text(label),
+                        map(label_text, axes[name].values),
+                    ),
+                    here,
                 )
     return Rule(when, _settings(rule.get("set"), (*where, "set")), "skip" in rule)
 
@@ -254,10 +299,19 @@ def _rule(rule: Any, axes: Mapping[str, Axis], where: Where) -> Rule:
 def _seeds(seeds: Any) -> tuple[int, ...]:
     if isinstance(seeds, int) and not isinstance(seeds, bool) and 0 < seeds <= MOST_SEEDS:
         return tuple(range(seeds))
-    right = isinstance(seeds, list) and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds)
-    if not right or not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+    right = isinstance(seeds, list) and all(
+        isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds
+    )
+    if (
+        not right
+        or not seeds
+        or len(set(seeds)) < len(seeds)
+        or min(seeds) < 0
+        or max(seeds) > LARGEST_SEED
+    ):
         raise GridError(
-            f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to {LARGEST_SEED}, "
+            f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to "
+            f"{LARGEST_SEED}, "
             f"not {seeds!r}.",
             ("seeds",),
         )

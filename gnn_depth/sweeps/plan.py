@@ -48,13 +48,18 @@ class Plan:
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
-        shape = [*(f"{len(axis.values)} {axis.name}" for axis in self.grid.axes), f"{len(self.grid.seeds)} seeds"]
+        shape = [
+            *(f"{len(axis.values)} {axis.name}" for axis in self.grid.axes),
+            f"{len(self.grid.seeds)} seeds",
+        ]
         groups: dict[str, list[PlannedRun]] = defaultdict(list)
         for run in self.runs:
             groups[run.place.group].append(run)
         records = self.store.records()
         width = max(map(len, groups))
-        rows = [f"  {name:<{width}}  {_counted(runs, records, _to_do)}" for name, runs in groups.items()]
+        rows = [
+            f"  {name:<{width}}  {_counted(runs, records, _to_do)}" for name, runs in groups.items()
+        ]
         head = f"sweep {self.grid.name}: {len(self.runs)} runs of {' x '.join(shape)}, in {self.store.folder}"
         return "\n".join([head, *rows, f"in all: {_counted(self.runs, records, _to_do)}"])
 
@@ -69,10 +74,9 @@ def make_plan(
 ) -> Plan:
     """Resolve all runs of a grid, and open the store of their results, which force archives.
 
-    The command line resolves a combination to its config and the checksum of its data, and gives runs with equal
-    results the same identity, a checksum of both.
-    Given a dictionary of the absent, groups whose data is not here (AbsentDataError) are left out, and noted there with
-    the reason.
+    The command line resolves a combination to its config and the checksum of its data, and gives
+    runs with equal results the same identity, a checksum of both. Given a dictionary of the absent,
+    groups whose data is not here (AbsentDataError) are left out, and noted there with the reason.
     """
     runs: list[PlannedRun] = []
     for combination in grid.combinations():
@@ -94,7 +98,8 @@ def make_plan(
         if other is not run:
             raise PlanError(
                 f"{other.place.label!r} and {run.place.label!r} are the same run: "
-                "the difference between them has no effect. Exclude one of them by a rule with skip: true."
+                "the difference between them has no effect. Exclude one of them by a rule with "
+                "skip: true."
             )
     store = Store(root, grid.name)
     if force:
@@ -108,13 +113,15 @@ def _check_alone(combination: Combination, config: dict[str, Any]) -> None:
     trainer = config["trainer"]
     if trainer.get("devices") not in ("auto", 1, "1") or trainer.get("num_nodes", 1) != 1:
         raise PlanError(
-            f"{combination.group}: each run of a sweep is one process on one device, and trainer.devices is "
+            f"{combination.group}: each run of a sweep is one process on one device, and "
+            "trainer.devices is "
             f"{trainer.get('devices')}; several runs at once use the other devices."
         )
     if trainer.get("fast_dev_run") or config.get("ckpt_path"):
         key = "ckpt_path" if config.get("ckpt_path") else "trainer.fast_dev_run"
         raise PlanError(
-            f"{combination.group}: {key} is for a single fit: the runs of a sweep start afresh and keep their results."
+            f"{combination.group}: {key} is for a single fit: the runs of a sweep start afresh and "
+            "keep their results."
         )
 
 
@@ -126,11 +133,15 @@ def _archive(runs: list[PlannedRun], store: Store) -> None:
             continue
         with store.claim(record.identity) as mine:
             if not mine:
-                raise StoreError(f"{str(record.folder)!r} is being worked on by another process; stop it first.")
+                raise StoreError(
+                    f"{str(record.folder)!r} is being worked on by another process; stop it first."
+                )
             store.archive(record)
 
 
-def _counted(runs: list[PlannedRun], records: dict[str, Record], describe: Callable[[Record | None], str]) -> str:
+def _counted(
+    runs: list[PlannedRun], records: dict[str, Record], describe: Callable[[Record | None], str]
+) -> str:
     counts = Counter(describe(records.get(run.place.identity)) for run in runs)
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 

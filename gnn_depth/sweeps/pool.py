@@ -22,7 +22,12 @@ from typing import Any
 
 # OMP_NUM_THREADS is the one that torch reads; the BLAS libraries read theirs when they are loaded.
 # Inductor would otherwise start one compiler process per core in every worker.
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TORCHINDUCTOR_COMPILE_THREADS",
+)
 EXIT_SECONDS = 10.0  # for a process to exit by itself once its call has returned
 
 
@@ -37,8 +42,9 @@ class WorkerDied(Exception):
 class Pool(contextlib.AbstractContextManager["Pool"]):
     """Runs calls in fresh processes; a context manager that leaves none of them behind.
 
-    A future holds the call's result or raises what the call raised. It raises `WorkerDied` if the process died (the
-    call is not repeated), `PoolError` if the pool itself is lost, and `CancelledError` if the call was stopped.
+    A future holds the call's result or raises what the call raised. It raises `WorkerDied` if the
+    process died (the call is not repeated), `PoolError` if the pool itself is lost, and
+    `CancelledError` if the call was stopped.
     """
 
     def __init__(self) -> None:
@@ -51,7 +57,8 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         """Number of calls that run at once, at least 1; it may change in a cluster."""
 
     def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
-        """Start a call of a function that the worker can import; its arguments and its result are pickled."""
+        """Start a call of a function that the worker can import; its arguments and its result are
+        pickled."""
         assert not self._stopped, "the pool has been stopped"
         future = self._submit(function, args)
         self._futures = {future, *(other for other in self._futures if not other.done())}
@@ -76,28 +83,39 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
 
 
 class LocalPool(Pool):
-    """Processes of this machine, forked from a server that imports `preload` in the background, once.
+    """Processes of this machine, forked from a server that imports `preload` in the background,
+    once.
 
-    By default there is a worker for each visible GPU, or for each physical core without GPUs. The cores are shared
-    equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides what becomes of its calls. If the
-    driver is killed, running calls come to their end and nothing is left behind.
+    By default there is a worker for each visible GPU, or for each physical core without GPUs. The
+    cores are shared equally, and so are the GPUs. Ctrl-C reaches the driver alone, which decides
+    what becomes of its calls. If the driver is killed, running calls come to their end and nothing
+    is left behind.
     """
 
     def __init__(
-        self, workers: int | None = None, preload: Sequence[str] = (), gpus: Sequence[str] | None = None
+        self,
+        workers: int | None = None,
+        preload: Sequence[str] = (),
+        gpus: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         gpus = visible_gpus() if gpus is None else gpus
         number = workers if workers is not None else len(gpus) or cores()
         self._number = number
-        self._environments: SimpleQueue[dict[str, str]] = SimpleQueue()  # one for each call that may run
+        self._environments: SimpleQueue[dict[str, str]] = (
+            SimpleQueue()
+        )  # one for each call that may run
         for index in range(number):
-            self._environments.put({"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {})
+            self._environments.put(
+                {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {}
+            )
         self._processes: set[FreshProcess] = set()
         self._starting = threading.Lock()
         _start_server(preload, threads(max(1, cores() // number)))
         # Each thread waits for one process. Interrupts are left to the main thread.
-        self._threads = ThreadPoolExecutor(number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT}))
+        self._threads = ThreadPoolExecutor(
+            number, "pool", signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT})
+        )
 
     @property
     def workers(self) -> int:
@@ -122,7 +140,9 @@ class LocalPool(Pool):
             if self._stopped:
                 raise CancelledError from error
             if isinstance(error, EOFError):
-                raise WorkerDied("the worker process could not be started: killed or out of memory") from error
+                raise WorkerDied(
+                    "the worker process could not be started: killed or out of memory"
+                ) from error
             raise
         finally:
             self._environments.put(environment)
@@ -138,18 +158,25 @@ class LocalPool(Pool):
 
 
 class FreshProcess:
-    """A process that makes one call and exits; an EOFError if the server that forks processes has died."""
+    """A process that makes one call and exits; an EOFError if the server that forks processes has
+    died."""
 
-    # multiprocessing polls all its children whenever one is started, which two threads must not do at once.
+    # multiprocessing polls all its children whenever one is started, which two threads must not do
+    # at once.
     _table = threading.Lock()
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], environment: Mapping[str, str] | None = None
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         context = multiprocessing.get_context("forkserver")
         self._answer, answer = context.Pipe(duplex=False)
         call = pickle.dumps((function, args))
-        self._process = context.Process(target=_answer_call, args=(answer, dict(environment or {}), call))
+        self._process = context.Process(
+            target=_answer_call, args=(answer, dict(environment or {}), call)
+        )
         with answer, self._table:
             self._process.start()
 
@@ -171,7 +198,11 @@ class FreshProcess:
             code = self._process.exitcode
             self._process.close()
         if answer is None:
-            cause = signal.Signals(-code).name if code and -code in set(signal.Signals) else f"exit code {code}"
+            cause = (
+                signal.Signals(-code).name
+                if code and -code in set(signal.Signals)
+                else f"exit code {code}"
+            )
             raise WorkerDied(f"the worker process died ({cause}): killed, crashed or out of memory")
         value, error = answer
         if error is not None:
@@ -181,7 +212,8 @@ class FreshProcess:
 
 def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes) -> None:
     """Make a call and send (result, error); runs in the fresh process."""
-    # Ctrl-C in a terminal reaches all processes of it. The signal has been blocked since before the server began.
+    # Ctrl-C in a terminal reaches all processes of it. The signal has been blocked since before the
+    # server began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.enable()
@@ -199,7 +231,9 @@ def _answer_call(answer: Connection, environment: Mapping[str, str], call: bytes
         message = pickle.dumps(result)
         pickle.loads(message)
     except Exception as error:  # of a class that cannot be pickled
-        message = pickle.dumps((None, RuntimeError(f"{type(result[1] or error).__name__}: {result[1] or error}")))
+        message = pickle.dumps(
+            (None, RuntimeError(f"{type(result[1] or error).__name__}: {result[1] or error}"))
+        )
     with contextlib.suppress(OSError):  # the driver is gone
         answer.send_bytes(message)
 
@@ -228,7 +262,8 @@ def _kill_server() -> None:
 
 
 def _stop_server() -> None:
-    """Stop the server, which would otherwise live as long as the driver; multiprocessing has no public function."""
+    """Stop the server, which would otherwise live as long as the driver; multiprocessing has no
+    public function."""
     _kill_server()
     server: Any = forkserver._forkserver
     with contextlib.suppress(ChildProcessError):
@@ -236,9 +271,12 @@ def _stop_server() -> None:
 
 
 def threads(share: int) -> dict[str, str]:
-    """Environment variables that limit a process to this number of threads, or to the user's smaller limit."""
+    """Environment variables that limit a process to this number of threads, or to the user's
+    smaller limit."""
     asked = {name: os.environ.get(name, "") for name in THREADS}
-    fewer = {name: value for name, value in asked.items() if value.isdigit() and 0 < int(value) < share}
+    fewer = {
+        name: value for name, value in asked.items() if value.isdigit() and 0 < int(value) < share
+    }
     return dict.fromkeys(THREADS, str(share)) | fewer
 
 
@@ -247,7 +285,9 @@ def cores() -> int:
     if sys.platform != "linux":
         return os.cpu_count() or 1
     usable = os.sched_getaffinity(0)
-    siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in usable]
+    siblings = [
+        Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in usable
+    ]
     number = len({path.read_text() if path.exists() else path for path in siblings})
     with contextlib.suppress(OSError, ValueError):  # no control groups, or no limit
         quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
@@ -256,9 +296,14 @@ def cores() -> int:
 
 
 def visible_gpus() -> list[str]:
-    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them; CUDA is not initialised."""
+    """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them; CUDA is not
+    initialised."""
     import torch
 
     count = torch.cuda.device_count()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return [name.strip() for name in named.split(",")][:count] if named else [str(gpu) for gpu in range(count)]
+    return (
+        [name.strip() for name in named.split(",")][:count]
+        if named
+        else [str(gpu) for gpu in range(count)]
+    )

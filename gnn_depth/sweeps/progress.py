@@ -1,4 +1,5 @@
-"""The progress of a sweep: a line for each run that has ended, and a bar below them on a terminal."""
+"""The progress of a sweep: a line for each run that has ended, and a bar below them on a
+terminal."""
 
 import math
 import sys
@@ -17,7 +18,8 @@ TROUBLE = ("diverged", "failed", "interrupted")
 
 
 def duration(seconds: float) -> str:
-    """An estimated time, no more precise than an estimate is: ``40 s``, ``4 min``, ``2 h 10 min``, ``3 d 4 h``."""
+    """An estimated time, no more precise than an estimate is: ``40 s``, ``4 min``, ``2 h 10 min``,
+    ``3 d 4 h``."""
     minutes = round(seconds / 60)
     if seconds < 59.5:
         return f"{seconds:.0f} s"
@@ -37,11 +39,17 @@ class _Screen(Console):
 class SweepProgress(AbstractContextManager["SweepProgress"]):
     """Shows a sweep's progress on standard error; a context manager.
 
-    By the metric the best run is chosen: the lowest for a loss or an error, the highest for anything else.
+    By the metric the best run is chosen: the lowest for a loss or an error, the highest for
+    anything else.
     """
 
     def __init__(
-        self, total: int, done: int, pool: Pool, metric: str | None = None, console: Console | None = None
+        self,
+        total: int,
+        done: int,
+        pool: Pool,
+        metric: str | None = None,
+        console: Console | None = None,
     ) -> None:
         self.total = total
         self.over = done
@@ -50,15 +58,24 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
         self.ended: Counter[str] = Counter()
         self.best: float | None = None
         self._pool = pool
-        self._seconds: list[float] = []  # of runs that tell how long a run takes; a failed one may have failed at once
+        self._seconds: list[
+            float
+        ] = []  # of runs that tell how long a run takes; a failed one may have failed at once
         self._console = console or _Screen(stderr=True)
-        # FORCE_COLOR makes rich treat a log file as a terminal: colours are fine, but lines cannot be redrawn.
+        # FORCE_COLOR makes rich treat a log file as a terminal: colours are fine, but lines cannot
+        # be redrawn.
         self._draws = self._console.is_interactive and self._console.file.isatty()
         self._bar = Progress(
-            *(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")),
+            *(
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}"),
+            ),
             console=self._console,
             refresh_per_second=2,
-            # What others print to a terminal goes above the bar; what they print to a file stays there.
+            # What others print to a terminal goes above the bar; what they print to a file stays
+            # there.
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=sys.stderr.isatty(),
             disable=not self._draws,
@@ -78,7 +95,8 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
         self._update()
 
     def end(self, label: str, status: str, value: float | None, seconds: float) -> None:
-        """A run has ended with this value of the metric: finished, diverged, failed or interrupted."""
+        """A run has ended with this value of the metric: finished, diverged, failed or
+        interrupted."""
         self.running.discard(label)
         self.over += 1
         self.ended[status] += 1
@@ -93,7 +111,9 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
                 self.best = value
                 shown += " (best so far)"
         self._update()
-        self.print(f"[{self.over}/{self.total}] {label}: {shown} in {seconds:.1f} s; {self._state()}")
+        self.print(
+            f"[{self.over}/{self.total}] {label}: {shown} in {seconds:.1f} s; {self._state()}"
+        )
 
     def retry(self, label: str, reason: str) -> None:
         """A run has stopped and will be restarted; printed if there is a reason."""
@@ -105,12 +125,15 @@ class SweepProgress(AbstractContextManager["SweepProgress"]):
     def print(self, text: str) -> None:
         """Print permanent text, above the bar if there is one."""
         try:
-            self._console.print(Text(text), soft_wrap=not self._draws)  # lines of a log are not broken at 80 columns
+            self._console.print(
+                Text(text), soft_wrap=not self._draws
+            )  # lines of a log are not broken at 80 columns
         except OSError:  # a closed pipe or terminal, or a full disk: the sweep goes on unseen
             self._console.quiet = True
 
     def _state(self) -> str:
-        """Counts of runs, and the time left if all others take the mean time of those that have ended."""
+        """Counts of runs, and the time left if all others take the mean time of those that have
+        ended."""
         parts = [f"{self.ended[status]} {status}" for status in TROUBLE if self.ended[status]]
         parts.append(f"{len(self.running)} running")
         left = self.total - self.over

@@ -1,4 +1,5 @@
-"""The folder of a sweep: one folder per run, the state of each run, and locks on the runs being worked on."""
+"""The folder of a sweep: one folder per run, the state of each run, and locks on the runs being
+worked on."""
 
 import contextlib
 import datetime as dt
@@ -9,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, digest, on_test_set, read_result, remove_parts, write_result
+from gnn_depth.runs import (
+    ARCHIVE,
+    FORMAT,
+    RESULTS,
+    digest,
+    on_test_set,
+    read_result,
+    remove_parts,
+    write_result,
+)
 
 CLAIMS = ".claims"
 MAX_NAME_BYTES = 180  # of a folder; file systems take 255
@@ -76,7 +86,11 @@ class Record:
     @property
     def main_metric(self) -> str | None:
         """The metric of the test set that its task is judged by; None if it measured nothing."""
-        return on_test_set(self.result.get("monitor", "val/acc")) if self.result.get("metrics") else None
+        return (
+            on_test_set(self.result.get("monitor", "val/acc"))
+            if self.result.get("metrics")
+            else None
+        )
 
     def value(self, metric: str) -> float | None:
         """A metric of the run, or None."""
@@ -87,8 +101,8 @@ class Record:
 class Store:
     """The runs of one sweep, in ``root/name/GROUP/seed_S-IDENTITY``.
 
-    A process that works on a run holds a lock, which the operating system releases when the process ends, however it
-    ends: a run whose status is ``running`` and that is not locked has died.
+    A process that works on a run holds a lock, which the operating system releases when the process
+    ends, however it ends: a run whose status is ``running`` and that is not locked has died.
     """
 
     def __init__(self, root: str | Path, name: str) -> None:
@@ -97,7 +111,8 @@ class Store:
         self.folder = self.root / name
 
     def make_folder(self) -> None:
-        """Make the folder of the sweep, and check that it can be written and that files in it can be locked."""
+        """Make the folder of the sweep, and check that it can be written and that files in it can
+        be locked."""
         with self.claim("first"):
             pass
 
@@ -160,11 +175,15 @@ class Store:
 
     def check_version(self, version: str) -> None:
         """Refuse results of another version, in which the same config may give other numbers."""
-        others = {record.version for record in self.records().values() if record.is_result} - {version}
+        others = {record.version for record in self.records().values() if record.is_result} - {
+            version
+        }
         if others:
             raise StoreError(
-                f"{str(self.folder)!r} has results of gnn-depth {', '.join(sorted(others))}, and this is {version}.\n"
-                "Choose another folder with --root, or --force to archive them and run everything again."
+                f"{str(self.folder)!r} has results of gnn-depth {', '.join(sorted(others))}, and "
+                f"this is {version}.\n"
+                "Choose another folder with --root, or --force to archive them and run everything "
+                "again."
             )
 
 
@@ -172,7 +191,11 @@ def _read(folder: Path) -> Record | None:
     try:
         return Record(folder, read_result(folder))
     except ValueError as error:
-        warnings.warn(f"{folder / 'result.json'} {error}, and the run is repeated.", ResultWarning, stacklevel=3)
+        warnings.warn(
+            f"{folder / 'result.json'} {error}, and the run is repeated.",
+            ResultWarning,
+            stacklevel=3,
+        )
         return None
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 FOLDER = "summary"
-# Sort after every metric, so that TensorBoard shows these charts last, in sections that are closed at first.
+# Sort after every metric, so that TensorBoard shows these charts last, in sections that are closed
+# at first.
 BAND = "~band"
 TRAINING = "~runs/still_training"
 EVENTS = "events.out.tfevents.*"
@@ -20,16 +21,19 @@ TITLE = "mean and standard deviation over seeds"
 
 
 def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None:
-    r"""Write the mean curve of each metric over the finished runs of a group, with its band, for TensorBoard.
+    r"""Write the mean curve of each metric over the finished runs of a group, with its band, for
+    TensorBoard.
 
     .. math:: \bar x_t = \tfrac1n \sum_i x_{i,t}, \qquad s_t^2 = \tfrac1{n-1} \sum_i (x_{i,t} - \bar x_t)^2
 
-    The run ``summary/GROUP`` has the mean under the metric's own tag, so that it lies in one chart with the seeds,
-    and ``mean - s`` and ``mean + s`` under ``~band/``; TensorBoard's page Custom Scalars draws these as a band.
-    ``~runs/still_training`` counts the seeds that had not stopped yet; a seed that has stopped counts with its last
-    value (see `average`). One seed has a mean and no band.
+    The run ``summary/GROUP`` has the mean under the metric's own tag, so that it lies in one chart
+    with the seeds, and ``mean - s`` and ``mean + s`` under ``~band/``; TensorBoard's page Custom
+    Scalars draws these as a band. ``~runs/still_training`` counts the seeds that had not stopped
+    yet; a seed that has stopped counts with its last value (see `average`). One seed has a mean and
+    no band.
 
-    An existing summary is replaced, whole or not at all. The event file is returned, None where no run has curves yet.
+    An existing summary is replaced, whole or not at all. The event file is returned, None where no
+    run has curves yet.
     """
     tables = {run: table for run in runs if (table := read_curves(run)) is not None}
     curves = summarise(list(tables.values())) if tables else None
@@ -42,10 +46,17 @@ def write_summary(folder: Path, group: str, runs: Sequence[Path]) -> Path | None
 
 
 def read_curves(run: Path) -> pd.DataFrame | None:
-    """The metrics of a run, one row per step; None if there are none yet or, with a warning, if they are damaged."""
+    """The metrics of a run, one row per step; None if there are none yet or, with a warning, if
+    they are damaged."""
     path = run / "metrics.csv"
     try:
-        table = pd.read_csv(path).groupby("step").last().drop(columns="epoch", errors="ignore").astype(float)
+        table = (
+            pd.read_csv(path)
+            .groupby("step")
+            .last()
+            .drop(columns="epoch", errors="ignore")
+            .astype(float)
+        )
     except (FileNotFoundError, pd.errors.EmptyDataError):
         return None
     except (OSError, ValueError, KeyError) as error:
@@ -57,10 +68,11 @@ def read_curves(run: Path) -> pd.DataFrame | None:
 def average(curves: Sequence[pd.Series]) -> pd.DataFrame:
     """Mean and sample standard deviation of curves, at every step at which one of them has a value.
 
-    A curve that ends early (early stopping, divergence) continues at its last finite value. A mean over only the runs
-    still training would jump whenever one stops and describe only the survivors; a mean cut at the shortest curve would
-    hide most of the training if one run diverged early. For the same reason the mean starts where all have begun.
-    A curve without any finite value cannot be averaged and is left out.
+    A curve that ends early (early stopping, divergence) continues at its last finite value. A mean
+    over only the runs still training would jump whenever one stops and describe only the survivors;
+    a mean cut at the shortest curve would hide most of the training if one run diverged early. For
+    the same reason the mean starts where all have begun. A curve without any finite value cannot be
+    averaged and is left out.
     """
     finite = [kept for curve in curves if len(kept := curve[curve.abs() < math.inf])]
     if not finite:
@@ -70,7 +82,8 @@ def average(curves: Sequence[pd.Series]) -> pd.DataFrame:
 
 
 def summarise(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All curves of a summary, one column each, by step: means, bands and the number of runs still training."""
+    """All curves of a summary, one column each, by step: means, bands and the number of runs still
+    training."""
     columns: dict[str, pd.Series] = {}
     for tag in dict.fromkeys(tag for table in tables for tag in table):
         curve = average([table[tag] for table in tables if tag in table])
@@ -92,7 +105,8 @@ def _write_events(folder: Path, wide: pd.DataFrame, when: float) -> Path:
     """Write the curves as one event file, with a chart for each metric that has a band."""
     from torch.utils.tensorboard import SummaryWriter
 
-    # The purge step makes a running TensorBoard forget what it read from the file that this one replaces.
+    # The purge step makes a running TensorBoard forget what it read from the file that this one
+    # replaces.
     with SummaryWriter(str(folder), purge_step=0) as writer:
         charts = {tag: ["Margin", [tag, *band(tag)]] for tag in wide if band(tag)[0] in wide}
         # One category, because TensorBoard loses charts when runs bring different categories.
@@ -104,14 +118,17 @@ def _write_events(folder: Path, wide: pd.DataFrame, when: float) -> Path:
 
 
 def _replace(folder: Path, written: Path) -> Path:
-    """Make an event file the only non-empty one of a folder, in which a running TensorBoard moves on to it.
+    """Make an event file the only non-empty one of a folder, in which a running TensorBoard moves
+    on to it.
 
-    Without its data server TensorBoard stays forever at a file that vanishes, so the files before it are only emptied.
+    Without its data server TensorBoard stays forever at a file that vanishes, so the files before
+    it are only emptied.
     """
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{os.getpid()}.part"
     shutil.copyfile(written, part)
-    # The new name sorts after the old ones: a running TensorBoard reads files in this order, and each only once.
+    # The new name sorts after the old ones: a running TensorBoard reads files in this order, and
+    # each only once.
     new = part.rename(folder / EVENTS.replace("*", f"{time.time_ns()}.summary"))
     for path in folder.glob(EVENTS):
         if path.name < new.name:

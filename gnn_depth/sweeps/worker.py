@@ -37,11 +37,16 @@ Train: TypeAlias = Callable[[Task, Origin], None]
 
 
 def work(task: Task) -> Record:
-    """Do a task, unless it is already done or another process works on it, and return what became of the run."""
+    """Do a task, unless it is already done or another process works on it, and return what became
+    of the run."""
     place = task.run.place
     with warnings.catch_warnings(), task.store.claim(place.identity) as mine:
         warnings.simplefilter("ignore", ResultWarning)  # the driver has given it
-        return _run(task, task.store, place) if mine else Record(task.store.place(place), {"status": ELSEWHERE})
+        return (
+            _run(task, task.store, place)
+            if mine
+            else Record(task.store.place(place), {"status": ELSEWHERE})
+        )
 
 
 def _run(task: Task, store: Store, place: Place) -> Record:
@@ -51,7 +56,9 @@ def _run(task: Task, store: Store, place: Place) -> Record:
         return known
     if known:
         if known.status == "running" and known.attempt > task.retries:
-            store.mark(known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why.")
+            store.mark(
+                known, "failed", f"its process died {known.attempt} times; {OUTPUT} may say why."
+            )
             return _read(known.folder)
         attempt = known.attempt + 1 if known.status in ("running", "failed") else 1
         if known.status == "running":
@@ -74,7 +81,8 @@ def _run(task: Task, store: Store, place: Place) -> Record:
     with _output_to(folder / OUTPUT):
         status, reason = _train(task, Origin(facts, folder))
     record = _read(folder)
-    # Either the run ended before its recorder wrote the outcome, or the recorder knows only the error's message.
+    # Either the run ended before its recorder wrote the outcome, or the recorder knows only the
+    # error's message.
     if record.status == "running" or record.status == status == "failed":
         store.mark(record, status, reason)
         record = _read(folder)

@@ -11,7 +11,16 @@ from torch import Tensor
 
 import gnn_depth.nn  # noqa: F401  (registers the parts of the stacks)
 from gnn_depth.graph import Graph
-from gnn_depth.nn.parts import FeatureNorm, GraphDropout, Init, Layer, Norm, ScoreNorm, Skip, WeightNorm
+from gnn_depth.nn.parts import (
+    FeatureNorm,
+    GraphDropout,
+    Init,
+    Layer,
+    Norm,
+    ScoreNorm,
+    Skip,
+    WeightNorm,
+)
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing import properties, subjects
 from gnn_depth.testing.subjects import Subject, both_ways, has_edges, mixed, pair, without_edges
@@ -40,16 +49,19 @@ COMMON: list[Property[Subject]] = [
 ]
 OF_GRAPHS = [*COMMON, properties.permutation, properties.batch, properties.blocks]
 ROWS = replace(
-    properties.blocks, name="rows", remedy="Join every node by itself, without sums over nodes; use a norm for those."
+    properties.blocks,
+    name="rows",
+    remedy="Join every node by itself, without sums over nodes; use a norm for those.",
 )
 
 
 def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a norm has the properties of every norm.
 
-    Properties: ``shape``, ``finite``, ``gradient``, ``state``, ``ddp``, ``compile``, ``inputs``, ``repeat``;
-    norms of features and scores also have ``permutation``, ``batch`` and ``blocks``. A norm of scores is checked with
-    every kind of score that it serves, one of weights with wide and tall matrices.
+    Properties: ``shape``, ``finite``, ``gradient``, ``state``, ``ddp``, ``compile``, ``inputs``,
+    ``repeat``; norms of features and scores also have ``permutation``, ``batch`` and ``blocks``. A
+    norm of scores is checked with every kind of score that it serves, one of weights with wide and
+    tall matrices.
 
     Args:
         norm: The class, or its registered name.
@@ -64,16 +76,21 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
     cls = class_of("norm", norm, FeatureNorm, ScoreNorm, WeightNorm)
     of_norm: Callable[..., list[Subject]] = subjects.of_weight_norm
     if not issubclass(cls, WeightNorm):
-        of_norm = subjects.of_feature_norm if issubclass(cls, FeatureNorm) else subjects.of_score_norm
+        of_norm = (
+            subjects.of_feature_norm if issubclass(cls, FeatureNorm) else subjects.of_score_norm
+        )
     expected = COMMON if issubclass(cls, WeightNorm) else OF_GRAPHS
     check("check_norm", cls, partial(of_norm, cls, options), expected, except_for)
 
 
-def check_layer(layer: type[Layer] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
+def check_layer(
+    layer: type[Layer] | str, *, except_for: Sequence[str] = (), **options: Any
+) -> None:
     """Check that a layer has the properties of every layer.
 
-    Properties: those of :func:`check_norm`, ``sparse``, and ``chain``, the conservation law of a declared weight chain.
-    Arguments and errors are those of :func:`check_norm`; ``options`` follow the two widths, 4 and 24.
+    Properties: those of :func:`check_norm`, ``sparse``, and ``chain``, the conservation law of a
+    declared weight chain. Arguments and errors are those of :func:`check_norm`; ``options`` follow
+    the two widths, 4 and 24.
     """
     __tracebackhide__ = True
     cls = class_of("layer", layer, Layer)
@@ -84,9 +101,9 @@ def check_layer(layer: type[Layer] | str, *, except_for: Sequence[str] = (), **o
 def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that a skip connection has the properties of every one.
 
-    Properties: those that all norms have, ``rows``, and its promises ``adds`` and ``invertible``. It gets the states
-    that it ``reads``, no others. One that carries a second state is tried on two layers.
-    Arguments and errors are those of :func:`check_norm`; ``options`` follow the widths.
+    Properties: those that all norms have, ``rows``, and its promises ``adds`` and ``invertible``.
+    It gets the states that it ``reads``, no others. One that carries a second state is tried on two
+    layers. Arguments and errors are those of :func:`check_norm`; ``options`` follow the widths.
     """
     __tracebackhide__ = True
     cls = class_of("skip", skip, Skip)
@@ -99,8 +116,17 @@ STACKS: dict[str, dict[str, Any]] = {
     "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
     "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},
     "one GCN layer": {"num_layers": 1},
-    "a GAT of two heads": {"layer": {"name": "gat", "heads": 2}, "num_layers": 3, "hidden_channels": 5},
-    "a GAT without encoder and decoder": {"layer": "gat", "num_layers": 3, "encoder": "none", "decoder": "none"},
+    "a GAT of two heads": {
+        "layer": {"name": "gat", "heads": 2},
+        "num_layers": 3,
+        "hidden_channels": 5,
+    },
+    "a GAT without encoder and decoder": {
+        "layer": "gat",
+        "num_layers": 3,
+        "encoder": "none",
+        "decoder": "none",
+    },
     "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": "residual"},
     "a GCN with a norm of its weights": {"num_layers": 2, "norm": "weight_frobenius"},
 }
@@ -117,7 +143,8 @@ class Drawing:
         return self.label
 
     def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
-        """The stack before the initialisation, with every parameter set to a number if one is given."""
+        """The stack before the initialisation, with every parameter set to a number if one is
+        given."""
         options = {"hidden_channels": 4} | STACKS[self.label]
         with seeded(0):
             stack: DeepGNN = DeepGNN(5, 3, **options).to(dtype)
@@ -167,16 +194,20 @@ def finite(drawing: Drawing) -> None:
 
 @as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
 def in_place(drawing: Drawing) -> None:
-    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as before."""
+    """Parameters are drawn in place: same tensors, same shapes, same types, trained or frozen as
+    before."""
     stack = drawing.stack(torch.float64)
     before = _identities(stack)
     with seeded(1):
         drawing.init(stack)
     after = _identities(stack)
-    changed = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
+    changed = [
+        name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)
+    ]
     if changed:
         raise Violation(
-            f"{drawing}: {', '.join(changed)} is another tensor, has another type, or is trained otherwise."
+            f"{drawing}: {', '.join(changed)} is another tensor, has another type, or is trained "
+            "otherwise."
         )
 
 
@@ -196,7 +227,8 @@ def _assert_equal(one: DeepGNN, other: DeepGNN, where: str) -> None:
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that an initialisation has the properties of every one, on seven small stacks.
 
-    Properties: ``seed``, ``touched``, ``finite``, ``in_place``. Arguments and errors are those of :func:`check_norm`.
+    Properties: ``seed``, ``touched``, ``finite``, ``in_place``. Arguments and errors are those of
+    :func:`check_norm`.
     """
     __tracebackhide__ = True
     cls = class_of("init", init, Init)
@@ -234,11 +266,15 @@ def fewer(thinning: Thinning) -> None:
         raise Violation(f"{thinning}: {graph.num_nodes} nodes become {thin.num_nodes}.")
     if thin.node_to_graph is not graph.node_to_graph:
         raise Violation(f"{thinning}: nodes belong to other graphs of the batch than before.")
-    before, after = (torch.bincount(g.target * g.num_nodes + g.source, minlength=g.num_nodes**2) for g in (graph, thin))
+    before, after = (
+        torch.bincount(g.target * g.num_nodes + g.source, minlength=g.num_nodes**2)
+        for g in (graph, thin)
+    )
     if (after > before).any():
         edge = int((after > before).nonzero()[0])
         raise Violation(
-            f"{thinning}: an edge from {edge % graph.num_nodes} to {edge // graph.num_nodes} was not there before."
+            f"{thinning}: an edge from {edge % graph.num_nodes} to {edge // graph.num_nodes} was "
+            "not there before."
         )
 
 
@@ -268,10 +304,13 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 }
 
 
-def check_graph_dropout(part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
+def check_graph_dropout(
+    part: type[GraphDropout] | str, *, except_for: Sequence[str] = (), **options: Any
+) -> None:
     """Check that a graph dropout has the properties of every one.
 
-    Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of :func:`check_norm`.
+    Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of
+    :func:`check_norm`.
     """
     __tracebackhide__ = True
     cls = class_of("graph_dropout", part, GraphDropout)
@@ -295,25 +334,36 @@ def loss(trial: Trial) -> None:
     """The loss is a finite mean over the rows, with a finite gradient."""
     task, (out, y) = trial.task, (trial.out.clone().requires_grad_(), trial.y)
     value = task.loss(out, y)
-    assert_finite({"the loss": value, "its gradient": torch.autograd.grad(value, out)[0]}, "20 rows")
+    assert_finite(
+        {"the loss": value, "its gradient": torch.autograd.grad(value, out)[0]}, "20 rows"
+    )
     assert_close(task.loss(torch.cat([out, out]), torch.cat([y, y])), value, "20 rows, each twice")
     assert_close(task.prediction(trial.out)[:, :0], trial.out[:, :0], "the prediction of 20 rows")
 
 
-@as_property("metrics", "Use metrics of torchmetrics, or subclasses, and name them in best and words.")
+@as_property(
+    "metrics", "Use metrics of torchmetrics, or subclasses, and name them in best and words."
+)
 def metrics(trial: Trial) -> None:
     """Two batches have the metrics of the whole; ``best`` and ``words`` name metrics."""
     task, whole, parts = trial.task, trial.task.metrics(), trial.task.metrics()
-    assert {task.best, *task.words} <= {*task.metric_names()}, f"the metrics are {', '.join(task.metric_names())}"
+    assert {task.best, *task.words} <= {*task.metric_names()}, (
+        f"the metrics are {', '.join(task.metric_names())}"
+    )
     for rows, updated in ((slice(None), whole), (slice(7), parts), (slice(7, None), parts)):
         for metric in updated.values():
             metric.update(*task.compared(trial.out[rows], trial.y[rows]))
     for name, metric in whole.items():
-        assert_close(parts[name].compute(), metric.compute(), f"metric {name!r} of 20 rows", tolerance=1e-5)
+        assert_close(
+            parts[name].compute(), metric.compute(), f"metric {name!r} of 20 rows", tolerance=1e-5
+        )
 
 
-def check_task(task: type[Task] | str, *, except_for: Sequence[str] = (), outputs: int = 2, **options: Any) -> None:
-    """Check that a task with so many outputs has the properties of every one: ``loss`` and ``metrics``.
+def check_task(
+    task: type[Task] | str, *, except_for: Sequence[str] = (), outputs: int = 2, **options: Any
+) -> None:
+    """Check that a task with so many outputs has the properties of every one: ``loss`` and
+    ``metrics``.
 
     Arguments and errors are those of :func:`check_norm`; ``options`` follow the number of outputs.
     """
@@ -322,8 +372,15 @@ def check_task(task: type[Task] | str, *, except_for: Sequence[str] = (), output
 
     def trials() -> list[Trial]:
         with seeded(0):
-            out, labels = torch.randn(20, outputs, dtype=torch.float64), torch.randint(2, (20, outputs))
-        y = {"classes": torch.arange(20) % outputs, "labels": labels, "numbers": out.flip(0) + labels}
+            out, labels = (
+                torch.randn(20, outputs, dtype=torch.float64),
+                torch.randint(2, (20, outputs)),
+            )
+        y = {
+            "classes": torch.arange(20) % outputs,
+            "labels": labels,
+            "numbers": out.flip(0) + labels,
+        }
         made = cls(outputs, **options)
         return [Trial(made, out, y[made.targets])]
 

@@ -1,4 +1,5 @@
-"""The properties of norms, layers and skip connections; each function checks one property of a subject."""
+"""The properties of norms, layers and skip connections; each function checks one property of a
+subject."""
 
 import io
 import logging
@@ -31,9 +32,13 @@ from gnn_depth.testing.suite import Violation, as_property, assert_close, assert
 # Structure: the shape of the output, and the nodes and graphs that it depends on.
 
 
-@as_property("shape", "Return one tensor, a row for every node, of the input's type; set width of a layer or skip.")
+@as_property(
+    "shape",
+    "Return one tensor, a row for every node, of the input's type; set width of a layer or skip.",
+)
 def shape(subject: Subject) -> None:
-    """Every node gets a row of finite numbers, as wide as the part says and of the type of the input."""
+    """Every node gets a row of finite numbers, as wide as the part says and of the type of the
+    input."""
     graph = mixed()
     for kind in (torch.float64, torch.float32):
         part: Any = subject.part(kind)
@@ -42,7 +47,9 @@ def shape(subject: Subject) -> None:
             out = subject.run(part, inputs, graph, training)
             wanted = (graph.num_nodes, subject.width or part.width)
             if out.shape != wanted:
-                raise Violation(f"{subject}: the shape is {tuple(out.shape)} and should be {wanted}.")
+                raise Violation(
+                    f"{subject}: the shape is {tuple(out.shape)} and should be {wanted}."
+                )
             if out.dtype != kind:
                 raise Violation(f"{subject}: the output for {kind} is {out.dtype}.")
             assert_finite({"the output": out}, f"{subject}, random features")
@@ -55,14 +62,19 @@ def permutation(subject: Subject) -> None:
     part, inputs = subject.part(), subject.inputs(graph)
     with seeded(4):
         order = torch.randperm(graph.num_nodes)
-    other = Graph(torch.argsort(order)[graph.edge_index], graph.num_nodes)  # node i is node order[i] of the graph
+    other = Graph(
+        torch.argsort(order)[graph.edge_index], graph.num_nodes
+    )  # node i is node order[i] of the graph
     for training, where in subject.modes(graph).items():
         out = subject.run(part, inputs, graph, training)
         moved = subject.run(part, [x[order] for x in inputs], other, training)
         assert_close(moved, out[order], f"{where}, nodes renumbered")
 
 
-@as_property("batch", "Sum or average by graph_mean(x, graph) of gnn_depth.nn.functional, not over all nodes.")
+@as_property(
+    "batch",
+    "Sum or average by graph_mean(x, graph) of gnn_depth.nn.functional, not over all nodes.",
+)
 def batch(subject: Subject) -> None:
     """Two graphs in one batch get the same outputs as each alone."""
     both = pair()
@@ -78,8 +90,8 @@ def batch(subject: Subject) -> None:
 def blocks(subject: Subject) -> None:
     """The first nodes get the same outputs alone as among all nodes, if the part promises that.
 
-    With ``takes_blocks`` of a layer and ``nodewise`` of a norm the stack leaves out nodes that are not read; a skip
-    connection always promises it.
+    With ``takes_blocks`` of a layer and ``nodewise`` of a norm the stack leaves out nodes that are
+    not read; a skip connection always promises it.
     """
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
@@ -98,7 +110,8 @@ def blocks(subject: Subject) -> None:
 def sparse(subject: Subject) -> None:
     """Sparse features give the same output as dense ones, if the layer promises to take them.
 
-    ``takes_sparse`` promises that the features go into :class:`gnn_depth.nn.linear.Linear` and nowhere else.
+    ``takes_sparse`` promises that the features go into :class:`gnn_depth.nn.linear.Linear` and
+    nowhere else.
     """
     graph = both_ways()
     part = subject.part()
@@ -116,10 +129,13 @@ def sparse(subject: Subject) -> None:
 
 
 @as_property(
-    "finite", "Guard each division and root: sqrt(x + eps) or x.clamp_min(eps), before the root, not after it."
+    "finite",
+    "Guard each division and root: sqrt(x + eps) or x.clamp_min(eps), before the root, not after "
+    "it.",
 )
 def finite(subject: Subject) -> None:
-    """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and no edges."""
+    """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and
+    no edges."""
     graphs = {
         "a graph with an isolated node": mixed(),
         "a graph without edges": without_edges(),
@@ -144,12 +160,16 @@ def finite(subject: Subject) -> None:
                         torch.autograd.backward(out, torch.randn(out.shape, dtype=out.dtype))
                 found = {"the output": out}
                 found |= {f"the gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
-                found |= {f"the gradient of {name}": p.grad for name, p in parameters_of(part).items()}
+                found |= {
+                    f"the gradient of {name}": p.grad for name, p in parameters_of(part).items()
+                }
                 mode = "training" if training else "evaluation"
                 assert_finite(found, f"{subject}, {kind} on {place}, in {mode}")
 
 
-@as_property("gradient", "Remove detach(), .data and torch.no_grad(), or correct the backward pass.")
+@as_property(
+    "gradient", "Remove detach(), .data and torch.no_grad(), or correct the backward pass."
+)
 def gradient(subject: Subject) -> None:
     """Gradients with respect to inputs and parameters agree with finite differences, in float64."""
     graph = mixed()
@@ -173,7 +193,9 @@ def gradient(subject: Subject) -> None:
 def _which_gradient(text: str, names: list[str]) -> str:
     for index, name in enumerate(names):
         if f"input {index}," in text:
-            numbers = [line for line in text.splitlines() if line.startswith(("numerical:", "analytical:"))]
+            numbers = [
+                line for line in text.splitlines() if line.startswith(("numerical:", "analytical:"))
+            ]
             return f"the gradient by {name} is wrong. {'; '.join(numbers)[:200]}"
     return text.strip().splitlines()[0]
 
@@ -181,11 +203,15 @@ def _which_gradient(text: str, names: list[str]) -> str:
 # Modules: state, parameters, side effects, compilation.
 
 
-@as_property("state", "Keep tensors by register_buffer or nn.Parameter, with shapes that are fixed from the start.")
+@as_property(
+    "state",
+    "Keep tensors by register_buffer or nn.Parameter, with shapes that are fixed from the start.",
+)
 def state(subject: Subject) -> None:
     """A new part with the saved state gives the same output as the saved part.
 
-    Checkpoints hold ``state_dict()`` alone, so all that is drawn or learned has to be a parameter or a buffer.
+    Checkpoints hold ``state_dict()`` alone, so all that is drawn or learned has to be a parameter
+    or a buffer.
     """
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
@@ -201,7 +227,8 @@ def state(subject: Subject) -> None:
 
 @as_property("ddp", "Make parameters in __init__, and only those that every pass uses.")
 def ddp(subject: Subject) -> None:
-    """Parameters exist before the first pass, stay the same objects, and all get a gradient in every step.
+    """Parameters exist before the first pass, stay the same objects, and all get a gradient in
+    every step.
 
     DistributedDataParallel lists them once, at the start, and waits for each of their gradients.
     """
@@ -211,11 +238,17 @@ def ddp(subject: Subject) -> None:
     out = subject.run(part, subject.inputs(graph), graph, training=True)
     after = {name: id(parameter) for name, parameter in part.named_parameters()}
     if before != after:
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        raise Violation(f"{subject}: forward makes, removes or replaces the parameters {', '.join(changed)}.")
+        changed = sorted(
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        )
+        raise Violation(
+            f"{subject}: forward makes, removes or replaces the parameters {', '.join(changed)}."
+        )
     if not out.requires_grad:
         if parameters_of(part):
-            raise Violation(f"{subject}: the part has parameters, and the output depends on none of them.")
+            raise Violation(
+                f"{subject}: the part has parameters, and the output depends on none of them."
+            )
         return
     torch.autograd.backward(out.square().sum())
     unused = [name for name, parameter in parameters_of(part).items() if parameter.grad is None]
@@ -223,18 +256,25 @@ def ddp(subject: Subject) -> None:
         raise Violation(f"{subject}: no gradient arrives at {', '.join(unused)}.")
 
 
-@as_property("compile", "Remove .item(), float(tensor), print and branches on values; torch.where helps.")
+@as_property(
+    "compile", "Remove .item(), float(tensor), print and branches on values; torch.where helps."
+)
 def compiles(subject: Subject) -> None:
     """torch.compile takes the part as a whole, and outputs and gradients stay the same."""
     graph = mixed()
     inputs, results = subject.inputs(graph), []
     torch.compiler.reset()
-    for each in (subject.part(), torch.compile(subject.part(), backend="aot_eager", fullgraph=True)):
+    for each in (
+        subject.part(),
+        torch.compile(subject.part(), backend="aot_eager", fullgraph=True),
+    ):
         leaves = [x.clone().requires_grad_() for x in inputs]
         with _quiet():
             out = subject.run(each, leaves, graph, training=True)
             torch.autograd.backward(out.square().sum())
-        results.append([out.detach(), *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)])
+        results.append(
+            [out.detach(), *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)]
+        )
         graph.derive()
     for got, wanted in zip(*reversed(results), strict=True):
         assert_close(got, wanted, f"{subject}, compiled")
@@ -273,7 +313,8 @@ def inputs_stay(subject: Subject) -> None:
 
 @as_property("repeat", "Check self.training before drawing random numbers or updating buffers.")
 def repeat(subject: Subject) -> None:
-    """In evaluation the same input always gives the same output, changes no state and draws no random numbers."""
+    """In evaluation the same input always gives the same output, changes no state and draws no
+    random numbers."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)
     first = subject.run(part, inputs, graph)
@@ -294,12 +335,17 @@ def repeat(subject: Subject) -> None:
 # Promises that a layer or a skip connection may make.
 
 
-@as_property("chain", "Name every weight and bias of a neuron in weight_chain(), or delete that method.", once=True)
+@as_property(
+    "chain",
+    "Name every weight and bias of a neuron in weight_chain(), or delete that method.",
+    once=True,
+)
 def chain(subject: Subject) -> None:
     """A declared weight chain obeys the conservation law of its neurons.
 
-    Summed over the weights into a neuron, weight times gradient equals the same sum over the weights out of it and its
-    attention parameters: :mod:`gnn_depth.nn.neurons`. Balanced initialisation and diagnostics rely on it.
+    Summed over the weights into a neuron, weight times gradient equals the same sum over the
+    weights out of it and its attention parameters: :mod:`gnn_depth.nn.neurons`. Balanced
+    initialisation and diagnostics rely on it.
     """
     with seeded(7):
         layer = subject.make(OUT, OUT)
@@ -311,20 +357,29 @@ def chain(subject: Subject) -> None:
     _check_law(layer=subject.make)
 
 
-@as_property("adds", "Name every matrix between the states in weight_chain(), or set adds = None.", once=True)
+@as_property(
+    "adds", "Name every matrix between the states in weight_chain(), or set adds = None.", once=True
+)
 def adds(subject: Subject) -> None:
-    """The neurons that a skip connection joins obey the conservation law, if it says what it ``adds``.
+    """The neurons that a skip connection joins obey the conservation law, if it says what it
+    ``adds``.
 
-    Balanced initialisation and diagnostics rescale neuron i of the added state and of the joined state together.
+    Balanced initialisation and diagnostics rescale neuron i of the added state and of the joined
+    state together.
     """
     part: Any = subject.part()
     if part.adds is not None:
         _check_law(skip=subject.make)
 
 
-@as_property("invertible", "Return states[-1] plus a function of the update, or set invertible = False.", once=True)
+@as_property(
+    "invertible",
+    "Return states[-1] plus a function of the update, or set invertible = False.",
+    once=True,
+)
 def invertible(subject: Subject) -> None:
-    """The joined state is the layer's input plus a function of the update, if the skip connection is ``invertible``.
+    """The joined state is the layer's input plus a function of the update, if the skip connection
+    is ``invertible``.
 
     Reversible stacks compute the input again as the difference.
     """
@@ -342,17 +397,28 @@ def _check_parameters(layer: Any) -> None:
     """The tensors of a chain are parameters of the layer, with an entry or row for every neuron."""
     declared = layer.weight_chain()
     known = {id(parameter) for parameter in layer.parameters()}
-    rows = {"incoming": layer.width, "outgoing": None, "attention": layer.heads, "bias": layer.width}
+    rows = {
+        "incoming": layer.width,
+        "outgoing": None,
+        "attention": layer.heads,
+        "bias": layer.width,
+    }
     for name, wanted in rows.items():
         for tensor in getattr(declared, name):
             if id(tensor) not in known:
-                raise Violation(f"{name} of its weight chain holds a tensor that is not a parameter of the layer.")
+                raise Violation(
+                    f"{name} of its weight chain holds a tensor that is not a parameter of the "
+                    "layer."
+                )
             if wanted is not None and len(tensor) != wanted:
-                raise Violation(f"{name} of its weight chain has {len(tensor)} rows or entries, not {wanted}.")
+                raise Violation(
+                    f"{name} of its weight chain has {len(tensor)} rows or entries, not {wanted}."
+                )
 
 
 def _check_law(**parts: Any) -> None:
-    """Check the conservation law of every neuron in a stack of three layers, at random parameters."""
+    """Check the conservation law of every neuron in a stack of three layers, at random
+    parameters."""
     with seeded(7):
         stack = DeepGNN(5, 3, num_layers=3, hidden_channels=OUT, **parts).double().eval()
         with torch.no_grad():
@@ -365,11 +431,16 @@ def _check_law(**parts: Any) -> None:
         torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
     for link in stack.links():
         shares = [share.parameter for share in (*link.incoming, *link.attention, *link.outgoing)]
-        products = [(weight.detach() * weight.grad).abs().max() for weight in shares if weight.grad is not None]
+        products = [
+            (weight.detach() * weight.grad).abs().max()
+            for weight in shares
+            if weight.grad is not None
+        ]
         largest = float(torch.stack(products).max())
         off = defect(link, lambda parameter: parameter.grad).detach().abs()
         if not float(off.max()) <= 1e-8 * largest:
             raise Violation(
-                f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two sides differ by "
+                f"neuron {int(off.argmax())} of state {link.states[0]} of three layers: the two "
+                "sides differ by "
                 f"{float(off.max()):.2g}, with terms up to {largest:.2g}."
             )

@@ -1,4 +1,5 @@
-"""Small graphs, and norms, layers and skip connections as functions of rows of features and a graph."""
+"""Small graphs, and norms, layers and skip connections as functions of rows of features and a
+graph."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,19 +10,43 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import aggregate, at_source, at_target, edge_additive, edge_dot, targets
+from gnn_depth.nn.functional import (
+    aggregate,
+    at_source,
+    at_target,
+    edge_additive,
+    edge_dot,
+    targets,
+)
 from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip, WeightNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.testing.suite import Violation, seeded
 
 CHANNELS, OUT, HEADS = 4, 24, 2  # 24 can be shared by 2, 3, 4, 6 or 8 heads
 NEURONS = 9  # rows of a weight matrix: as many as the graph has nodes
-MOVED = 0.1  # parameters are moved by this much from their first values: ones and zeros hide mistakes
+MOVED = (
+    0.1  # parameters are moved by this much from their first values: ones and zeros hide mistakes
+)
 
 
 def mixed() -> Graph:
-    """Nine nodes: node 8 is isolated, node 7 has a self-loop, one edge is repeated, most go one way."""
-    edges = [(0, 1), (1, 0), (1, 2), (2, 3), (3, 4), (4, 0), (0, 4), (5, 2), (6, 2), (6, 5), (7, 7), (7, 6), (5, 2)]
+    """Nine nodes: node 8 is isolated, node 7 has a self-loop, one edge is repeated, most go one
+    way."""
+    edges = [
+        (0, 1),
+        (1, 0),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+        (4, 0),
+        (0, 4),
+        (5, 2),
+        (6, 2),
+        (6, 5),
+        (7, 7),
+        (7, 6),
+        (5, 2),
+    ]
     return Graph(torch.tensor(edges).t(), 9)
 
 
@@ -47,7 +72,8 @@ class Pair(NamedTuple):
 
 
 def pair(mirrored: bool = False) -> Pair:
-    """The mixed graph and a smaller one side by side; with every edge in both directions if mirrored."""
+    """The mixed graph and a smaller one side by side; with every edge in both directions if
+    mirrored."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
     node_to_graph = torch.tensor([0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0])
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
@@ -57,8 +83,11 @@ def pair(mirrored: bool = False) -> Pair:
 
 
 def has_edges(graph: Graph, edges: Tensor) -> bool:
-    """Whether the graph's edges are still these, as sources and targets and as its ``edge_index``."""
-    return torch.equal(graph.edge_index, edges) and torch.equal(torch.stack([graph.source, graph.target]), edges)
+    """Whether the graph's edges are still these, as sources and targets and as its
+    ``edge_index``."""
+    return torch.equal(graph.edge_index, edges) and torch.equal(
+        torch.stack([graph.source, graph.target]), edges
+    )
 
 
 @dataclass(frozen=True)
@@ -69,30 +98,46 @@ class Subject:
     make: Callable[..., Any]  # the class with its options
     build: Callable[[], Any]  # makes the part for the widths of the inputs
     widths: tuple[int, ...]  # of the inputs
-    apply: Callable[[Any, Sequence[Tensor], Graph], Tensor] = lambda part, inputs, graph: part(inputs[0], graph)
+    apply: Callable[[Any, Sequence[Tensor], Graph], Tensor] = lambda part, inputs, graph: part(
+        inputs[0], graph
+    )
     width: int | None = None  # of the output; by default what the part says
     rows: int | None = None  # of the inputs; by default one for each node
     takes_sources: bool = False  # the rows on a block are its sources, otherwise its targets
-    prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: None  # before every pass in training
+    prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: (
+        None
+    )  # before every pass in training
 
     def __str__(self) -> str:
         return self.label
 
     def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
-        """A new part, the same for the same seed, with parameters moved away from their initial values."""
+        """A new part, the same for the same seed, with parameters moved away from their initial
+        values."""
         with seeded(seed), torch.no_grad():
             part: nn.Module = self.build().to(dtype)
             for parameter in part.parameters():
                 parameter.add_(MOVED * torch.randn(parameter.shape, dtype=torch.float64).to(dtype))
         return part
 
-    def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64, seed: int = 1) -> tuple[Tensor, ...]:
+    def inputs(
+        self, graph: Graph, dtype: torch.dtype = torch.float64, seed: int = 1
+    ) -> tuple[Tensor, ...]:
         """Random inputs, the same for the same seed."""
         rows = self.rows or (graph.num_sources if self.takes_sources else graph.num_nodes)
         with seeded(seed):
-            return tuple(torch.randn(rows, width, dtype=torch.float64).to(dtype) for width in self.widths)
+            return tuple(
+                torch.randn(rows, width, dtype=torch.float64).to(dtype) for width in self.widths
+            )
 
-    def run(self, part: Any, inputs: Sequence[Tensor], graph: Graph, training: bool = False, seed: int = 2) -> Tensor:
+    def run(
+        self,
+        part: Any,
+        inputs: Sequence[Tensor],
+        graph: Graph,
+        training: bool = False,
+        seed: int = 2,
+    ) -> Tensor:
         """The output for copies of the inputs, in training or evaluation."""
         copies = [x.clone() for x in inputs]
         with seeded(seed):
@@ -106,7 +151,8 @@ class Subject:
         return out
 
     def modes(self, graph: Graph) -> dict[bool, str]:
-        """The modes to check: evaluation, and training unless its output depends on random numbers."""
+        """The modes to check: evaluation, and training unless its output depends on random
+        numbers."""
         part, inputs = self.part(), self.inputs(graph)
         one, other = (self.run(part, inputs, graph, True, seed) for seed in (2, 3))
         evaluation = {False: f"{self} in evaluation"}
@@ -115,7 +161,9 @@ class Subject:
 
 def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained."""
-    return {name: parameter for name, parameter in part.named_parameters() if parameter.requires_grad}
+    return {
+        name: parameter for name, parameter in part.named_parameters() if parameter.requires_grad
+    }
 
 
 def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Subject]:
@@ -125,13 +173,18 @@ def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Sub
 
 def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
     make = partial(cls, **options)
-    return [Subject("features", make, lambda: make(CHANNELS, OUT), widths=(CHANNELS,), takes_sources=True)]
+    return [
+        Subject(
+            "features", make, lambda: make(CHANNELS, OUT), widths=(CHANNELS,), takes_sources=True
+        )
+    ]
 
 
 def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject]:
     """One subject for every kind of score that the norm serves.
 
-    The normalised scores are the weights of a sum over edges, so that the output has a row for every node.
+    The normalised scores are the weights of a sum over edges, so that the output has a row for
+    every node.
     """
     make = partial(cls, **options)
     return [
@@ -156,7 +209,9 @@ def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph)
 
 def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor, Score]:
     with seeded(6):
-        one, other = (torch.randn(HEADS, CHANNELS, dtype=torch.float64).to(x.dtype) for _ in range(2))
+        one, other = (
+            torch.randn(HEADS, CHANNELS, dtype=torch.float64).to(x.dtype) for _ in range(2)
+        )
     x_dst = targets(x, graph)
     if kind is LinearScore:
         scores = at_target((x_dst * one).sum(-1), graph) + at_source((x * other).sum(-1), graph)
@@ -178,8 +233,11 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
             width=inputs,
-            # As the stack does before a pass in training. Only the forward of a norm is compiled, not this.
-            prepare=lambda part, inputs: getattr(part, "_orig_mod", part).follow([part], [inputs[0]]),
+            # As the stack does before a pass in training. Only the forward of a norm is compiled,
+            # not this.
+            prepare=lambda part, inputs: getattr(part, "_orig_mod", part).follow(
+                [part], [inputs[0]]
+            ),
         )
         for inputs in (5, 12)
     ]

@@ -21,12 +21,14 @@ class Violation(Exception):
 
 
 class NotConforming(AssertionError):
-    """A part lacks properties that all parts of its kind have; the message names all of them and the remedies."""
+    """A part lacks properties that all parts of its kind have; the message names all of them and
+    the remedies."""
 
 
 @dataclass(frozen=True)
 class Property(Generic[T]):
-    """A property that every part of a kind is expected to have; the first line of ``holds``' docstring states it."""
+    """A property that every part of a kind is expected to have; the first line of ``holds``'
+    docstring states it."""
 
     name: str  # in ``except_for``
     holds: Callable[[T], None]  # tries it on a subject, and raises a Violation
@@ -34,7 +36,8 @@ class Property(Generic[T]):
     once: bool = False  # checking one subject is enough
 
     def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str | None:
-        """The report of the first failure among the subjects, None if there is none. An error is a failure too."""
+        """The report of the first failure among the subjects, None if there is none. An error is a
+        failure too."""
         claim = (self.holds.__doc__ or "").partition("\n")[0]
         where = "when it is constructed"
         try:
@@ -50,7 +53,9 @@ class Property(Generic[T]):
         return None
 
 
-def as_property(name: str, remedy: str, once: bool = False) -> Callable[[Callable[[T], None]], Property[T]]:
+def as_property(
+    name: str, remedy: str, once: bool = False
+) -> Callable[[Callable[[T], None]], Property[T]]:
     """Make a property of the function below, which tries it."""
     return lambda holds: Property(name, holds, remedy, once)
 
@@ -62,7 +67,8 @@ def check(
     properties: Sequence[Property[T]],
     except_for: Sequence[str],
 ) -> None:
-    """Check every property on every subject; if the first property fails, stop there, because the others rely on it.
+    """Check every property on every subject; if the first property fails, stop there, because the
+    others rely on it.
 
     The user called the function of the name ``call``; a property that is excepted must not hold.
     """
@@ -74,9 +80,15 @@ def check(
             raise ValueError(unknown(f"property of {call}", name, names))
     first, *others = properties
     if (failure := first.failure(cls, subjects)) and first.name not in excepted:
-        raise NotConforming(f"{described(cls)} does not conform; its other properties rely on this one:\n\n{failure}")
+        raise NotConforming(
+            f"{described(cls)} does not conform; its other properties rely on this "
+            f"one:\n\n{failure}"
+        )
     made = subjects()
-    failures = {first.name: failure, **{item.name: item.failure(cls, lambda: made) for item in others}}
+    failures = {
+        first.name: failure,
+        **{item.name: item.failure(cls, lambda: made) for item in others},
+    }
     lacking = [name for name in names if failures[name]]
     found = [failures[name] or "" for name in lacking if name not in excepted]
     found += [
@@ -86,7 +98,11 @@ def check(
     ]
     if found:
         head = f"{described(cls)} does not conform, in {len(found)} of {len(names)} properties:"
-        end = f"\n\nIf the part lacks them on purpose: {call}(..., except_for={tuple(lacking)})." if lacking else ""
+        end = (
+            f"\n\nIf the part lacks them on purpose: {call}(..., except_for={tuple(lacking)})."
+            if lacking
+            else ""
+        )
         raise NotConforming("\n\n".join([head, *found]) + end)
 
 
@@ -95,14 +111,19 @@ def class_of(kind: str, part: type | str, *bases: type) -> type:
     cls = get(kind, part) if isinstance(part, str) else part
     if not (isinstance(cls, type) and issubclass(cls, bases)):
         wanted = " or ".join(base.__name__ for base in bases)
-        raise ValueError(f"{part!r} is not a {kind}: give a subclass of {wanted}, or a registered name.")
+        raise ValueError(
+            f"{part!r} is not a {kind}: give a subclass of {wanted}, or a registered name."
+        )
     return cls
 
 
 def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-8) -> None:
-    """Compare rows of features; the tolerance is relative to the largest entry if that is above 1."""
+    """Compare rows of features; the tolerance is relative to the largest entry if that is above
+    1."""
     if got.shape != wanted.shape:
-        raise Violation(f"{where}: the shape is {tuple(got.shape)} and should be {tuple(wanted.shape)}.")
+        raise Violation(
+            f"{where}: the shape is {tuple(got.shape)} and should be {tuple(wanted.shape)}."
+        )
     if not got.numel():
         return
     got, wanted = got.detach().double(), wanted.detach().double()
@@ -118,7 +139,9 @@ def assert_finite(values: dict[str, Any], where: str) -> None:
     for name, value in values.items():
         if value is not None and not torch.isfinite(value).all():
             wrong = int((~torch.isfinite(value)).sum())
-            raise Violation(f"{where}: {wrong} of {value.numel()} entries of {name} are not finite.")
+            raise Violation(
+                f"{where}: {wrong} of {value.numel()} entries of {name} are not finite."
+            )
 
 
 @contextmanager
@@ -130,9 +153,18 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def _place(error: Exception, cls: type) -> str:
-    """File, line and text of the deepest frame of the author's code; the place of the class if there is none."""
-    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(__file__).parent.parent))
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(libraries)]
+    """File, line and text of the deepest frame of the author's code; the place of the class if
+    there is none."""
+    libraries = (
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
+        str(Path(__file__).parent.parent),
+    )
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(libraries)
+    ]
     if not frames:
         return f"See {written_at(cls) or described(cls)}."
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: {frames[-1].line}"

@@ -1,4 +1,5 @@
-"""Checkpoint files: written atomically, verified, read without running code; the previous one is kept."""
+"""Checkpoint files: written atomically, verified, read without running code; the previous one is
+kept."""
 
 import contextlib
 import io
@@ -23,13 +24,17 @@ class DamagedError(CheckpointError):
 
 
 class VerifiedCheckpoints(TorchCheckpointIO):
-    """Write and read all checkpoints of a training, including those of a user's ``ModelCheckpoint``.
+    """Write and read all checkpoints of a training, including those of a user's
+    ``ModelCheckpoint``.
 
-    The previous file of the same name is kept as ``last-1.ckpt``. Whenever the process or the machine dies, at least
-    one of the two is whole. Reading verifies the checksums inside the file and never runs code.
+    The previous file of the same name is kept as ``last-1.ckpt``. Whenever the process or the
+    machine dies, at least one of the two is whole. Reading verifies the checksums inside the file
+    and never runs code.
     """
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any = None) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any = None
+    ) -> None:
         if "://" in str(path):  # not on a local disk
             super().save_checkpoint(checkpoint, path, storage_options)
             return
@@ -37,10 +42,18 @@ class VerifiedCheckpoints(TorchCheckpointIO):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             _replace(Path(path), _serialise(checkpoint))
         except OSError as error:
-            why = str(error) if isinstance(error, CheckpointError) else f"cannot be written ({error.strerror or error})"
-            raise CheckpointError(f"the checkpoint {path} {why}; what was saved before is intact.") from error
+            why = (
+                str(error)
+                if isinstance(error, CheckpointError)
+                else f"cannot be written ({error.strerror or error})"
+            )
+            raise CheckpointError(
+                f"the checkpoint {path} {why}; what was saved before is intact."
+            ) from error
 
-    def load_checkpoint(self, path: _PATH, map_location: Any = "cpu", weights_only: bool | None = None) -> Any:
+    def load_checkpoint(
+        self, path: _PATH, map_location: Any = "cpu", weights_only: bool | None = None
+    ) -> Any:
         """Read a checkpoint as data only, for any value of ``weights_only``."""
         if "://" in str(path):
             return super().load_checkpoint(path, weights_only=True)
@@ -59,7 +72,8 @@ def previous_of(path: Path) -> Path:
 
 
 def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
-    """Read a checkpoint as data, after comparing its content with the CRC-32 checksums in it; nothing in it is run.
+    """Read a checkpoint as data, after comparing its content with the CRC-32 checksums in it;
+    nothing in it is run.
 
     Raises:
         DamagedError: It is not what was written, or not a checkpoint.
@@ -69,27 +83,39 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             damaged = archive.testzip()  # torch.load does not compare the checksums
-            flagged = any(file.is_dir() or file.external_attr for file in archive.infolist())  # torch reads no folder
+            flagged = any(
+                file.is_dir() or file.external_attr for file in archive.infolist()
+            )  # torch reads no folder
     except Exception as error:  # of many kinds, if the archive's own fields are damaged
         raise DamagedError("it is not a checkpoint, or only a part of one") from error
     if damaged or flagged:
         raise DamagedError(f"{damaged or 'a file'} in it does not match its checksum")
     try:
         return torch.load(io.BytesIO(content), map_location=map_location, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:  # torch advises to load it unsafely
-        raise DamagedError(f"it is not a checkpoint, or holds more than data ({type(error).__name__})") from error
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+    ) as error:  # torch advises to load it unsafely
+        raise DamagedError(
+            f"it is not a checkpoint, or holds more than data ({type(error).__name__})"
+        ) from error
 
 
 def _serialise(checkpoint: dict[str, Any]) -> bytes:
-    """A checkpoint as bytes that can be read as data; callback states that cannot are left out with a warning."""
+    """A checkpoint as bytes that can be read as data; callback states that cannot are left out with
+    a warning."""
     content = _to_bytes(checkpoint)
     if not _why_unreadable(content):
         return content
     states = dict(checkpoint.get("callbacks", {}))
     for name in [name for name, state in states.items() if _why_unreadable(_to_bytes(state))]:
         rank_zero_warn(
-            f"the state of the callback {name} is not saved in the checkpoint: it holds more than tensors, "
-            "numbers, text, lists and dicts, and reading it could run code. A resumed training starts without it."
+            f"the state of the callback {name} is not saved in the checkpoint: it holds more than "
+            "tensors, "
+            "numbers, text, lists and dicts, and reading it could run code. A resumed training "
+            "starts without it."
         )
         del states[name]
     content = _to_bytes(checkpoint | {"callbacks": states})
@@ -127,8 +153,12 @@ def _replace(path: Path, content: bytes) -> None:
             try:
                 os.link(path, link)  # so that the file keeps its own name, too
                 link.replace(earlier)
-                link.unlink(missing_ok=True)  # still there if earlier was another name of the same file
-            except OSError:  # a file system without links: for a moment only the previous name exists
+                link.unlink(
+                    missing_ok=True
+                )  # still there if earlier was another name of the same file
+            except (
+                OSError
+            ):  # a file system without links: for a moment only the previous name exists
                 path.replace(earlier)
         part.replace(path)
     finally:

@@ -26,19 +26,23 @@ COMPILERS = ("g++", "clang++")
 
 
 def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
-    """Compile the layers of a training that is about to start, if requested or worthwhile, and log the decision."""
+    """Compile the layers of a training that is about to start, if requested or worthwhile, and log
+    the decision."""
     loader = trainer.train_dataloader
     repeated: Repeated | None = getattr(loader, "repeated", None)
     if repeated is not None and repeated.graph.is_shard:
         if choice in ("on", True):
             raise MisconfigurationException(
-                "compile on: a graph that is divided among processes is not compiled for. Choose compile auto or off."
+                "compile on: a graph that is divided among processes is not compiled for. Choose "
+                "compile auto or off."
             )
         decision = Decision(False, "the graph is divided among several processes")
     else:
         sizes = None
         if repeated is not None:
-            sizes = [(graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)]
+            sizes = [
+                (graph.num_sources, graph.num_edges) for graph in stack.receptive_fields(*repeated)
+            ]
         decision = decide(choice, stack, sizes, steps_of(trainer))
     if decision.compiled:
         # Other graphs are seen in too few steps for compiling to pay off.
@@ -52,7 +56,8 @@ def check_choice(choice: Compile, graph_dropout: GraphDropout) -> None:
     """Refuse ``compile: on`` if every step has a different graph."""
     if choice in ("on", True) and graph_dropout.p:
         raise ValueError(
-            f"compile on: {type(graph_dropout).__name__} changes the graph in every step, so layers would be "
+            f"compile on: {type(graph_dropout).__name__} changes the graph in every step, so "
+            "layers would be "
             "compiled again. Choose compile auto or off, or graph_dropout none."
         )
 
@@ -62,35 +67,49 @@ class Decision(NamedTuple):
     reason: str
 
 
-def decide(choice: Compile, stack: DeepGNN, sizes: Sequence[tuple[int, int]] | None, steps: int) -> Decision:
+def decide(
+    choice: Compile, stack: DeepGNN, sizes: Sequence[tuple[int, int]] | None, steps: int
+) -> Decision:
     """Decide whether compiling takes less time than it saves over all training steps.
 
-    Nothing is timed, and the compiler's cache does not count, so the same config on the same data always gets the same
-    answer and a run can be repeated to the last bit.
+    Nothing is timed, and the compiler's cache does not count, so the same config on the same data
+    always gets the same answer and a run can be repeated to the last bit.
 
-    Each layer estimates its own saving from the size of its graph, (sources, edges); there are no sizes if every batch
-    may have another graph. The number of steps is -1 if the training has no end.
+    Each layer estimates its own saving from the size of its graph, (sources, edges); there are no
+    sizes if every batch may have another graph. The number of steps is -1 if the training has no
+    end.
     """
     if choice in ("off", False):
         return Decision(False, "compile is off")
     if choice in ("on", True):
         return Decision(True, "compile is on")
     if stack.graph_dropout.p:
-        return Decision(False, "graph_dropout changes the graph in every step, so layers would be compiled again")
+        return Decision(
+            False,
+            "graph_dropout changes the graph in every step, so layers would be compiled again",
+        )
     if sizes is None:
-        return Decision(False, "every batch may have another graph, so layers would be compiled again")
+        return Decision(
+            False, "every batch may have another graph, so layers would be compiled again"
+        )
     if not any(which(name) for name in (os.environ.get("CXX") or COMPILERS[0], *COMPILERS)):
         return Decision(False, f"no C++ compiler was found ({', '.join(COMPILERS)})")
     layers = zip(stack.layers, sizes, strict=True)
-    saved = sum(layer.compile_saving(*size) for layer, size in layers if isinstance(layer, Layer)) * steps
+    saved = (
+        sum(layer.compile_saving(*size) for layer, size in layers if isinstance(layer, Layer))
+        * steps
+    )
     cost = max(COMPILE_SECONDS, SECONDS_PER_SIZE * len(set(sizes)))
     if steps < 0 or saved > cost:
         amount = "time, and the training has no end" if steps < 0 else f"about {saved:.0f} s"
-        return Decision(True, f"it saves {amount}; compiling takes {cost:.0f} s, less from the cache")
+        return Decision(
+            True, f"it saves {amount}; compiling takes {cost:.0f} s, less from the cache"
+        )
     return Decision(False, f"compiling takes {cost:.0f} s, and would save about {saved:.0f} s")
 
 
 def steps_of(trainer: L.Trainer) -> int:
-    """Number of training batches, counting those before a resume so that the decision stays the same; -1: no end."""
+    """Number of training batches, counting those before a resume so that the decision stays the
+    same; -1: no end."""
     steps = trainer.estimated_stepping_batches * trainer.accumulate_grad_batches
     return int(steps) if 0 <= steps < math.inf else -1

@@ -1,4 +1,5 @@
-"""Find the faulty part of a stack: the first one with NaN or infinity, or one that breaks its base class's contract."""
+"""Find the faulty part of a stack: the first one with NaN or infinity, or one that breaks its base
+class's contract."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,15 +26,19 @@ class PartFault(ValueError):
 
 
 def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
-    """Try all parts once on five nodes; refuse a part that raises an error or breaks its base class's contract.
+    """Try all parts once on five nodes; refuse a part that raises an error or breaks its base
+    class's contract.
 
-    An error of a plugin's part is raised as it is. The stack and torch's random state are as before afterwards.
+    An error of a plugin's part is raised as it is. The stack and torch's random state are as before
+    afterwards.
     """
     for name, parameter in stack.named_parameters():
         if not parameter.isfinite().all():
             raise PartFault(f"the initialisation leaves NaN or infinity in {name}.")
     features = torch.ones(5, stack.edge_channels) if stack.edge_channels else None
-    graph = Graph(torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]]), 5, edge_attr=features)  # node 4 is isolated
+    graph = Graph(
+        torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]]), 5, edge_attr=features
+    )  # node 4 is isolated
     running: list[nn.Module] = []
 
     def leave(part: nn.Module, inputs: Any, output: Any) -> None:
@@ -52,7 +57,8 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
             torch.manual_seed(0)
             if not isinstance(thinned := stack.graph_dropout(graph), Graph):
                 raise PartFault(
-                    f"{described(type(stack.graph_dropout))} returns {_type(thinned)}: it must return a Graph."
+                    f"{described(type(stack.graph_dropout))} returns {_type(thinned)}: it must "
+                    "return a Graph."
                 )
             if isinstance(in_channels, int):
                 stack(torch.randn(5, in_channels), graph)
@@ -64,7 +70,9 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
         if not running or written_at(type(running[-1])) is not None:
             raise  # where it was raised in the user's code says more
         reason = str(error).strip().partition("\n")[0]
-        raise PartFault(f"{described(type(running[-1]))} cannot compute with these options: {reason}") from error
+        raise PartFault(
+            f"{described(type(running[-1]))} cannot compute with these options: {reason}"
+        ) from error
     finally:
         for handle in handles:
             handle.remove()
@@ -86,46 +94,56 @@ def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:
     elif isinstance(part, Skip):
         shape = (len(given), part.width)
     if not isinstance(output, Tensor):
-        return f"returns {_type(output)}: its forward must return one tensor, here of shape {shape}."
-    if tuple(output.shape) != shape:
         return (
-            f"returns a tensor of shape {tuple(output.shape)} for an input of {tuple(given.shape)}; it must be {shape}."
+            f"returns {_type(output)}: its forward must return one tensor, here of shape {shape}."
         )
+    if tuple(output.shape) != shape:
+        return f"returns a tensor of shape {tuple(output.shape)} for an input of {tuple(given.shape)}; it must be {shape}."
     if output.dtype != given.dtype:
         return (
-            f"returns {output.dtype} for an input of {given.dtype}: make constants like the input, x.new_tensor(2.0), "
+            f"returns {output.dtype} for an input of {given.dtype}: make constants like the input, "
+            "x.new_tensor(2.0), "
             "or use plain Python numbers."
         )
     numbers = given if isinstance(given, Tensor) else given.values
     if not output.isfinite().all() and numbers.abs().max() < LARGE:
         count = int((~output.isfinite()).sum())
         return (
-            f"returns NaN or infinity in {count} of {output.numel()} numbers, for finite features of five nodes, one "
-            "without edges: check its options, and guard divisions and roots, as in x / norm.clamp_min(1e-12)."
+            f"returns NaN or infinity in {count} of {output.numel()} numbers, for finite features "
+            "of five nodes, one "
+            "without edges: check its options, and guard divisions and roots, as in x / "
+            "norm.clamp_min(1e-12)."
         )
     return None
 
 
 def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
-    """Name the first part of a stack, in the order of computation, whose parameters or outputs are not finite.
+    """Name the first part of a stack, in the order of computation, whose parameters or outputs are
+    not finite.
 
-    Takes one forward pass. Parameters are checked before outputs: a NaN parameter comes from the gradient of the
-    previous step, and every later NaN follows from it.
+    Takes one forward pass. Parameters are checked before outputs: a NaN parameter comes from the
+    gradient of the previous step, and every later NaN follows from it.
     """
     bad: list[str] = []
 
     def look(name: str, part: nn.Module, output: Any) -> None:
         broken = [key for key, value in part.named_parameters() if not _finite(value)]
         if broken:
-            bad.append(f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the previous step")
-        elif batch.graph.all_reduce(torch.tensor(not _finite(output), dtype=torch.int32, device=batch.x.device)):
+            bad.append(
+                f"parameter {broken[0]!r} of {name}, after a non-finite gradient in the previous "
+                "step"
+            )
+        elif batch.graph.all_reduce(
+            torch.tensor(not _finite(output), dtype=torch.int32, device=batch.x.device)
+        ):
             bad.append(f"output of {name}")
 
     names: dict[nn.Module, list[str]] = {}  # a shared layer has several, one for each call
     for name, part in _named_parts(stack):
         names.setdefault(part, []).append(name)
     handles = [
-        part.register_forward_hook(lambda part, _, output: look(names[part].pop(0), part, output)) for part in names
+        part.register_forward_hook(lambda part, _, output: look(names[part].pop(0), part, output))
+        for part in names
     ]
     try:
         with torch.no_grad():

@@ -15,23 +15,25 @@ from gnn_depth.data.shards import division, shard_batch
 
 
 class GraphStrategy(DDPStrategy):
-    r"""Divide one graph among the processes; loss, gradients and measures are those of a single process.
+    r"""Divide one graph among the processes; loss, gradients and measures are those of a single
+    process.
 
-    Each process holds some nodes, their features, and the edges into them. Before every layer it gets the states of the
-    other nodes that these edges come from, and the backward pass returns their gradients. Parameters are equal in all
-    processes. As with DDP the loss is the mean over the P processes, of :math:`L_r = \tfrac PN \sum_{i \in r} L_i`, and
-    so are the gradients of the parameters.
+    Each process holds some nodes, their features, and the edges into them. Before every layer it
+    gets the states of the other nodes that these edges come from, and the backward pass returns
+    their gradients. Parameters are equal in all processes. As with DDP the loss is the mean over
+    the P processes, of :math:`L_r = \tfrac PN \sum_{i \in r} L_i`, and so are the gradients of the
+    parameters.
 
     Layers run uncompiled. With one process nothing is divided.
 
     Args:
-        nodes: Division of the nodes: ``contiguous`` chunks in the order of the nodes, ``metis``, or a NumPy file with
-            the process of each node.
+        nodes: Division of the nodes: ``contiguous`` chunks in the order of the nodes, ``metis``, or
+            a NumPy file with the process of each node.
         **options: Options of :class:`lightning.pytorch.strategies.DDPStrategy`.
 
     Raises:
-        MisconfigurationException: The data is not one full batch, gradients are accumulated, the model does not work on
-            shards, or predictions are asked for.
+        MisconfigurationException: The data is not one full batch, gradients are accumulated, the
+            model does not work on shards, or predictions are asked for.
     """
 
     #: Data sets may give each process its part at once.
@@ -39,7 +41,9 @@ class GraphStrategy(DDPStrategy):
 
     def __init__(self, nodes: str = "contiguous", **options: Any) -> None:
         # Shards are made on the CPU before they move to their devices.
-        options.setdefault("process_group_backend", "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else None)
+        options.setdefault(
+            "process_group_backend", "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else None
+        )
         super().__init__(**options)
         self.nodes = nodes
         self._shards: dict[NodeBatch, NodeBatch] = {}
@@ -48,15 +52,19 @@ class GraphStrategy(DDPStrategy):
         if self.world_size > 1:
             if trainer.accumulate_grad_batches > 1:
                 raise MisconfigurationException(
-                    f"trainer.accumulate_grad_batches is {trainer.accumulate_grad_batches}, and strategy graph has one "
+                    f"trainer.accumulate_grad_batches is {trainer.accumulate_grad_batches}, and "
+                    "strategy graph has one "
                     "batch, the whole graph: use 1."
                 )
             if trainer.state.fn == TrainerFn.PREDICTING:
-                raise MisconfigurationException("strategy graph does not write predictions: use trainer.devices 1.")
+                raise MisconfigurationException(
+                    "strategy graph does not write predictions: use trainer.devices 1."
+                )
             check = getattr(getattr(self.lightning_module, "stack", None), "check_shards", None)
             if check is None:
                 raise MisconfigurationException(
-                    f"strategy graph trains NodeClassifier, whose layers get the states of other processes' nodes, and "
+                    "strategy graph trains NodeClassifier, whose layers get the states of other "
+                    "processes' nodes, and "
                     f"{type(self.lightning_module).__name__} has no stack: use strategy ddp."
                 )
             try:
@@ -76,7 +84,8 @@ class GraphStrategy(DDPStrategy):
             return dataloader
         if not isinstance(dataloader, FullBatch):
             raise MisconfigurationException(
-                f"strategy graph divides one full batch among the processes, and {type(dataloader).__name__} gives "
+                "strategy graph divides one full batch among the processes, and "
+                f"{type(dataloader).__name__} gives "
                 "mini-batches: use data without them, or strategy ddp."
             )
         batch = dataloader.batch
@@ -101,12 +110,18 @@ class GraphStrategy(DDPStrategy):
         if self.world_size == 1:
             return
         assert self.model is not None
-        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        gradients = [
+            parameter.grad for parameter in self.model.parameters() if parameter.grad is not None
+        ]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(flat)
         flat /= self.world_size
-        for gradient, mean in zip(gradients, torch.split(flat, [each.numel() for each in gradients]), strict=True):
+        for gradient, mean in zip(
+            gradients, torch.split(flat, [each.numel() for each in gradients]), strict=True
+        ):
             gradient.copy_(mean.view_as(gradient))
 
 
-StrategyRegistry.register("graph", GraphStrategy, description="One graph divided among the processes.")
+StrategyRegistry.register(
+    "graph", GraphStrategy, description="One graph divided among the processes."
+)

@@ -32,9 +32,9 @@ class Row:
 class EpochLog(L.Callback):
     """Keep the values of each epoch on their device, and hand them to the loggers in blocks.
 
-    Logging a value makes the host wait for the device, and each logger write to its file. A block is 50 epochs or two
-    seconds, whichever is shorter; the last one is handed over however the training ends. Schedules and callbacks find
-    every value in ``trainer.callback_metrics`` at once.
+    Logging a value makes the host wait for the device, and each logger write to its file. A block
+    is 50 epochs or two seconds, whichever is shorter; the last one is handed over however the
+    training ends. Schedules and callbacks find every value in ``trainer.callback_metrics`` at once.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,9 @@ class EpochLog(L.Callback):
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.hand_over(trainer)
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
         self.hand_over(trainer)
 
 
@@ -87,12 +89,15 @@ def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
     """The values of rows as Python numbers, with one transfer from their device."""
     values = [value for row in rows for value in row.values.values()]
     # A metric of a process without rows may never have left the CPU.
-    numbers = iter(torch.stack([value.to(values[0].device) for value in values]).tolist() if values else [])
+    numbers = iter(
+        torch.stack([value.to(values[0].device) for value in values]).tolist() if values else []
+    )
     return [{name: next(numbers) for name in row.values} for row in rows]
 
 
 class EventLogger(TensorBoardLogger):
-    """TensorBoard logger that writes all values of a step as one record; one record per value is much slower."""
+    """TensorBoard logger that writes all values of a step as one record; one record per value is
+    much slower."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -106,11 +111,13 @@ class EventLogger(TensorBoardLogger):
         self.experiment.file_writer.add_summary(Summary(value=values), step)
 
     @rank_zero_only
-    def log_result(self, hparams: Mapping[str, Any], metrics: Mapping[str, float], varied: Collection[str]) -> None:
+    def log_result(
+        self, hparams: Mapping[str, Any], metrics: Mapping[str, float], varied: Collection[str]
+    ) -> None:
         """Add the run to the page HParams.
 
-        The metrics to compare runs by become points of the curves ``~final/NAME``. The page shows the options in
-        ``varied`` first, which usually differ between runs.
+        The metrics to compare runs by become points of the curves ``~final/NAME``. The page shows
+        the options in ``varied`` first, which usually differ between runs.
         """
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
         from torch.utils.tensorboard.summary import hparams as summaries
@@ -156,7 +163,12 @@ class EpochProgress(ProgressBar):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self._enabled and sys.stderr.isatty():
-            self._bar = tqdm(total=trainer.max_epochs, initial=trainer.current_epoch, unit="epoch", mininterval=0.2)
+            self._bar = tqdm(
+                total=trainer.max_epochs,
+                initial=trainer.current_epoch,
+                unit="epoch",
+                mininterval=0.2,
+            )
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not self._enabled:
@@ -175,7 +187,9 @@ class EpochProgress(ProgressBar):
             self._bar.close()
             self._bar = None
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
         self.on_train_end(trainer, pl_module)
 
 

@@ -21,7 +21,11 @@ from gnn_depth.ranges import NonNegative, in_range
 from gnn_depth.registry import unknown
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
-from gnn_depth.training.lightning_internals import OneBatchValidation, PlainModule, is_one_batch_an_epoch
+from gnn_depth.training.lightning_internals import (
+    OneBatchValidation,
+    PlainModule,
+    is_one_batch_an_epoch,
+)
 from gnn_depth.training.loggers import EpochLog
 from gnn_depth.training.memory import check_weights
 from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
@@ -33,11 +37,13 @@ from gnn_depth.training.tasks import TaskFactory, make_task
 class NodeClassifier(PlainModule):
     """Assemble a deep GNN from named parts and train it, by default to classify nodes.
 
-    On a full batch an epoch is one step, and one forward pass in evaluation mode serves the validation and the
-    test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``, ``test/f1``, or those of another task.
+    On a full batch an epoch is one step, and one forward pass in evaluation mode serves the
+    validation and the test metrics: ``val/loss``, ``val/acc``, ``val/f1``, ``test/acc``,
+    ``test/f1``, or those of another task.
 
     Args:
-        in_channels: Number of input features; for integer features, of the values of each column. Taken from the data.
+        in_channels: Number of input features; for integer features, of the values of each column.
+            Taken from the data.
         num_classes: Number of classes, labels or numbers to predict, taken from the data.
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
@@ -45,10 +51,12 @@ class NodeClassifier(PlainModule):
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
-        pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last states is decoded.
-        compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where that saves time.
-        **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm`` to ``reversible``;
-            ``edge_channels`` is taken from the data.
+        pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
+            states is decoded.
+        compile: Compile the layers for training: ``on``, ``off``, or ``auto``, which compiles where
+            that saves time.
+        **stack_options: Options of :class:`gnn_depth.nn.stack.DeepGNN`, from ``layer`` and ``norm``
+            to ``reversible``; ``edge_channels`` is taken from the data.
 
     Raises:
         ValueError: A part has no place in this model, or a number is out of its range.
@@ -88,12 +96,14 @@ class NodeClassifier(PlainModule):
         self._sets: BatchSets | None = None
 
     def forward(self, batch: NodeBatch) -> Tensor:
-        """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows, outputs)."""
+        """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows,
+        outputs)."""
         return self.stack(batch.x, batch.graph, batch.read, self.pool if batch.per_graph else None)
 
     @property
     def chance(self) -> float | None:
-        """The metric of a constant prediction; with several classes the share of the largest one."""
+        """The metric of a constant prediction; with several classes the share of the largest
+        one."""
         if self.task.chance is not None or self.eval_metrics.counts is None:
             return self.task.chance
         of_class = self.eval_metrics.counts.sum(-1)  # sets x classes, the test nodes last
@@ -102,7 +112,8 @@ class NodeClassifier(PlainModule):
 
     def setup(self, stage: str) -> None:
         check_precision(self.trainer)
-        # Lightning converts only after loading a checkpoint, and so would round its float64 weights to float32.
+        # Lightning converts only after loading a checkpoint, and so would round its float64 weights
+        # to float32.
         self.trainer.precision_plugin.convert_module(self)
         self._sets = None
         self.train_metrics.reset()  # the last training may have ended within an epoch
@@ -112,7 +123,8 @@ class NodeClassifier(PlainModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        # With several processes each has its own sums, but only the first one writes the checkpoint.
+        # With several processes each has its own sums, but only the first one writes the
+        # checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
             checkpoint["train_metrics"] = self.train_metrics.state()
 
@@ -128,27 +140,43 @@ class NodeClassifier(PlainModule):
         generator_state = torch.get_rng_state()
         train = self._sets_of(batch).train
         scores = self(batch).index_select(0, train.nodes)
-        # A shard may have no training nodes; the other processes wait for its backward pass all the same.
+        # A shard may have no training nodes; the other processes wait for its backward pass all the
+        # same.
         loss = self.task.loss(scores, train.targets) if len(train.nodes) else scores.sum()
-        everywhere = batch.graph.all_reduce(loss.detach())  # so that all processes see a NaN in one of them
+        everywhere = batch.graph.all_reduce(
+            loss.detach()
+        )  # so that all processes see a NaN in one of them
         if not math.isfinite(everywhere.item()):
             torch.set_rng_state(generator_state)  # the same dropout masks, so the same forward pass
             self._diverged("training", everywhere, batch)
         self.train_metrics.add(train, scores.detach(), loss.detach())
-        if self.trainer.is_last_batch:  # so that a validation that diverges leaves the row of its training
+        if (
+            self.trainer.is_last_batch
+        ):  # so that a validation that diverges leaves the row of its training
             self.on_train_epoch_end()
         return loss * train.share if batch.graph.is_shard else loss
 
     def on_train_epoch_end(self) -> None:
         if values := self.train_metrics.compute(self.trainer):
-            self._log(values | {"train/lr": torch.tensor(self._optimizer().param_groups[0]["lr"], device=self.device)})
+            self._log(
+                values
+                | {
+                    "train/lr": torch.tensor(
+                        self._optimizer().param_groups[0]["lr"], device=self.device
+                    )
+                }
+            )
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
         evaluated, scores = self._evaluate(batch)
         loss = None
         if evaluated.sizes[0]:
-            loss = self.task.loss(scores[: evaluated.sizes[0]], evaluated.targets[: evaluated.sizes[0]])
-        if self.trainer.state.fn == TrainerFn.FITTING and (evaluated.sizes[0] or batch.graph.is_shard):
+            loss = self.task.loss(
+                scores[: evaluated.sizes[0]], evaluated.targets[: evaluated.sizes[0]]
+            )
+        if self.trainer.state.fn == TrainerFn.FITTING and (
+            evaluated.sizes[0] or batch.graph.is_shard
+        ):
             everywhere = batch.graph.all_reduce(scores.new_zeros(()) if loss is None else loss)
             if not math.isfinite(everywhere.item()):
                 self._diverged("validation", everywhere, batch)
@@ -185,15 +213,23 @@ class NodeClassifier(PlainModule):
                 decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
             optimizer = fused(optimizer, self.attached_trainer)
         except ValueError as error:
-            raise MisconfigurationException(f"the optimizer refuses its options or this model: {error}") from error
+            raise MisconfigurationException(
+                f"the optimizer refuses its options or this model: {error}"
+            ) from error
         if self.scheduler is None:
             return optimizer
         schedule = self.scheduler(optimizer)
         config: dict[str, Any] = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
-            metrics = [f"{of_set}/{name}" for of_set in ("train", "val") for name in self.task.metric_names()]
+            metrics = [
+                f"{of_set}/{name}"
+                for of_set in ("train", "val")
+                for name in self.task.metric_names()
+            ]
             if schedule.monitor not in metrics:
-                raise MisconfigurationException(unknown("metric to monitor", schedule.monitor, metrics))
+                raise MisconfigurationException(
+                    unknown("metric to monitor", schedule.monitor, metrics)
+                )
             config["monitor"] = schedule.monitor
         return {"optimizer": optimizer, "lr_scheduler": config}
 
@@ -209,7 +245,10 @@ class NodeClassifier(PlainModule):
 
     def _diverged(self, what: str, loss: Tensor, batch: NodeBatch) -> NoReturn:
         where = first_non_finite(self.stack, batch)
-        raise Diverged(f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: {where}.")
+        raise Diverged(
+            f"the {what} loss became {loss.item()} at step {self.global_step}; first non-finite: "
+            f"{where}."
+        )
 
     def _log(self, values: dict[str, Tensor]) -> None:
         if values and is_one_batch_an_epoch(self.trainer):
@@ -224,8 +263,10 @@ class NodeClassifier(PlainModule):
 
 
 def check_precision(trainer: L.Trainer) -> None:
-    """Refuse 16-bit parameters with a 5-bit exponent: gradients of deep stacks leave their range."""
+    """Refuse 16-bit parameters with a 5-bit exponent: gradients of deep stacks leave their
+    range."""
     if trainer.precision == "16-true":
         raise MisconfigurationException(
-            "precision 16-true has too small a range for deep stacks: use 16-mixed, bf16-mixed or bf16-true."
+            "precision 16-true has too small a range for deep stacks: use 16-mixed, bf16-mixed or "
+            "bf16-true."
         )

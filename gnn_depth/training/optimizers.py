@@ -14,7 +14,8 @@ FUSED = (Adagrad, Adam, AdamW, SGD)
 
 
 def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None) -> None:
-    """Take one step of an optimizer of torch and of its schedule, on one weight: some options only fail then."""
+    """Take one step of an optimizer of torch and of its schedule, on one weight: some options only
+    fail then."""
     weight = nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.zeros(2, 2)
     what = "model.optimizer"
@@ -39,25 +40,36 @@ def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: f
     """Split every group in two, so that the layers' parameters have a weight decay of their own."""
     if "weight_decay" not in optimizer.defaults:
         raise MisconfigurationException(
-            f"layer_weight_decay {weight_decay}: optimizer {type(optimizer).__name__} has no weight decay. Choose one "
+            f"layer_weight_decay {weight_decay}: optimizer {type(optimizer).__name__} has no "
+            "weight decay. Choose one "
             "that has, such as Adam, AdamW or SGD, or leave layer_weight_decay out."
         )
     groups = []
     for group in optimizer.param_groups:
         ours = [parameter for parameter in group["params"] if parameter in layers]
         others = [parameter for parameter in group["params"] if parameter not in layers]
-        groups += [group | {"params": ours, "weight_decay": weight_decay}, group | {"params": others}]
+        groups += [
+            group | {"params": ours, "weight_decay": weight_decay},
+            group | {"params": others},
+        ]
     optimizer.param_groups = [group for group in groups if group["params"]]
 
 
 def fused(optimizer: Optimizer, trainer: L.Trainer | None) -> Optimizer:
-    """The same optimizer in its fused form, if torch has one and the user chose neither ``fused`` nor ``foreach``.
+    """The same optimizer in its fused form, if torch has one and the user chose neither ``fused``
+    nor ``foreach``.
 
-    It runs a whole step in one kernel, several times faster for deep stacks; its numbers are equal up to rounding.
+    It runs a whole step in one kernel, several times faster for deep stacks; its numbers are equal
+    up to rounding.
     """
-    # In 16-mixed Lightning refuses to clip gradients if the optimizer undoes their scaling itself, as fused ones do.
+    # In 16-mixed Lightning refuses to clip gradients if the optimizer undoes their scaling itself,
+    # as fused ones do.
     clips = trainer is not None and trainer.precision == "16-mixed" and trainer.gradient_clip_val
-    if clips or type(optimizer) not in FUSED or not all(_can_be_fused(group) for group in optimizer.param_groups):
+    if (
+        clips
+        or type(optimizer) not in FUSED
+        or not all(_can_be_fused(group) for group in optimizer.param_groups)
+    ):
         return optimizer
     groups = [group | {"fused": True} for group in optimizer.param_groups]
     accepted = inspect.signature(type(optimizer)).parameters
@@ -73,7 +85,9 @@ def _can_be_fused(group: dict[str, Any]) -> bool:
         and not group.get("capturable")
         and not isinstance(group["lr"], torch.Tensor)
         and all(
-            p.layout == torch.strided and p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda")
+            p.layout == torch.strided
+            and p.dtype in (torch.float32, torch.float64)
+            and p.device.type in ("cpu", "cuda")
             for p in group["params"]
         )
     )

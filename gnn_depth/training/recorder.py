@@ -40,7 +40,8 @@ from gnn_depth.training.lightning_internals import (
 from gnn_depth.training.loggers import EventLogger, folder_loggers
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
-# Options that usually differ between single runs, for TensorBoard's HParams page; in a sweep its axes are used.
+# Options that usually differ between single runs, for TensorBoard's HParams page; in a sweep its
+# axes are used.
 USUALLY_VARIED = ("model.layer", "model.norm", "model.init", "model.num_layers", "model.skip")
 
 
@@ -48,9 +49,9 @@ USUALLY_VARIED = ("model.layer", "model.norm", "model.init", "model.num_layers",
 class BestEpoch:
     """The epoch with the best validation metric: its metrics, and a copy of its weights in memory.
 
-    The field reports test accuracy at the epoch of the best validation accuracy. The first of equal epochs counts.
-    Epochs with a validation loss that is not finite never count: the largest of NaN scores is always class 0. Only
-    :meth:`save` writes a file.
+    The field reports test accuracy at the epoch of the best validation accuracy. The first of equal
+    epochs counts. Epochs with a validation loss that is not finite never count: the largest of NaN
+    scores is always class 0. Only :meth:`save` writes a file.
     """
 
     monitor: str = "val/acc"
@@ -60,16 +61,23 @@ class BestEpoch:
     weights: dict[str, Tensor] = field(default_factory=dict)
     _saved: tuple[Path, int] | None = None
 
-    def see(self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule) -> None:
+    def see(
+        self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule
+    ) -> None:
         """Compare an epoch that has just been validated with the best one so far."""
         if self.monitor not in metrics:
             return
         sign = -1 if self.lower_is_better else 1
-        if self.epoch is not None and not sign * float(metrics[self.monitor]) > sign * self.metrics[self.monitor]:
+        if (
+            self.epoch is not None
+            and not sign * float(metrics[self.monitor]) > sign * self.metrics[self.monitor]
+        ):
             return
         if math.isfinite(metrics.get("val/loss", 0.0)):
             self.epoch, self.metrics = epoch, numbers(metrics)
-            self.weights = {name: weight.detach().clone() for name, weight in module.state_dict().items()}
+            self.weights = {
+                name: weight.detach().clone() for name, weight in module.state_dict().items()
+            }
 
     def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
         """Add metrics that were not known yet when the epoch was validated."""
@@ -77,7 +85,8 @@ class BestEpoch:
             self.metrics = self.metrics | numbers(metrics)
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
-        """Write the best epoch's weights as a checkpoint without the optimizer's state, unless already written."""
+        """Write the best epoch's weights as a checkpoint without the optimizer's state, unless
+        already written."""
         if self.epoch is not None and self._saved != (path, self.epoch):
             save_weights(trainer, path, self.weights, self.epoch)
             self._saved = path, self.epoch
@@ -96,8 +105,9 @@ def numbers(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
 class Autosave:
     """Decide before each epoch whether to save a checkpoint.
 
-    The clock of the first process decides for all. The processes communicate about once a second, before an epoch
-    agreed on in advance: doing so in every epoch would cost more than a step on a small graph.
+    The clock of the first process decides for all. The processes communicate about once a second,
+    before an epoch agreed on in advance: doing so in every epoch would cost more than a step on a
+    small graph.
     """
 
     def __init__(self, minutes: float | None, epochs: int | None) -> None:
@@ -117,35 +127,44 @@ class Autosave:
     def due(self, trainer: L.Trainer) -> bool:
         """True if it is time to save, before an epoch; all processes get the same answer."""
         epoch = trainer.current_epoch
-        if self.epochs is not None and epoch > self._start and (epoch - self._start) % self.epochs == 0:
+        if (
+            self.epochs is not None
+            and epoch > self._start
+            and (epoch - self._start) % self.epochs == 0
+        ):
             return True
         if self.minutes is None or epoch < self._next_look:
             return False
         now = time.monotonic()
         due = now - self._saved >= max(60 * self.minutes, self._cost / SHARE)
         epochs_per_second = (epoch - self._start) / max(now - self._began, 1e-9)
-        due, self._next_look = trainer.strategy.broadcast((due, epoch + max(1, int(epochs_per_second))))
+        due, self._next_look = trainer.strategy.broadcast(
+            (due, epoch + max(1, int(epochs_per_second)))
+        )
         return due
 
 
 class RunRecorder(L.Callback):
     """Make a run's folder, and write its config, metrics, checkpoints and result there.
 
-    The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``, TensorBoard's
-    event file, ``checkpoints/best.ckpt`` (best validation epoch), ``checkpoints/last.ckpt`` (everything needed to
-    resume; saved from time to time between two epochs, after the step in which a signal came, and at the end), and
-    ``result.json``: status (running, finished, diverged, interrupted, failed), metrics, versions, seed, and under
+    The folder holds ``config.yaml`` (resolved: run it again with ``--config``), ``metrics.csv``,
+    TensorBoard's event file, ``checkpoints/best.ckpt`` (best validation epoch),
+    ``checkpoints/last.ckpt`` (everything needed to resume; saved from time to time between two
+    epochs, after the step in which a signal came, and at the end), and ``result.json``: status
+    (running, finished, diverged, interrupted, failed), metrics, versions, seed, and under
     ``findings`` the dict that each callback with a method ``findings`` returns.
 
     Args:
         root: Folder of all runs.
-        name: Name of the run, a folder below root; by default the name of the config file and the model and data
-            options changed on the command line, as in gat_lip_30-norm_none.
-        save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth of them; null: never.
+        name: Name of the run, a folder below root; by default the name of the config file and the
+            model and data options changed on the command line, as in gat_lip_30-norm_none.
+        save_every_minutes: Minutes between two checkpoints; more if saving takes over a hundredth
+            of them; null: never.
         save_every_epochs: Save a checkpoint every so many epochs as well; null: never.
 
     Attributes:
-        folder: The run's folder, as an absolute path: a part may change the working directory. None before it is made.
+        folder: The run's folder, as an absolute path: a part may change the working directory. None
+            before it is made.
         shown: The folder as messages name it, from the working directory in which the run began.
         best: The best epoch so far.
         result: What ``result.json`` says.
@@ -181,13 +200,16 @@ class RunRecorder(L.Callback):
     ) -> list[Logger]:
         """Make the run's folder before anything is trained, and the loggers that write into it.
 
-        ``hparams`` is the config, flattened to dotted keys and plain values. ``name`` is used where none was given.
+        ``hparams`` is the config, flattened to dotted keys and plain values. ``name`` is used where
+        none was given.
         """
         self._started = time.perf_counter()
         self._hparams = hparams
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.shown = origin.folder or (new_run_folder(self.root, self.name or name) if first else Path(self.root))
+        self.shown = origin.folder or (
+            new_run_folder(self.root, self.name or name) if first else Path(self.root)
+        )
         self.folder = self.shown.absolute()
         self.result = {
             "format": FORMAT,
@@ -228,7 +250,10 @@ class RunRecorder(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         resume_epoch(trainer)
-        for name, value in self._last.items():  # of a validation before a resume, which schedules may watch
+        for (
+            name,
+            value,
+        ) in self._last.items():  # of a validation before a resume, which schedules may watch
             trainer.callback_metrics.setdefault(name, value.to(pl_module.device))
         self.autosave.start(trainer.current_epoch)
 
@@ -247,19 +272,28 @@ class RunRecorder(L.Callback):
         self.best.complete(trainer.current_epoch, self._last)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training goes on from here.
-        if self.folder and not trainer.is_last_batch and 0 <= trainer.max_steps <= trainer.global_step:
+        # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training
+        # goes on from here.
+        if (
+            self.folder
+            and not trainer.is_last_batch
+            and 0 <= trainer.max_steps <= trainer.global_step
+        ):
             self._save_checkpoints(trainer)
             self._is_cut = True
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
-            self._last = dict(trainer.callback_metrics)  # an epoch cut short by max_steps is measured after our hook
+            self._last = dict(
+                trainer.callback_metrics
+            )  # an epoch cut short by max_steps is measured after our hook
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
             self._release()
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
         if self.folder is None or not self.result:
             return
         status = "failed"
@@ -269,10 +303,13 @@ class RunRecorder(L.Callback):
             status = "interrupted"
         self.result["reason"] = str(exception) or type(exception).__name__
         self._close(trainer, status)
-        # Saving waits for all processes. They agree on stopping for a signal, but after another exception in one the
-        # others may never arrive. A signal that was handled at once may have come in the middle of a step.
+        # Saving waits for all processes. They agree on stopping for a signal, but after another
+        # exception in one the others may never arrive. A signal that was handled at once may have
+        # come in the middle of a step.
         together = isinstance(exception, SIGTERMException) or trainer.world_size == 1
-        half_done = isinstance(exception, Stopped) or (status == "interrupted" and is_within_step(trainer))
+        half_done = isinstance(exception, Stopped) or (
+            status == "interrupted" and is_within_step(trainer)
+        )
         if status != "failed" and together and not half_done:
             self._save_checkpoints(trainer)
         self._release()
@@ -298,23 +335,34 @@ class RunRecorder(L.Callback):
                 try:
                     findings[type(callback).__name__] = ask()
                 except Exception as error:  # the device may be gone, and the rest of the result must still be written
-                    rank_zero_warn(f"the findings of {type(callback).__name__} are not in the result: {error}")
+                    rank_zero_warn(
+                        f"the findings of {type(callback).__name__} are not in the result: {error}"
+                    )
         if findings:
             self.result["findings"] = findings
         if trainer.is_global_zero:
             write_result(self.folder, self.result)
         for logger in trainer.loggers:
             if isinstance(logger, EventLogger):
-                axes = {name: "null" if label is None else label for name, label in self.result.get("axes", {}).items()}
+                axes = {
+                    name: "null" if label is None else label
+                    for name, label in self.result.get("axes", {}).items()
+                }
                 varied = [*axes, "seed_everything"] if axes else USUALLY_VARIED
                 logger.log_result(self._hparams | axes, self._final_metrics(), varied)
 
     def _final_metrics(self) -> dict[str, float]:
-        """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for each."""
-        ends = tuple(f"{name}_at_best_val" for name in ("acc", "auroc", self.best.monitor.removeprefix("val/")))
+        """The few metrics to compare runs by on TensorBoard's HParams page, which shows a card for
+        each."""
+        ends = tuple(
+            f"{name}_at_best_val"
+            for name in ("acc", "auroc", self.best.monitor.removeprefix("val/"))
+        )
         found: dict[str, float] = self.result["metrics"]
         compared = [name for name in found if name.endswith(ends)]
-        return {name: found[name] for name in (*compared, "train/loss", "val/loss") if name in found}
+        return {
+            name: found[name] for name in (*compared, "train/loss", "val/loss") if name in found
+        }
 
     def _release(self) -> None:
         if self._lock is not None and self.folder is not None:
@@ -330,12 +378,16 @@ class RunRecorder(L.Callback):
         self.best.save(trainer, last.with_name("best.ckpt"))
         self.autosave.saved(began)
 
-    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         if is_between_epochs(trainer):
             save_whole_epoch(checkpoint["loops"])
 
     def state_dict(self) -> dict[str, Any]:
-        return self.best.state_dict() | {"last": {name: value.detach().cpu() for name, value in self._last.items()}}
+        return self.best.state_dict() | {
+            "last": {name: value.detach().cpu() for name, value in self._last.items()}
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best.load_state_dict(state_dict)

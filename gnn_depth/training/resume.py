@@ -1,4 +1,5 @@
-"""Stop a training at a point where it can be resumed, and resume it with the same random numbers."""
+"""Stop a training at a point where it can be resumed, and resume it with the same random
+numbers."""
 
 import hashlib
 import random
@@ -23,11 +24,12 @@ TIME_IS_UP = 1000  # stands for the time limit; larger than any signal's number
 
 
 def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
-    r"""Seed every generator that a training step may draw from with :math:`h(\text{seed}, \text{batch}, \text{rank})`.
+    r"""Seed every generator that a training step may draw from with :math:`h(\text{seed},
+    \text{batch}, \text{rank})`.
 
-    The random numbers of a step then depend on nothing before it, so a resumed training draws the same ones. h is
-    BLAKE2. Not ``torch.manual_seed``, which asks about all devices and is far slower. Batches
-    are counted over all epochs.
+    The random numbers of a step then depend on nothing before it, so a resumed training draws the
+    same ones. h is BLAKE2. Not ``torch.manual_seed``, which asks about all devices and is far
+    slower. Batches are counted over all epochs.
     """
     hashed = hashlib.blake2b(f"{seed} {batch} {rank}".encode(), digest_size=8).digest()
     number = int.from_bytes(hashed, "little")
@@ -41,10 +43,11 @@ def reseed(seed: int, batch: int, rank: int, device: torch.device) -> None:
 class SeededSteps(L.Callback):
     """Call :func:`reseed` at the start of every training batch.
 
-    Processes that share one full batch draw the same numbers, and so compute what a single process would.
+    Processes that share one full batch draw the same numbers, and so compute what a single process
+    would.
 
-    The seed is torch's when the training begins, which ``seed_everything`` sets. Checkpoints hold it, so that a resumed
-    training continues with the original one.
+    The seed is torch's when the training begins, which ``seed_everything`` sets. Checkpoints hold
+    it, so that a resumed training continues with the original one.
     """
 
     def __init__(self) -> None:
@@ -62,7 +65,9 @@ class SeededSteps(L.Callback):
     ) -> None:
         assert self.seed is not None
         # Batches, not optimizer steps: batches that are accumulated into one step must differ.
-        rank = 0 if trains_on_full_batch(trainer) else trainer.global_rank  # all compute the same step
+        rank = (
+            0 if trains_on_full_batch(trainer) else trainer.global_rank
+        )  # all compute the same step
         reseed(self.seed, trainer.fit_loop.total_batch_idx, rank, pl_module.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -75,9 +80,10 @@ class SeededSteps(L.Callback):
 class SafeStop(L.Callback):
     r"""After a signal, stop training where it can be resumed, in all processes at the same step.
 
-    Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is what the processes
-    agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the signal that process r received. So no
-    process stops alone while the others wait for it. A time limit such as ``max_time`` ends the training the same way.
+    Between two steps and after each epoch, Lightning's loops ask whether to stop. The answer is
+    what the processes agree on there: :math:`\max_r n_r`, where :math:`n_r` is the number of the
+    signal that process r received. So no process stops alone while the others wait for it. A time
+    limit such as ``max_time`` ends the training the same way.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -88,11 +94,15 @@ class SafeStop(L.Callback):
         self._limits: list[tuple[Timer, float]] = []
 
     def replace(self, trainer: L.Trainer) -> None:
-        """Replace Lightning's own handlers, which communicate with the other processes in the middle of a step."""
+        """Replace Lightning's own handlers, which communicate with the other processes in the
+        middle of a step."""
         self._limits = take_time_limits(trainer)
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        # Weight averaging replaces the schedule when an epoch begins; a training resumed within an epoch skips that.
-        self._only_between_epochs = any(isinstance(each, StochasticWeightAveraging) for each in callbacks)
+        # Weight averaging replaces the schedule when an epoch begins; a training resumed within an
+        # epoch skips that.
+        self._only_between_epochs = any(
+            isinstance(each, StochasticWeightAveraging) for each in callbacks
+        )
         replace_signal_handling(trainer, self._hold_signals, lambda: self._stops)
         callbacks.insert(0, self)
 
@@ -100,7 +110,8 @@ class SafeStop(L.Callback):
         self.kept.holding = True
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        # The end of the epoch follows the last batch; gradients that wait for more batches are in no checkpoint.
+        # The end of the epoch follows the last batch; gradients that wait for more batches are in
+        # no checkpoint.
         ends_step = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
         if ends_step and not trainer.is_last_batch and not self._only_between_epochs:
             self._agree(trainer)
@@ -108,11 +119,14 @@ class SafeStop(L.Callback):
     def on_train_epoch_end(self, trainer: L.Trainer, *_: Any) -> None:
         self._agree(trainer)
 
-    def on_exception(self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
         if isinstance(exception, SIGTERMException):
             is_late = self._number == TIME_IS_UP
             exception.args = ("max_time" if is_late else signal.Signals(self._number).name,)
-            # The first of several processes reports for all: Lightning kills the rest as soon as another one fails.
+            # The first of several processes reports for all: Lightning kills the rest as soon as
+            # another one fails.
             code = LATE if is_late else 128 + self._number
             exception.code = code if trainer.is_global_zero else 0
 

@@ -22,8 +22,8 @@ Targets: TypeAlias = Literal["classes", "labels", "numbers"]
 class Task(ABC):
     """A loss, metrics, and the metric that chooses the best epoch.
 
-    ``out`` and ``y`` are the model's outputs, shape (rows, outputs), and the targets of the same rows: nodes, or graphs
-    where a data set has one target per graph.
+    ``out`` and ``y`` are the model's outputs, shape (rows, outputs), and the targets of the same
+    rows: nodes, or graphs where a data set has one target per graph.
 
     Args:
         num_outputs: Number of classes, labels or numbers.
@@ -32,9 +32,11 @@ class Task(ABC):
         targets: The kind of targets that it accepts.
         best: Name of the validation metric that chooses the best epoch.
         lower_is_better: True if the best epoch has the smallest value of it.
-        counts_classes: True for tasks with one class per row: accuracy and macro F1 are computed for them.
+        counts_classes: True for tasks with one class per row: accuracy and macro F1 are computed
+            for them.
         words: Metrics in words, in the order in which they are shown.
-        chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the data.
+        chance: The value of ``chance_metric`` for a constant prediction; None if it depends on the
+            data.
         chance_metric: The metric that tells if anything was learned, by default ``best``.
         constant: The constant prediction in words.
     """
@@ -67,7 +69,8 @@ class Task(ABC):
         return self.prediction(out), y
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
-        """The outputs as probabilities of classes or labels, or as numbers: ``gnn-depth predict`` writes them."""
+        """The outputs as probabilities of classes or labels, or as numbers: ``gnn-depth predict``
+        writes them."""
         return out
 
     def metric_names(self) -> list[str]:
@@ -120,7 +123,10 @@ class Binary(MultiClass):
     def __init__(self, num_outputs: int) -> None:
         super().__init__(num_outputs)
         if num_outputs != 2:
-            raise ValueError(f"task binary needs 2 classes, and this data has {num_outputs}: use task multiclass.")
+            raise ValueError(
+                f"task binary needs 2 classes, and this data has {num_outputs}: use task "
+                "multiclass."
+            )
 
     def metrics(self) -> dict[str, Metric]:
         return {"auroc": RankingArea()}
@@ -132,11 +138,13 @@ class Binary(MultiClass):
 
 @register("task", "multilabel")
 class MultiLabel(Task):
-    r"""Several labels that are true or false: binary cross-entropy; micro F1 chooses the best epoch.
+    r"""Several labels that are true or false: binary cross-entropy; micro F1 chooses the best
+    epoch.
 
     .. math:: L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik}) + (1 - y_{ik}) \log (1 - \sigma(o_{ik}))
 
-    Micro F1 counts the true and false positives of all labels together; ROC AUC is the mean over labels.
+    Micro F1 counts the true and false positives of all labels together; ROC AUC is the mean over
+    labels.
 
     Args:
         num_outputs: Number of labels.
@@ -165,7 +173,8 @@ class MultiLabel(Task):
 
 @register("task", "regression")
 class Regression(Task):
-    r"""One or several numbers: squared or absolute error; the mean absolute error chooses the best epoch.
+    r"""One or several numbers: squared or absolute error; the mean absolute error chooses the best
+    epoch.
 
     .. math:: L = \tfrac{1}{NK} \sum_{ik} (o_{ik} - y_{ik})^2 \quad \mathrm{or} \quad
         \tfrac{1}{NK} \sum_{ik} |o_{ik} - y_{ik}|
@@ -178,7 +187,11 @@ class Regression(Task):
     targets = "numbers"
     best = "mae"
     lower_is_better = True
-    words: ClassVar[Mapping[str, str]] = {"mae": "mean abs. error", "rmse": "root mean sq. error", "r2": "R2"}
+    words: ClassVar[Mapping[str, str]] = {
+        "mae": "mean abs. error",
+        "rmse": "root mean sq. error",
+        "r2": "R2",
+    }
     chance = 0.0
     chance_metric = "r2"
     constant = "the mean of all targets"
@@ -199,14 +212,16 @@ class Regression(Task):
 
 
 def make_task(task: Any, default: str, num_outputs: int) -> Task:
-    """The task that was asked for: a factory, a name, or a dict of a name and options; for None the data's own."""
+    """The task that was asked for: a factory, a name, or a dict of a name and options; for None the
+    data's own."""
     own: Any = get("task", default)
     made: Task = (own if task is None else part("task", task))(num_outputs)
     if made.targets != own.targets:
         tasks: dict[str, Any] = registered("task")
         fitting = [name for name, cls in tasks.items() if cls.targets == own.targets]
         raise ValueError(
-            f"task {type(made).__name__} learns {made.targets}, and the targets of this data are {own.targets}. "
+            f"task {type(made).__name__} learns {made.targets}, and the targets of this data are "
+            f"{own.targets}. "
             f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
         )
     return made
@@ -216,10 +231,11 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
 
 
 class RankingArea(Metric):
-    """ROC AUC of any scores: the probability that a node of class 1 has a higher one than a node of class 0.
+    """ROC AUC of any scores: the probability that a node of class 1 has a higher one than a node of
+    class 0.
 
-    Ties count half; it is zero if a class is absent. torchmetrics turns scores into probabilities, which become equal
-    where they saturate.
+    Ties count half; it is zero if a class is absent. torchmetrics turns scores into probabilities,
+    which become equal where they saturate.
     """
 
     full_state_update = False
@@ -237,7 +253,9 @@ class RankingArea(Metric):
         scores, classes = dim_zero_cat(self.scores), dim_zero_cat(self.classes)  # type: ignore[arg-type]
         ranked = scores.sort().values
         # Twice the mean rank of all nodes with the same score, counted from 0.
-        ranks = torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
+        ranks = (
+            torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
+        )
         ones = classes.sum()
         zeros = len(classes) - ones
         wins = (ranks * classes).sum() - ones * (ones - 1)

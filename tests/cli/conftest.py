@@ -15,7 +15,16 @@ from gnn_depth import registry
 from gnn_depth.cli import main, sweep
 
 SMALL = [
-    *("--data.num_nodes", "60", "--data.num_edges", "120", "--data.num_features", "16", "--data.num_classes", "3"),
+    *(
+        "--data.num_nodes",
+        "60",
+        "--data.num_edges",
+        "120",
+        "--data.num_features",
+        "16",
+        "--data.num_classes",
+        "3",
+    ),
     *("--data.num_train_per_class", "5", "--data.num_val", "10", "--data.num_test", "10"),
 ]
 QUIET = ["--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"]
@@ -23,7 +32,11 @@ SHORT = [*SMALL, *QUIET, "--trainer.accelerator", "cpu", "--model.hidden_channel
 DEEP = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
 
 #: A few hundred characters of YAML that stand for ten million entries.
-BOMB = "[&a0 [x]" + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8)) + "]"
+BOMB = (
+    "[&a0 [x]"
+    + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8))
+    + "]"
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,9 @@ class Answer:
 
 
 @pytest.fixture
-def gnn_depth(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+def gnn_depth(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable:
     """``gnn_depth("fit", ...)`` in an empty working directory."""
     monkeypatch.chdir(tmp_path)
 
@@ -63,7 +78,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class PoolHere:
-    """A pool whose calls are done in this process, one by one: importing torch in another takes seconds."""
+    """A pool whose calls are done in this process, one by one: importing torch in another takes
+    seconds."""
 
     def __init__(self, workers: int | None, preload: object = ()) -> None:
         self.workers = workers or 1
@@ -106,7 +122,8 @@ def config(gnn_depth: Callable) -> Callable:
 
 @pytest.fixture
 def refused(gnn_depth: Callable) -> Callable:
-    """``refused("fit", ...)``: the message that answers a wrong command line; its form is checked here."""
+    """``refused("fit", ...)``: the message that answers a wrong command line; its form is checked
+    here."""
 
     def ask(*words: str) -> str:
         answer = gnn_depth(*words)
@@ -122,8 +139,11 @@ def refused(gnn_depth: Callable) -> Callable:
 
 @pytest.fixture
 def own_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A registry whose changes are forgotten afterwards, with the modules that were imported from the test's folder."""
-    monkeypatch.setattr(registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()})
+    """A registry whose changes are forgotten afterwards, with the modules that were imported from
+    the test's folder."""
+    monkeypatch.setattr(
+        registry, "_TABLE", {kind: dict(names) for kind, names in registry._TABLE.items()}
+    )
     monkeypatch.setattr(registry, "_BROKEN", dict(registry._BROKEN))
     yield
     for name, module in list(sys.modules.items()):

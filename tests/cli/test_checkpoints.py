@@ -46,12 +46,23 @@ def test_a_training_does_not_go_on_with_other_data(trained: Path, refused: Calla
 def write_tables(folder: Path, last: str = "1") -> list[str]:
     """A small graph in two tables, and what names it; of one node the class is given."""
     folder.mkdir(exist_ok=True)
-    rows = [f"{node},{node % 3},{node / 7:.3f},{'val' if node > 7 else 'train'},{node % 2}" for node in range(9)]
+    rows = [
+        f"{node},{node % 3},{node / 7:.3f},{'val' if node > 7 else 'train'},{node % 2}"
+        for node in range(9)
+    ]
     text = "\n".join(["id,a,b,split,topic", *rows, f"9,1,0.5,train,{last}"])
     (folder / "nodes.csv").write_text(text)
-    (folder / "edges.csv").write_text("\n".join(["from,to", *(f"{node},{(node + 1) % 10}" for node in range(10))]))
+    (folder / "edges.csv").write_text(
+        "\n".join(["from,to", *(f"{node},{(node + 1) % 10}" for node in range(10))])
+    )
     names = ["--data", "UserGraph", "--data.label", "topic", "--data.split", "split"]
-    return [*names, "--data.path", str(folder / "edges.csv"), "--data.nodes", str(folder / "nodes.csv")]
+    return [
+        *names,
+        "--data.path",
+        str(folder / "edges.csv"),
+        "--data.nodes",
+        str(folder / "nodes.csv"),
+    ]
 
 
 def test_a_training_goes_on_with_data_that_was_moved_but_not_with_other_data(gnn_depth: Callable):
@@ -92,8 +103,13 @@ def test_one_flipped_bit_is_noticed(folder: Path, gnn_depth: Callable, name: str
     assert f"Whole: --ckpt_path {path.with_name(other)} ({age})." in answer.err
 
 
-def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(gnn_depth: Callable):
-    assert gnn_depth("fit", *SHORT, *FOUR, "--run.save_every_epochs", "3", "--run.name", "twice").code == 0
+def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(
+    gnn_depth: Callable,
+):
+    assert (
+        gnn_depth("fit", *SHORT, *FOUR, "--run.save_every_epochs", "3", "--run.name", "twice").code
+        == 0
+    )
     (run,) = Path("runs/twice").iterdir()
     last, before = run / "checkpoints/last.ckpt", run / "checkpoints/last-1.ckpt"
     words = ["fit", *SHORT, *FOUR, "--ckpt_path"]
@@ -107,7 +123,9 @@ def test_of_a_truncated_checkpoint_the_one_before_is_offered_and_its_words_work(
     assert offered == str(before)
     assert "finished after 4 epochs" in gnn_depth(*words, offered).out
     answer = gnn_depth(*words, str(run), "--trainer.max_epochs", "3")
-    assert "last-1.ckpt is already complete: 3 epochs" in answer.out, "a folder is its newest checkpoint that is whole"
+    assert "last-1.ckpt is already complete: 3 epochs" in answer.out, (
+        "a folder is its newest checkpoint that is whole"
+    )
     assert answer.err.startswith("warning: ")
     assert "last.ckpt' is damaged" in answer.err
     flip(before)
@@ -121,7 +139,10 @@ def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gn
     words = ["fit", *SHORT, "--run.name", "mine", "--ckpt_path", "last", "--trainer.max_epochs"]
     answer = gnn_depth(*words, "2")
     assert answer.code == 2
-    assert "there is no checkpoint to go on from under 'runs/mine'. --ckpt_path auto starts" in answer.err
+    assert (
+        "there is no checkpoint to go on from under 'runs/mine'. --ckpt_path auto starts"
+        in answer.err
+    )
     assert not Path("runs").exists()
     words[words.index("last")] = "auto"
     assert "finished after 2 epochs" in gnn_depth(*words, "2").out
@@ -134,13 +155,18 @@ def test_last_is_the_newest_run_of_this_name_and_an_error_where_there_is_none(gn
     assert set(Path("runs/mine").iterdir()) == runs, "a run that does nothing left a folder"
     assert gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last").code == 0
     newest = max(Path("runs/mine").iterdir())
-    assert f"It has runs; choose one: --ckpt_path {newest}." in gnn_depth("test", "--ckpt_path", "runs/mine").err
+    assert (
+        f"It has runs; choose one: --ckpt_path {newest}."
+        in gnn_depth("test", "--ckpt_path", "runs/mine").err
+    )
     assert gnn_depth("test", "--ckpt_path", "lst").err.endswith("Did you mean 'last'?\n")
     answer = gnn_depth("test", *SHORT, "--run.name", "mine", "--ckpt_path", "auto")
     assert "--ckpt_path auto is for fit" in answer.err
 
 
-def test_auto_goes_on_with_the_run_that_has_the_same_model_data_and_seed_and_starts_one_otherwise(gnn_depth: Callable):
+def test_auto_goes_on_with_the_run_that_has_the_same_model_data_and_seed_and_starts_one_otherwise(
+    gnn_depth: Callable,
+):
     words = ["fit", *SHORT, "--ckpt_path", "auto", "--run.name", "mine"]
     for seed in ("0", "1"):
         assert "finished after 2 epochs" in gnn_depth(*words, *TWO, "--seed_everything", seed).out
@@ -165,7 +191,9 @@ class Own(FeatureNorm):
 
 
 @pytest.mark.usefixtures("own_registry")
-def test_auto_passes_over_a_run_with_other_code_or_precision_and_says_what_differs(gnn_depth: Callable):
+def test_auto_passes_over_a_run_with_other_code_or_precision_and_says_what_differs(
+    gnn_depth: Callable,
+):
     Path("plug_own.py").write_text(PLUGIN)
     words = ["fit", *SHORT, "--run.name", "mine", "--plugins", "plug_own.py", "--model.norm", "own"]
     assert gnn_depth(*words, *TWO).code == 0
@@ -181,7 +209,10 @@ def test_auto_passes_over_a_run_with_other_code_or_precision_and_says_what_diffe
     answer = gnn_depth(*words, *TWO, *clipped, "--ckpt_path", "auto")
     newest = max(Path("runs/mine").iterdir())
     assert "resumed_from" not in json.loads((newest / "result.json").read_text())
-    for said in ("trainer.precision was not set and is 64-true", "the plugin plug_own.py was edited"):
+    for said in (
+        "trainer.precision was not set and is 64-true",
+        "the plugin plug_own.py was edited",
+    ):
         assert said in answer.err
 
 
@@ -221,7 +252,10 @@ def test_yaml_that_grows_without_end_is_refused_in_a_checkpoint(folder: Path, gn
 
 
 def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
-    assert gnn_depth("fit", *SHORT, "--model.optimizer.lr", "1e30", "--trainer.max_epochs", "9").code == 1
+    assert (
+        gnn_depth("fit", *SHORT, "--model.optimizer.lr", "1e30", "--trainer.max_epochs", "9").code
+        == 1
+    )
     (last,) = Path("runs").glob("*/*/checkpoints/last.ckpt")
     content = torch.load(last, weights_only=True)
     content["state_dict"]["stack.encoder.weight"][0] = torch.nan
@@ -240,8 +274,12 @@ def test_a_model_that_has_diverged_is_used_on_request_only(gnn_depth: Callable):
         assert gnn_depth(*words, "--force").code == 0
 
 
-def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(trained: Path, gnn_depth: Callable):
-    answer = gnn_depth("fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(trained))
+def test_a_training_with_an_end_in_steps_is_complete_when_they_are_done(
+    trained: Path, gnn_depth: Callable
+):
+    answer = gnn_depth(
+        "fit", *SHORT, *FOUR, "--trainer.max_steps", "2", "--ckpt_path", str(trained)
+    )
     assert (answer.code, "already complete: 2 epochs" in answer.out) == (0, True)
 
 

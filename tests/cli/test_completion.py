@@ -34,11 +34,18 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
     """The words that are offered at the end of a line."""
-    monkeypatch.setattr(argcomplete.CompletionFinder, "_init_debug_stream", lambda self: None)  # pytest has its file
+    monkeypatch.setattr(
+        argcomplete.CompletionFinder, "_init_debug_stream", lambda self: None
+    )  # pytest has its file
 
     def ask(line: str) -> list[str]:
         line = f"gnn-depth {line}"
-        settings = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n"}
+        settings = {
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+            "_ARGCOMPLETE": "1",
+            "_ARGCOMPLETE_IFS": "\n",
+        }
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         out = io.StringIO()
@@ -96,5 +103,7 @@ def test_a_real_shell_completes(gnn_depth: Callable, refused: Callable, tmp_path
     ask = f'COMP_LINE="{line}"; COMP_POINT={len(line)}; _python_argcomplete gnn-depth; echo "${{COMPREPLY[@]}}"'
     script = gnn_depth("completion", "bash").out + ask
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
     assert done.stdout.split() == ["plot"], done.stderr

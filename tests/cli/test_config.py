@@ -58,25 +58,50 @@ def file(tmp_path: Path) -> str:
         [],
         ["--model.norm", "[lipschitz, {name: pair, scale: 2}, layer]", "--model.layer", "gatv2"],
         ["--config", "FILE", "--model.skip", "residual", "--trainer.callbacks", "ModelCheckpoint"],
-        ["--model.scheduler", "StepLR", "--model.scheduler.step_size", "9", "--model.optimizer", "SGD"],
-        ["--data", "MissingFeatures", "--data.source", "Planetoid", "--data.source.name", "Cora", "--data.rate", "0.5"],
+        [
+            "--model.scheduler",
+            "StepLR",
+            "--model.scheduler.step_size",
+            "9",
+            "--model.optimizer",
+            "SGD",
+        ],
+        [
+            "--data",
+            "MissingFeatures",
+            "--data.source",
+            "Planetoid",
+            "--data.source.name",
+            "Cora",
+            "--data.rate",
+            "0.5",
+        ],
     ],
 )
-def test_a_printed_config_prints_itself_byte_for_byte(printed: Callable, file: str, words: list[str]):
+def test_a_printed_config_prints_itself_byte_for_byte(
+    printed: Callable, file: str, words: list[str]
+):
     first = printed(*(file if word == "FILE" else word for word in words))
     Path("printed.yaml").write_text(first)
     assert printed("--config", "printed.yaml") == first
 
 
-def test_a_config_of_a_fit_serves_the_other_commands(gnn_depth: Callable, printed: Callable, file: str):
+def test_a_config_of_a_fit_serves_the_other_commands(
+    gnn_depth: Callable, printed: Callable, file: str
+):
     of_fit = gnn_depth("fit", "--config", file, "--print_config").out
     assert of_fit == printed("--config", file)
     Path("printed.yaml").write_text(of_fit)
-    assert gnn_depth("validate", "--config", "printed.yaml", "--print_config").out == f"{of_fit}force: false\n"
+    assert (
+        gnn_depth("validate", "--config", "printed.yaml", "--print_config").out
+        == f"{of_fit}force: false\n"
+    )
 
 
 @pytest.mark.parametrize("kind", ["layer", "norm", "init", "skip", "graph_dropout"])
-def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(config: Callable, kind: str):
+def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(
+    config: Callable, kind: str
+):
     for name, cls in registry.registered(kind).items():
         if not any(option.is_required for option in describe(kind, name, cls).options.values()):
             chosen = config(f"--model.{kind}", name)["model"][kind]
@@ -93,7 +118,10 @@ def test_every_part_whose_options_have_defaults_can_be_chosen_by_its_name_alone(
         ["--model.norm", "{name: pair, scale: 4}"],
         ["--model.norm", "[{name: pair, scale: 4}]"],
         ["--model.norm", "gnn_depth.nn.norms.PairNorm", "--model.norm.scale", "4"],
-        ["--model.norm", '[{"class_path": "gnn_depth.nn.norms.PairNorm", "init_args": {"scale": 4}}]'],
+        [
+            "--model.norm",
+            '[{"class_path": "gnn_depth.nn.norms.PairNorm", "init_args": {"scale": 4}}]',
+        ],
         ["--model.norm+", "pair", "--model.norm.scale", "4"],
         ["--config", "{model: {norm: {name: pair, scale: 4}}}"],
         ["--config", "{model: {norm: pair}}", "--model.norm.scale", "4"],
@@ -120,7 +148,12 @@ def test_a_part_that_is_named_starts_from_its_own_defaults(config: Callable):
     assert model["norm"][0]["scale"] is None, "lipschitz took over the scale of pair"
     assert model["layer"]["heads"] == 1
     assert config("--config", pair, "--model.norm", "[]")["model"]["norm"] == []
-    model = config("--model.optimizer", "SGD", "--model.scheduler", "{class_path: StepLR, init_args: {step_size: 3}}")
+    model = config(
+        "--model.optimizer",
+        "SGD",
+        "--model.scheduler",
+        "{class_path: StepLR, init_args: {step_size: 3}}",
+    )
     optimizer, scheduler = model["model"]["optimizer"], model["model"]["scheduler"]
     assert optimizer["class_path"] == "torch.optim.SGD"
     assert (optimizer["init_args"]["lr"], optimizer["init_args"]["weight_decay"]) == (1e-3, 0)
@@ -142,31 +175,62 @@ def test_an_option_is_taken_back_with_null(config: Callable):
     assert resolved["run"]["name"] is None
 
 
-def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_replaces_it(config: Callable):
-    asked = ["--data=PyG", "--data.dataset=FakeDataset", "--data.options.edge_dim=2", "--data.options.num_graphs=3"]
+def test_flags_for_keys_of_a_mapping_keep_its_other_keys_and_a_whole_mapping_replaces_it(
+    config: Callable,
+):
+    asked = [
+        "--data=PyG",
+        "--data.dataset=FakeDataset",
+        "--data.options.edge_dim=2",
+        "--data.options.num_graphs=3",
+    ]
     assert config(*asked)["data"]["init_args"]["options"] == {"edge_dim": 2, "num_graphs": 3}
-    assert config(*asked, "--data.options={task: node}")["data"]["init_args"]["options"] == {"task": "node"}
+    assert config(*asked, "--data.options={task: node}")["data"]["init_args"]["options"] == {
+        "task": "node"
+    }
 
 
 def test_a_single_word_is_a_list_of_one_where_an_option_takes_a_list(config: Callable):
-    words = ["--data", "UserGraph", "--data.path", "edges.csv", "--data.nodes", "nodes.csv", "--data.label", "kind"]
-    found = config(*words, "--data.features", "age", "--data.categories", "[colour, town]")["data"]["init_args"]
+    words = [
+        "--data",
+        "UserGraph",
+        "--data.path",
+        "edges.csv",
+        "--data.nodes",
+        "nodes.csv",
+        "--data.label",
+        "kind",
+    ]
+    found = config(*words, "--data.features", "age", "--data.categories", "[colour, town]")["data"][
+        "init_args"
+    ]
     assert (found["features"], found["categories"]) == (["age"], ["colour", "town"])
 
 
 def test_numbers_are_read_as_people_write_them(config: Callable):
-    assert config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"]["lr"] == 0.001
+    assert (
+        config("--config", "{model: {optimizer: {lr: 1e-3}}}")["model"]["optimizer"]["init_args"][
+            "lr"
+        ]
+        == 0.001
+    )
     arguments = config("--model.optimizer.lr", "1e-3")["model"]["optimizer"]["init_args"]
-    assert (arguments["lr"], arguments["weight_decay"]) == (0.001, 5e-4), "the other options of the default optimizer"
+    assert (arguments["lr"], arguments["weight_decay"]) == (0.001, 5e-4), (
+        "the other options of the default optimizer"
+    )
 
 
-@pytest.mark.parametrize("text", ["# nothing\n", "trainer:\nrun:\nseed_everything: 0\n", "model:\n  # num_layers: 3\n"])
+@pytest.mark.parametrize(
+    "text", ["# nothing\n", "trainer:\nrun:\nseed_everything: 0\n", "model:\n  # num_layers: 3\n"]
+)
 def test_a_file_that_says_nothing_changes_nothing(config: Callable, text: str):
     Path("empty.yaml").write_text(text)
     assert config("--config", "empty.yaml") == config()
 
 
-def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_help_fits_two_screens_and_help_all_shows_every_option(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("COLUMNS", "100")
     short, everything = (gnn_depth("fit", "--help", *more).out for more in ([], ["all"]))
     assert len(short.splitlines()) < 105
@@ -178,25 +242,39 @@ def test_help_fits_two_screens_and_help_all_shows_every_option(gnn_depth: Callab
     assert "--trainer.barebones" in everything
 
 
-def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(gnn_depth: Callable, refused: Callable):
-    answer = gnn_depth("fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3")
+def test_help_of_a_part_gives_each_option_with_type_default_and_meaning(
+    gnn_depth: Callable, refused: Callable
+):
+    answer = gnn_depth(
+        "fit", "--model.layer", "gat", "--model.norm.help", "lipschitz", "--model.num_layers", "3"
+    )
     assert answer.code == 0
-    assert "--model.norm.scale: float | None (above 0) = None\n      lambda; by default the paper's" in answer.out
+    assert (
+        "--model.norm.scale: float | None (above 0) = None\n      lambda; by default the paper's"
+        in answer.out
+    )
     assert "--model.norm.form: paper | released = paper" in answer.out
     assert "--model.norm.heads" not in answer.out
     assert "ICML 2021" in answer.out
-    assert "--model.optimizer.momentum" in gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.dropout", "0").out
+    assert (
+        "--model.optimizer.momentum"
+        in gnn_depth("fit", "--model.optimizer.help", "SGD", "--model.dropout", "0").out
+    )
     assert "Did you mean 'SGD'?" in refused("fit", "--model.optimizer.help", "SDG")
 
 
 def test_a_shipped_config_is_found_by_its_name_from_any_folder(config: Callable, refused: Callable):
     assert config("--config", "gat_lip_30")["model"]["num_layers"] == 30
-    assert config("--config", "gat_lip")["model"]["norm"][0]["name"] == "lipschitz", "the only one of this name"
+    assert config("--config", "gat_lip")["model"]["norm"][0]["name"] == "lipschitz", (
+        "the only one of this name"
+    )
     assert "balance/gcn or expansion/gcn or lipschitz/gcn" in refused("fit", "--config", "gcn")
     assert "Did you mean 'gat_lip_30'?" in refused("fit", "--config", "gat_lp_30")
     Path("configs").mkdir()
     Path("configs/gat_lip_30.yaml").write_text("model: {num_layers: 3}\n")
-    assert config("--config", "gat_lip_30")["model"]["num_layers"] == 3, "that of the working folder comes first"
+    assert config("--config", "gat_lip_30")["model"]["num_layers"] == 3, (
+        "that of the working folder comes first"
+    )
 
 
 def test_a_run_on_a_file_goes_on_from_another_folder(
@@ -221,8 +299,21 @@ def test_a_run_on_a_file_goes_on_from_another_folder(
 
 def test_paths_of_data_are_written_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    full = {"data/x": f"{tmp_path}/data/x", "/data": "/data", "~/x": f"{Path.home()}/x", None: None, "": ""}
+    full = {
+        "data/x": f"{tmp_path}/data/x",
+        "/data": "/data",
+        "~/x": f"{Path.home()}/x",
+        None: None,
+        "": "",
+    }
     for given, expected in full.items():
         inner = {"class_path": "gnn_depth.data.UserGraph", "init_args": {"path": given}}
-        config = {"data": {"class_path": "gnn_depth.data.MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}}
-        assert contract_config(config)["data"]["init_args"]["source"]["init_args"]["path"] == expected
+        config = {
+            "data": {
+                "class_path": "gnn_depth.data.MissingFeatures",
+                "init_args": {"source": inner, "rate": 0.5},
+            }
+        }
+        assert (
+            contract_config(config)["data"]["init_args"]["source"]["init_args"]["path"] == expected
+        )

@@ -32,14 +32,22 @@ def measured(most, monkeypatch):
     """Seconds of an epoch, and how many steps it took to know."""
     monkeypatch.setattr(cost, "MAX_SECONDS", most)
     module, timer = Slow(), cost.FewSteps()
-    off = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
-    L.Trainer(accelerator="cpu", max_epochs=99, callbacks=[timer], **off).fit(module, list(range(BATCHES)))
+    off = dict.fromkeys(
+        ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+    )
+    L.Trainer(accelerator="cpu", max_epochs=99, callbacks=[timer], **off).fit(
+        module, list(range(BATCHES))
+    )
     return timer.epoch(BATCHES), module.steps
 
 
 @pytest.mark.parametrize(
     ("most", "steps"),
-    [(1000.0, [BATCHES * (cost.WARM_UP + cost.MEASURED)]), (5 * PAUSE, range(2, BATCHES)), (0.0, [1])],
+    [
+        (1000.0, [BATCHES * (cost.WARM_UP + cost.MEASURED)]),
+        (5 * PAUSE, range(2, BATCHES)),
+        (0.0, [1]),
+    ],
     ids=["a few epochs", "some steps of a long epoch", "one step"],
 )
 def test_as_little_is_timed_as_tells_the_length_of_an_epoch(monkeypatch, most, steps):

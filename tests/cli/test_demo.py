@@ -11,9 +11,19 @@ from gnn_depth.cli import demo
 from gnn_depth.cli.demo import Trained, conclusion
 from tests.cli.conftest import SMALL
 
-TINY = [*SMALL, "--model.num_layers", "3", "--model.hidden_channels", "8", "--trainer.max_epochs", "2"]
+TINY = [
+    *SMALL,
+    "--model.num_layers",
+    "3",
+    "--model.hidden_channels",
+    "8",
+    "--trainer.max_epochs",
+    "2",
+]
 DEEP = Trained("residual GCN, 32 layers", Path(), 0.15, 1e4, "expanded at layer 5")
-BOUNDED = replace(DEEP, heading="bounded GCN, 32 layers", accuracy=0.9, ratio=1.0, failures="no failure")
+BOUNDED = replace(
+    DEEP, heading="bounded GCN, 32 layers", accuracy=0.9, ratio=1.0, failures="no failure"
+)
 
 
 def test_a_demo_trains_four_networks_and_shows_them_in_one_table_and_one_picture(
@@ -34,7 +44,9 @@ def test_a_demo_trains_four_networks_and_shows_them_in_one_table_and_one_picture
     assert gnn_depth("table", str(folder), "--rows", "name", "--where", "name=deep").code == 0
 
 
-def test_a_demo_leaves_the_one_before_as_it_is(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_a_demo_leaves_the_one_before_as_it_is(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
     def interrupted(*_):
         raise KeyboardInterrupt
 

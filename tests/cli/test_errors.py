@@ -1,4 +1,5 @@
-"""Wrong usage: one message that says what, where, the near miss and the choices; exit code 2; no traceback."""
+"""Wrong usage: one message that says what, where, the near miss and the choices; exit code 2; no
+traceback."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +13,10 @@ from tests.cli.conftest import BOMB, SMALL
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
-        ("--model.norm lipshitz", ["unknown norm 'lipshitz'. Did you mean 'lipschitz'? Available: "]),
+        (
+            "--model.norm lipshitz",
+            ["unknown norm 'lipshitz'. Did you mean 'lipschitz'? Available: "],
+        ),
         ("--data Planetiod", ["unknown data 'Planetiod'. Did you mean 'Planetoid'?"]),
         (
             "--model.layer gat --model.norm lipschitz --model.norm.alhpa 3",
@@ -20,14 +24,32 @@ from tests.cli.conftest import BOMB, SMALL
         ),
         ("--model.layer.heads 3", ["layer 'gcn' has no option 'heads'. Accepted: bias, "]),
         ("--model.norm.scale 3", ["model.norm.scale has nothing to act on", "--model.norm NAME"]),
-        ("--model.num_layer 3", ["unknown option '--model.num_layer'. Did you mean '--model.num_layers'?"]),
+        (
+            "--model.num_layer 3",
+            ["unknown option '--model.num_layer'. Did you mean '--model.num_layers'?"],
+        ),
         ("--model.num_layers", ["--model.num_layers needs a value."]),
-        ("--model.norm pair --model.norm.scale big", ["model.norm.scale must be a number, not 'big'."]),
-        ("--model.layer gat --model.layer.heads null", ["model.layer.heads must be a whole number, not 'null'"]),
+        (
+            "--model.norm pair --model.norm.scale big",
+            ["model.norm.scale must be a number, not 'big'."],
+        ),
+        (
+            "--model.layer gat --model.layer.heads null",
+            ["model.layer.heads must be a whole number, not 'null'"],
+        ),
         ("--config " + 400 * "x", ["config file 'xxx"]),
-        ("--model.norm lipschitz --model.norm.form papr", ["model.norm.form cannot be 'papr'. Did you mean 'paper'?"]),
-        ("--trainer.max_epochs five", ["trainer.max_epochs must be a whole number or null, not 'five'."]),
-        ("--model.checkpoint_every sqr", ["Did you mean 'sqrt'? Available: none, sqrt. Or a whole number."]),
+        (
+            "--model.norm lipschitz --model.norm.form papr",
+            ["model.norm.form cannot be 'papr'. Did you mean 'paper'?"],
+        ),
+        (
+            "--trainer.max_epochs five",
+            ["trainer.max_epochs must be a whole number or null, not 'five'."],
+        ),
+        (
+            "--model.checkpoint_every sqr",
+            ["Did you mean 'sqrt'? Available: none, sqrt. Or a whole number."],
+        ),
         ("--trainer.precision 15", ["trainer.precision cannot be '15'.", "bf16"]),
         ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),
         (
@@ -39,21 +61,36 @@ from tests.cli.conftest import BOMB, SMALL
             "--trainer.callbacks+ EarlyStopping --trainer.callbacks.monitor val/loss",
             ["Found more than one stateful callback of type `EarlyStopping`"],
         ),
-        ("--model.scheduler StepLR", ["StepLR needs step_size: --model.scheduler.step_size VALUE."]),
-        ("--model.layer gnn_depth.nn.norms.PairNorm", ["gnn_depth.nn.norms.PairNorm is a norm, not a layer."]),
+        (
+            "--model.scheduler StepLR",
+            ["StepLR needs step_size: --model.scheduler.step_size VALUE."],
+        ),
+        (
+            "--model.layer gnn_depth.nn.norms.PairNorm",
+            ["gnn_depth.nn.norms.PairNorm is a norm, not a layer."],
+        ),
         ("--model.in_channels 3", ["in_channels", "taken from the data"]),
         ("--data cora", ["unknown data 'cora'.", "--data Planetoid --data.name Cora"]),
         ("--seed 3", ["unknown option '--seed'. Did you mean '--seed_everything'?"]),
         ("--trainer.accelerator gpu", ["PyTorch finds no GPU here. Use cpu, or auto"]),
         ("--data Planetoid", ["Planetoid needs name: --data.name VALUE."]),
-        ("--model.norm lipschitz", ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"]),
+        (
+            "--model.norm lipschitz",
+            ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"],
+        ),
         ("--model.dropout 2", ["model.dropout must be from 0 to 1, not 2."]),
         (
             "--data MissingFeatures --data.source Planetoid --data.source.nam Cora --data.rate .5",
             ["data 'Planetoid' has no option 'nam'. Did you mean 'name'? Accepted: name, split,"],
         ),
-        ("--seed_everything 4294967296", ["seed_everything must be from 0 to 4294967295, not 4294967296."]),
-        ("--lr 3", ["Did you mean '--model.optimizer.lr', in full '--model.optimizer.init_args.lr'?"]),
+        (
+            "--seed_everything 4294967296",
+            ["seed_everything must be from 0 to 4294967295, not 4294967296."],
+        ),
+        (
+            "--lr 3",
+            ["Did you mean '--model.optimizer.lr', in full '--model.optimizer.init_args.lr'?"],
+        ),
         ("--config .", ["config file '.' is a folder."]),
         ("--config", ["--config: expected one argument"]),
         ("extra", ["'extra'"]),
@@ -61,7 +98,9 @@ from tests.cli.conftest import BOMB, SMALL
         ("--run.root /dev/null", ["/dev/null", "choose another with --run.root"]),
     ],
 )
-def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str, messages: list[str]):
+def test_a_wrong_option_is_answered_in_one_message(
+    refused: Callable, words: str, messages: list[str]
+):
     answer = refused("fit", *words.split())
     for message in messages:
         assert message in answer
@@ -70,31 +109,57 @@ def test_a_wrong_option_is_answered_in_one_message(refused: Callable, words: str
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("model:\n  num_layers: 2\n  num_layers: 3\n", 3, "'model.num_layers' is already on line 2"),
-        ("model:\n  norm:\n  - {name: pair, scale: 1, scale: 2}\n", 3, "'model.norm.0.scale' is already on line 3"),
+        (
+            "model:\n  num_layers: 2\n  num_layers: 3\n",
+            3,
+            "'model.num_layers' is already on line 2",
+        ),
+        (
+            "model:\n  norm:\n  - {name: pair, scale: 1, scale: 2}\n",
+            3,
+            "'model.norm.0.scale' is already on line 3",
+        ),
         ("\nmodle:\n  num_layers: 3\n", 2, "unknown key 'modle'. Did you mean 'model'?"),
         ("model:\n  norm:\n  - pair\n  - lipshitz\n", 4, "Did you mean 'lipschitz'?"),
         ("model:\n  norm:\n  - name: lipschitz\n    froom: paper\n", 4, "Did you mean 'form'?"),
         ("model:\n  norm: {scale: 3}\n", 2, "a norm needs its name: {name: NAME, scale: 3}."),
         ("model:\n  skip:\n", 2, "skip is null: name one of"),
-        ("model:\n  layer:\n    class_path: gcn\n    init_args:\n      heads: 3\n", 5, "layer 'gcn' has no option"),
+        (
+            "model:\n  layer:\n    class_path: gcn\n    init_args:\n      heads: 3\n",
+            5,
+            "layer 'gcn' has no option",
+        ),
         ("model:\n  default_task: binary\n", 2, "'model.default_task' is taken from the data"),
         ("\nfoo: {}\n", 2, "unknown key 'foo'. Available: ckpt_path, data, model,"),
         ("model:\n  scheduler: {name: StepLR}\n", 2, "StepLR needs step_size"),
         ("model:\n  lr: 3\n", 2, "'--model.optimizer.lr'"),
         ("\nmodel: gat\n", 2, "keys with values, not of 'gat'"),
-        ("model:\n  scheduler: {class_path: no.such.Thing}\n", 2, "'no.such.Thing' cannot be imported."),
+        (
+            "model:\n  scheduler: {class_path: no.such.Thing}\n",
+            2,
+            "'no.such.Thing' cannot be imported.",
+        ),
         ("model: [\n", 2, "YAML"),
         ("model: {layer: [gat]}\n", 1, "layer must be given by name, not as ['gat']."),
-        ("model:\n  optimizer:\n    class_path: Adam\n    lr: 3\n", 4, "'lr' stands beside class_path"),
+        (
+            "model:\n  optimizer:\n    class_path: Adam\n    lr: 3\n",
+            4,
+            "'lr' stands beside class_path",
+        ),
         ("model:\n  optimizer: {lr: big}\n", 2, "model.optimizer.lr must be a number, not 'big'."),
-        ("\nconfig: other.yaml\n", 2, "a config file cannot include another; repeat --config instead."),
+        (
+            "\nconfig: other.yaml\n",
+            2,
+            "a config file cannot include another; repeat --config instead.",
+        ),
         ("model: {}\n1: 2\n", 2, "a key must be text"),
         ("model: &x [*x]\n", 1, "an alias (*name) stands inside"),
         ("plugins: 3\n", 1, "plugins must be names of files or modules"),
     ],
 )
-def test_an_error_in_a_file_is_answered_with_file_and_line(refused: Callable, text: str, line: int, message: str):
+def test_an_error_in_a_file_is_answered_with_file_and_line(
+    refused: Callable, text: str, line: int, message: str
+):
     Path("run.yaml").write_text(text)
     answer = refused("fit", "--config", "run.yaml")
     assert answer.startswith(f"run.yaml:{line}: ")
@@ -104,16 +169,25 @@ def test_an_error_in_a_file_is_answered_with_file_and_line(refused: Callable, te
 def test_of_several_files_the_wrong_one_is_named(refused: Callable):
     Path("right.yaml").write_text("model:\n  num_layers: 3\n")
     Path("wrong.yaml").write_text("model:\n  num_layers: three\n")
-    assert refused("fit", "--config", "right.yaml", "--config", "wrong.yaml").startswith("wrong.yaml:2: ")
+    assert refused("fit", "--config", "right.yaml", "--config", "wrong.yaml").startswith(
+        "wrong.yaml:2: "
+    )
     assert refused("fit", "--config", "wron.yaml").endswith("Did you mean 'wrong.yaml'?")
-    for text in ("model: {num_layers: three}", "# https://x.org\nmodel:\n  num_layers: three\n# " + 300 * "x"):
-        assert "not 'three'." in refused("fit", "--config", text), "a config may stand in place of its name"
+    for text in (
+        "model: {num_layers: three}",
+        "# https://x.org\nmodel:\n  num_layers: three\n# " + 300 * "x",
+    ):
+        assert "not 'three'." in refused("fit", "--config", text), (
+            "a config may stand in place of its name"
+        )
 
 
 def test_an_unknown_command_is_answered_with_all_commands(refused: Callable):
     assert "predict" in refused()
     assert "Did you mean 'fit'?" in refused("fti")
-    assert refused("--config", "a.yaml", "fit").startswith("the command comes first: gnn-depth fit --config ...")
+    assert refused("--config", "a.yaml", "fit").startswith(
+        "the command comes first: gnn-depth fit --config ..."
+    )
 
 
 def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Callable):
@@ -129,9 +203,12 @@ def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused: Call
 
 
 def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callable):
-    Path("run.yaml").write_text("data: {class_path: MissingFeatures, init_args: {source: Planetoid, rate: 0.5}}\n")
+    Path("run.yaml").write_text(
+        "data: {class_path: MissingFeatures, init_args: {source: Planetoid, rate: 0.5}}\n"
+    )
     assert refused("fit", "--config", "run.yaml") == (
-        "run.yaml:1: Planetoid needs name: --data.source.name VALUE. --data.help Planetoid explains its options."
+        "run.yaml:1: Planetoid needs name: --data.source.name VALUE. --data.help Planetoid "
+        "explains its options."
     )
 
 
@@ -144,7 +221,11 @@ def test_the_part_in_a_part_of_a_file_is_named_for_what_it_needs(refused: Callab
     ids=["model", "data"],
 )
 def test_a_bug_keeps_its_traceback(
-    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch, target: str, raised: type[Exception], cause: type
+    gnn_depth: Callable,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    raised: type[Exception],
+    cause: type,
 ):
     monkeypatch.setattr(target, None)
     with pytest.raises(raised, match=r"'NoneType' object is not callable") as caught:
@@ -154,7 +235,9 @@ def test_a_bug_keeps_its_traceback(
 
 @pytest.mark.parametrize("text", [BOMB, "[" * 3000 + "]" * 3000], ids=["bomb", "deep"])
 @pytest.mark.parametrize("place", ["flag", "file", "text in a file", "trusted", "grid"])
-def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(refused: Callable, text: str, place: str):
+def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(
+    refused: Callable, text: str, place: str
+):
     quoted = place in ("text in a file", "trusted")
     Path("own.yaml").write_text(f"model:\n  num_layers: {json.dumps(text) if quoted else text}\n")
     words = {"flag": ["fit", "--model.num_layers", text], "grid": ["sweep", "own.yaml"]}
@@ -164,7 +247,9 @@ def test_yaml_that_grows_without_end_is_refused_wherever_it_stands(refused: Call
     assert len(message) < 300
 
 
-def test_what_stands_in_a_message_neither_fills_the_screen_nor_reaches_the_terminal(refused: Callable):
+def test_what_stands_in_a_message_neither_fills_the_screen_nor_reaches_the_terminal(
+    refused: Callable,
+):
     message = refused("fit", "--model.norm", "\x1b[31m" + 5000 * "x")
     assert "\x1b" not in message
     assert r"\x1b[31m" in message

@@ -41,12 +41,28 @@ def part(kind: str, base: str, body: str) -> str:
 @pytest.mark.parametrize(
     ("source", "named", "said"),
     [
-        (norm("return x.mean(-1, keepdim=True)"), "norm 'own' (Own,", ["plug_own.py:5", "(5, 1)", "(5, 8)"]),
-        (norm("return x.double()"), "norm 'own' (Own,", ["plug_own.py:5", "torch.float64", "torch.float32"]),
+        (
+            norm("return x.mean(-1, keepdim=True)"),
+            "norm 'own' (Own,",
+            ["plug_own.py:5", "(5, 1)", "(5, 8)"],
+        ),
+        (
+            norm("return x.double()"),
+            "norm 'own' (Own,",
+            ["plug_own.py:5", "torch.float64", "torch.float32"],
+        ),
         (norm("return x, x"), "norm 'own' (Own,", ["plug_own.py:5", "returns a tuple", "(5, 8)"]),
         (norm("return 0 * x / 0"), "norm 'own' (Own,", ["plug_own.py:5", "40 of 40", "clamp_min"]),
-        (norm("return y"), "norm 'own' (Own,", ["NameError: name 'y'", "plug_own.py:11: return y", "check_norm"]),
-        (NORM.replace("(self, x, graph)", "(self, x)"), "norm 'own'", ["plug_own.py:5", "def forward(self, x, graph)"]),
+        (
+            norm("return y"),
+            "norm 'own' (Own,",
+            ["NameError: name 'y'", "plug_own.py:11: return y", "check_norm"],
+        ),
+        (
+            NORM.replace("(self, x, graph)", "(self, x)"),
+            "norm 'own'",
+            ["plug_own.py:5", "def forward(self, x, graph)"],
+        ),
         (
             NORM.replace("channels: int, scale", "*, scale").replace("(channels)", "(1)"),
             "norm 'own'",
@@ -57,14 +73,26 @@ def part(kind: str, base: str, body: str) -> str:
             "norm 'own'",
             ["no room", "92 lines more", "plug_own.py:8"],
         ),
-        (part("init", "Init", "    def draw(self, stack):\n        stack.no"), "init 'other'", ["check_init"]),
         (
-            part("init", "Init", "    def draw(self, stack):\n        stack.decoder.weight.data.fill_(torch.nan)"),
+            part("init", "Init", "    def draw(self, stack):\n        stack.no"),
+            "init 'other'",
+            ["check_init"],
+        ),
+        (
+            part(
+                "init",
+                "Init",
+                "    def draw(self, stack):\n        stack.decoder.weight.data.fill_(torch.nan)",
+            ),
             "the initialisation",
             ["decoder.weight"],
         ),
         (
-            part("skip", "Skip", "    def forward(self, update, states, graph):\n        return update[:1]"),
+            part(
+                "skip",
+                "Skip",
+                "    def forward(self, update, states, graph):\n        return update[:1]",
+            ),
             "skip 'other' (Other,",
             ["(1, 8)", "(5, 8)"],
         ),
@@ -72,7 +100,8 @@ def part(kind: str, base: str, body: str) -> str:
             part(
                 "graph_dropout",
                 "GraphDropout",
-                "    def __init__(self, p: float = 0.5):\n        self.p = p\n\n    def __call__(self, graph): ...",
+                "    def __init__(self, p: float = 0.5):\n        self.p = p\n\n    def "
+                "__call__(self, graph): ...",
             ),
             "graph_dropout 'other'",
             ["returns None", "Graph"],
@@ -84,7 +113,12 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_r
 ):
     Path("plug_own.py").write_text(source.lstrip("\n"))
     option = next(
-        (f"--model.{kind}" for kind in ("init", "skip", "graph_dropout") if f'"{kind}", "other"' in source), ""
+        (
+            f"--model.{kind}"
+            for kind in ("init", "skip", "graph_dropout")
+            if f'"{kind}", "other"' in source
+        ),
+        "",
     )
     words = [option or "--model.norm", "other" if option else "own"]
     answer = refused("fit", *SHORT, "--plugins", "plug_own.py", *words)
@@ -93,7 +127,9 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_file_and_line_before_a_r
         assert each in answer
 
 
-def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_line(gnn_depth: Callable):
+def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_line(
+    gnn_depth: Callable,
+):
     body = "self.calls = getattr(self, 'calls', 0) + 1\n        assert self.calls < 9, 'had enough'\n        return x"
     Path("plug_own.py").write_text(norm(body).lstrip("\n"))
     answer = gnn_depth("fit", *SHORT, "--plugins", "plug_own.py", "--model.norm", "own")
@@ -109,10 +145,22 @@ def test_a_part_that_raises_during_the_training_ends_the_run_with_its_file_and_l
     [
         ("--model.norm batch --model.norm.eps -1", ["model.norm.eps", "above 0, not -1"]),
         ("--trainer.gradient_clip_val -1", ["gradient_clip_val", "at least 0, not -1"]),
-        ("--trainer.logger MLFlowLogger", ["lightning refuses this", "ModuleNotFoundError", "mlflow", "pip install"]),
-        ("--model.optimizer SparseAdam", ["model.optimizer SparseAdam", "does not support dense gradients"]),
-        ("--model.scheduler StepLR --model.scheduler.step_size 0", ["model.scheduler StepLR", "modulo by zero"]),
-        ("--trainer.callbacks BackboneFinetuning", ["trainer.callbacks BackboneFinetuning", "`backbone`"]),
+        (
+            "--trainer.logger MLFlowLogger",
+            ["lightning refuses this", "ModuleNotFoundError", "mlflow", "pip install"],
+        ),
+        (
+            "--model.optimizer SparseAdam",
+            ["model.optimizer SparseAdam", "does not support dense gradients"],
+        ),
+        (
+            "--model.scheduler StepLR --model.scheduler.step_size 0",
+            ["model.scheduler StepLR", "modulo by zero"],
+        ),
+        (
+            "--trainer.callbacks BackboneFinetuning",
+            ["trainer.callbacks BackboneFinetuning", "`backbone`"],
+        ),
         (
             "--trainer.callbacks ModelPruning --trainer.callbacks.pruning_fn l1_unstructured",
             ["trainer.callbacks ModelPruning", "torch.nn.utils.prune"],
@@ -127,10 +175,13 @@ def test_what_a_library_refuses_or_would_fail_in_a_step_is_refused_before_a_run_
         assert each in answer
 
 
-def test_weights_that_do_not_fit_and_what_is_no_checkpoint_are_answered_in_words(gnn_depth: Callable):
+def test_weights_that_do_not_fit_and_what_is_no_checkpoint_are_answered_in_words(
+    gnn_depth: Callable,
+):
     two = ("--plugins", "plug_own.py", "--model.norm", "own", "--trainer.max_epochs", "2")
     plugin = NORM.replace(
-        "super().__init__(channels)", "super().__init__(channels)\n        self.a = torch.nn.Parameter(torch.ones(1))"
+        "super().__init__(channels)",
+        "super().__init__(channels)\n        self.a = torch.nn.Parameter(torch.ones(1))",
     )
     Path("plug_own.py").write_text(plugin)
     assert gnn_depth("fit", *SHORT, *two).code == 0

@@ -27,9 +27,15 @@ def known():
     [
         ["--model.dropout=0.50"],
         ["--model.dropout=5e-1", "--trainer.enable_progress_bar=false"],
-        ['--config={"trainer": {"accelerator": "cpu", "max_epochs": 3}, "model": {"dropout": 0.5}}'],
+        [
+            '--config={"trainer": {"accelerator": "cpu", "max_epochs": 3}, "model": {"dropout": 0.5}}'
+        ],
         ["--run.root=elsewhere", "--run.name=other", "--model.dropout=0.5"],
-        ["--trainer.default_root_dir=elsewhere", "--trainer.profiler=simple", "--model.dropout=0.5"],
+        [
+            "--trainer.default_root_dir=elsewhere",
+            "--trainer.profiler=simple",
+            "--model.dropout=0.5",
+        ],
     ],
 )
 def test_what_changes_no_number_changes_no_identity(known, words):
@@ -37,7 +43,9 @@ def test_what_changes_no_number_changes_no_identity(known, words):
 
 
 def test_a_whole_number_is_that_number_except_where_it_counts_batches(known):
-    assert known("--model.dropout=0") == known("--model.dropout=0.0") == known("--model.dropout=0e0")
+    assert (
+        known("--model.dropout=0") == known("--model.dropout=0.0") == known("--model.dropout=0e0")
+    )
     assert known("--trainer.limit_train_batches=1") != known("--trainer.limit_train_batches=1.0")
 
 
@@ -73,7 +81,9 @@ def test_a_plugin_is_its_content_wherever_it_lies_and_however_it_is_named(tmp_pa
 def test_data_that_draws_from_the_common_random_numbers_is_the_same_in_every_order(tmp_path):
     (tmp_path / "my_random_set.py").write_text(RANDOM_SET)
     resolver = Resolver([str(tmp_path / "my_random_set.py")])
-    sets = [{"class_path": "my_random_set.RandomSet", "init_args": {"seed": seed}} for seed in (0, 1)]
+    sets = [
+        {"class_path": "my_random_set.RandomSet", "init_args": {"seed": seed}} for seed in (0, 1)
+    ]
     first = [resolver.data_of({"data": data}) for data in sets]
     other = Resolver([])
     assert [other.data_of({"data": data}) for data in reversed(sets)] == first[::-1]
@@ -94,14 +104,23 @@ class RandomSet(SyntheticCitation):
 
 
 def test_a_part_and_its_options_stand_at_the_key_of_the_part():
-    lipschitz = {"class_path": "gnn_depth.nn.norms.lipschitz.LipschitzNorm", "init_args": {"scale": 4.0}}
+    lipschitz = {
+        "class_path": "gnn_depth.nn.norms.lipschitz.LipschitzNorm",
+        "init_args": {"scale": 4.0},
+    }
     config = {
         "seed_everything": 3,
-        "data": {"class_path": "gnn_depth.data.planetoid.Planetoid", "init_args": {"name": "Cora", "root": None}},
+        "data": {
+            "class_path": "gnn_depth.data.planetoid.Planetoid",
+            "init_args": {"name": "Cora", "root": None},
+        },
         "model": {
             "layer": {"class_path": "gnn_depth.nn.layers.gat.GAT", "init_args": {"heads": 8}},
             "norm": [lipschitz],
-            "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.1, "betas": [0.9, 0.999]}},
+            "optimizer": {
+                "class_path": "torch.optim.Adam",
+                "init_args": {"lr": 0.1, "betas": [0.9, 0.999]},
+            },
         },
         "trainer": {"max_epochs": 5, "devices": "auto"},
         "plugins": [],

@@ -52,17 +52,19 @@ def plugin(tmp_path: Path) -> str:
     return str(tmp_path / "listed_parts.py")
 
 
-def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(gnn_depth: Callable, plugin: str):
-    row = (
-        "shrink(by: float = 0.5, form: paper | released = paper, eps: float | None = 1e-05)\n      Divide the features."
-    )
+def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(
+    gnn_depth: Callable, plugin: str
+):
+    row = "shrink(by: float = 0.5, form: paper | released = paper, eps: float | None = 1e-05)\n      Divide the features."
     for kinds in (["norm"], ["norms"], ["layers", "norm"], []):
         assert row in gnn_depth("list", *kinds, "--plugins", plugin).out
     assert "shrink" not in gnn_depth("list", "layer").out
     assert gnn_depth("list", "--help").out.startswith("usage: gnn-depth list [KIND]")
 
 
-def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(gnn_depth: Callable):
+def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(
+    gnn_depth: Callable,
+):
     shown = gnn_depth("list").out
     for kind in registry.KINDS:
         assert f"{kind}\n  " in shown
@@ -81,7 +83,9 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
         ("torch.Tensor", "Tensor", []),
     ],
 )
-def test_types_are_shown_without_modules_and_literals_by_their_values(annotation: Any, text: str, values: list[str]):
+def test_types_are_shown_without_modules_and_literals_by_their_values(
+    annotation: Any, text: str, values: list[str]
+):
     assert type_name(annotation) == text
     assert list(choices(annotation)) == values
 
@@ -93,7 +97,9 @@ def test_types_are_shown_without_modules_and_literals_by_their_values(annotation
         (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest(refused: Callable, words: list[str], nearest: str):
+def test_a_wrong_name_is_answered_with_the_nearest(
+    refused: Callable, words: list[str], nearest: str
+):
     assert nearest in refused(*words)
 
 
@@ -145,7 +151,9 @@ class TestCache:
         (tmp_path / "cache").write_text("a file where the folder should be")
         assert [self.ask(), self.ask()] == [1, 2]
 
-    def test_nothing_is_kept_while_an_installed_plugin_does_not_load(self, monkeypatch: pytest.MonkeyPatch):
+    def test_nothing_is_kept_while_an_installed_plugin_does_not_load(
+        self, monkeypatch: pytest.MonkeyPatch
+    ):
         monkeypatch.setattr(registry, "_BROKEN", {"plugin": "plugin does not load"})
         assert [self.ask(), self.ask()] == [1, 2]
 
@@ -162,9 +170,20 @@ print(json.dumps({"codes": codes, "heavy": heavy}))
 def test_commands_that_need_no_torch_do_not_import_it(tmp_path: Path):
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     first = [sys.executable, "-m", "gnn_depth", "list"]  # imports all, and writes the cache
-    listed = subprocess.run(first, env=environment, check=True, capture_output=True, text=True).stdout
-    assert re.search(r"^task\n  binary\(", listed, re.MULTILINE), "a process that has imported nothing lists every kind"
-    lines = {"--version": 0, "--help": 0, "list": 0, "list norms": 0, "fit --model.norm.help pair": 0, "fit --help": 0}
+    listed = subprocess.run(
+        first, env=environment, check=True, capture_output=True, text=True
+    ).stdout
+    assert re.search(r"^task\n  binary\(", listed, re.MULTILINE), (
+        "a process that has imported nothing lists every kind"
+    )
+    lines = {
+        "--version": 0,
+        "--help": 0,
+        "list": 0,
+        "list norms": 0,
+        "fit --model.norm.help pair": 0,
+        "fit --help": 0,
+    }
     lines |= {
         "fitt": 2,
         "fit --config none.yaml": 2,
@@ -175,7 +194,9 @@ def test_commands_that_need_no_torch_do_not_import_it(tmp_path: Path):
     }
     lines["new norm MyOwn"] = 0
     command = [sys.executable, "-c", LIGHT, *lines]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
+    )
     assert f"gnn-depth {__version__}\n" in done.stdout
     assert "usage: gnn-depth COMMAND" in done.stdout
     result = json.loads(done.stdout.splitlines()[-1])

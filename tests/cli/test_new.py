@@ -1,4 +1,5 @@
-"""``gnn-depth new``: files that work from the start. That their tests pass is in tests/testing/built_in.py."""
+"""``gnn-depth new``: files that work from the start. That their tests pass is in
+tests/testing/built_in.py."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,10 @@ def test_the_commands_to_go_on_with_are_shown(gnn_depth: Callable):
     answer = gnn_depth("new", "norm", "MyOwn", "--kind-of", "score", "--output", "a folder")
     assert "a folder/my_own.py and a folder/test_my_own.py" in answer.out
     assert "  python -m pytest 'a folder/test_my_own.py'\n" in answer.out
-    assert "  gnn-depth fit --plugins 'a folder/my_own.py' --model.layer gat --model.norm my_own\n" in answer.out
+    assert (
+        "  gnn-depth fit --plugins 'a folder/my_own.py' --model.layer gat --model.norm my_own\n"
+        in answer.out
+    )
 
 
 def test_an_existing_file_stays_as_it_is(refused: Callable):
@@ -55,10 +59,15 @@ def test_an_existing_file_stays_as_it_is(refused: Callable):
         ("norm Pair", "norm 'pair' already exists: gnn_depth.nn.norms.pair.PairNorm"),
         ("layer MyOwn --kind-of score", "--kind-of score"),
         ("norm MyOwn --output file", "--output file is a file"),
-        ("norm MyOwn --output file/below", "file/below/my_own.py cannot be written: Not a directory"),
+        (
+            "norm MyOwn --output file/below",
+            "file/below/my_own.py cannot be written: Not a directory",
+        ),
     ],
 )
-def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(words: str, message: str, refused: Callable):
+def test_a_wrong_name_or_folder_is_refused_and_nothing_is_written(
+    words: str, message: str, refused: Callable
+):
     Path("file").write_text("")
     assert message in refused("new", *words.split())
     assert [path.name for path in Path().iterdir()] == ["file"]

@@ -32,4 +32,6 @@ def test_directives_and_roles_are_gone_and_the_text_around_them_stays():
 def test_no_built_in_part_shows_what_is_not_plain():
     parts = [part for kind in registry.KINDS for part in catalogue([]).parts[kind].values()]
     assert len(parts) > 40
-    assert [part.path for part in parts if re.search(r"\\|:\w+:`|\.\. \w+::", plain(part.doc))] == []
+    assert [
+        part.path for part in parts if re.search(r"\\|:\w+:`|\.\. \w+::", plain(part.doc))
+    ] == []

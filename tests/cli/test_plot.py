@@ -21,14 +21,23 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     balance(seed, depth=depth),
                 ]
                 curves = {"val/acc": [0.1, 0.2, 0.3 + seed / 10], "val/loss": [3.0, 2.0, 1.0]}
-                make_run(root, {"model.norm": norm, "model.num_layers": depth}, seed, 0.5, "finished", curves, measures)
+                make_run(
+                    root,
+                    {"model.norm": norm, "model.num_layers": depth},
+                    seed,
+                    0.5,
+                    "finished",
+                    curves,
+                    measures,
+                )
     return root
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --xlabel L --caption None",
+        "depth --x model.num_layers --line norm --spread ci --log x y --size 4 3 --xlabel L "
+        "--caption None",
         "heatmap --measure gradients",
         "layers --measure gradients --panel norm",
         "history --measure balance --layers 1 3 --where norm=gat",
@@ -47,7 +56,17 @@ def test_every_kind_is_written_as_a_picture_and_as_a_page(runs, tmp_path, capsys
 
 
 def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
-    main(["depth", str(runs), "--where", "norm=lip", "num_layers=3,5", "--output", str(tmp_path / "a.html")])
+    main(
+        [
+            "depth",
+            str(runs),
+            "--where",
+            "norm=lip",
+            "num_layers=3,5",
+            "--output",
+            str(tmp_path / "a.html"),
+        ]
+    )
     assert "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2." in capsys.readouterr().out
     text = (tmp_path / "a.html").read_text()
     assert "model.norm=lip" in text
@@ -60,7 +79,10 @@ def test_where_chooses_runs_and_the_caption_is_printed(runs, tmp_path, capsys):
         ("heatmp", "'heatmp'. Did you mean 'heatmap'?"),
         ("depth --x nm_layers", "'nm_layers'. Did you mean"),
         ("depth --measure gradients", "'measure'. Accepted: x, line, panel, metric, spread."),
-        ("depth --line --where num_layers=3", "model.norm (gat, lip): draw a line for each with --line model.norm,"),
+        (
+            "depth --line --where num_layers=3",
+            "model.norm (gat, lip): draw a line for each with --line model.norm,",
+        ),
         ("scatter", "--measure: balance, gradients, hidden."),
         ("history --measure balance --layers 9", "layer 9 was not measured"),
         ("depth --pannel norm", "'--pannel'. Did you mean '--panel'?"),

@@ -48,7 +48,16 @@ def plugin(tmp_path: Path) -> Path:
 def test_a_plugin_file_brings_a_norm_that_trains_and_its_checkpoint_names_the_class_where_it_is_missing(
     gnn_depth: Callable, plugin: Path
 ):
-    words = ["--plugins", str(plugin), "--model.norm", "shrink", "--model.norm.by", "4", "--trainer.max_epochs", "1"]
+    words = [
+        "--plugins",
+        str(plugin),
+        "--model.norm",
+        "shrink",
+        "--model.norm.by",
+        "4",
+        "--trainer.max_epochs",
+        "1",
+    ]
     answer = gnn_depth("fit", *SHORT, *words)
     assert answer.code == 0, answer.err
     (saved,) = Path("runs").glob("*/*/config.yaml")
@@ -79,8 +88,12 @@ def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
     monkeypatch.setattr(sys, "imported", 0, raising=False)
     plugin.write_text(f"{SOURCE}\nimport sys\nsys.imported += 1\n")
     for name in ("other", "module"):
-        (tmp_path / f"plug_{name}.py").write_text(SOURCE.replace("shrink", name).replace("Shrink", name))
-    (plugin.parent / "a.yaml").write_text("plugins: [plug_shrink.py]\n")  # counts from the config's folder
+        (tmp_path / f"plug_{name}.py").write_text(
+            SOURCE.replace("shrink", name).replace("Shrink", name)
+        )
+    (plugin.parent / "a.yaml").write_text(
+        "plugins: [plug_shrink.py]\n"
+    )  # counts from the config's folder
     monkeypatch.syspath_prepend(tmp_path)
     resolved = config(
         *("--config", "parts/a.yaml", "--plugins", "plug_other.py", "--plugins", "plug_module"),
@@ -100,7 +113,9 @@ def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
         (SOURCE.replace('"norm"', '"nrm"'), "unknown kind 'nrm'. Did you mean 'norm'?"),
     ],
 )
-def test_a_plugin_that_does_not_load_is_named(refused: Callable, plugin: Path, source: str, message: str):
+def test_a_plugin_that_does_not_load_is_named(
+    refused: Callable, plugin: Path, source: str, message: str
+):
     plugin.write_text(source)
     answer = refused("fit", "--plugins", str(plugin))
     assert message in answer
@@ -108,7 +123,9 @@ def test_a_plugin_that_does_not_load_is_named(refused: Callable, plugin: Path, s
     assert "plug_shrink" not in sys.modules
 
 
-def test_an_argument_without_type_and_default_has_to_be_given(refused: Callable, config: Callable, plugin: Path):
+def test_an_argument_without_type_and_default_has_to_be_given(
+    refused: Callable, config: Callable, plugin: Path
+):
     plugin.write_text(SOURCE.replace("by: float = 2.0", "by"))
     words = ["--plugins", str(plugin), "--model.norm", "shrink"]
     for given in ([], ["--model.norm.by", "null"]):
@@ -116,7 +133,9 @@ def test_an_argument_without_type_and_default_has_to_be_given(refused: Callable,
     assert config(*words, "--model.norm.by", "3")["model"]["norm"] == [{"name": "shrink", "by": 3}]
 
 
-def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused: Callable, plugin: Path):
+def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(
+    refused: Callable, plugin: Path
+):
     plugin.write_text(SOURCE.replace("def forward", "def apply"))
     Path("run.yaml").write_text("model:\n  norm: [pair, shrink]\n")
     answer = refused("fit", "--plugins", str(plugin), "--config", "run.yaml")
@@ -133,7 +152,9 @@ def test_a_part_without_a_method_that_it_needs_is_refused_with_its_line(refused:
         (".", "it is a folder"),
     ],
 )
-def test_a_plugin_that_is_not_there_is_named(refused: Callable, tmp_path: Path, name: str, message: str):
+def test_a_plugin_that_is_not_there_is_named(
+    refused: Callable, tmp_path: Path, name: str, message: str
+):
     (tmp_path / "json.py").write_text(SOURCE)
     (tmp_path / "small.yaml").write_text("seed_everything: 0\n")
     answer = refused("fit", "--plugins", name)
@@ -161,19 +182,26 @@ def installed(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return announce
 
 
-def test_an_installed_plugin_needs_no_option(config: Callable, refused: Callable, installed: Callable, plugin: Path):
+def test_an_installed_plugin_needs_no_option(
+    config: Callable, refused: Callable, installed: Callable, plugin: Path
+):
     (plugin.parent / "plug_other.py").write_text(SOURCE)
     installed(shrink="plug_shrink")
     resolved: Any = config("--model.norm", "shrink")
     assert resolved["plugins"] == []
     assert resolved["model"]["norm"] == [{"name": "shrink", "by": 2.0}]
     answer = refused("fit", "--plugins", "parts/plug_other.py", "--model.norm", "pair")
-    assert "'shrink' is already plug_shrink.Shrink; plug_other.Shrink" in answer, "a name is taken once"
+    assert "'shrink' is already plug_shrink.Shrink; plug_other.Shrink" in answer, (
+        "a name is taken once"
+    )
 
 
 @pytest.mark.parametrize(
     ("source", "names"),
-    [("import no_such_module_here", ("shrink", "plug_shrink.Shrink")), ("raise SystemExit('no licence')", ())],
+    [
+        ("import no_such_module_here", ("shrink", "plug_shrink.Shrink")),
+        ("raise SystemExit('no licence')", ()),
+    ],
 )
 def test_a_broken_installed_plugin_is_said_in_one_line_and_again_only_where_a_name_may_be_its(
     gnn_depth: Callable, installed: Callable, plugin: Path, source: str, names: tuple[str, ...]
@@ -195,10 +223,15 @@ def test_a_broken_installed_plugin_is_said_in_one_line_and_again_only_where_a_na
         assert not Path("runs").exists()
 
 
-def test_an_installed_plugin_that_takes_a_name_does_not_load(gnn_depth: Callable, installed: Callable, plugin: Path):
+def test_an_installed_plugin_that_takes_a_name_does_not_load(
+    gnn_depth: Callable, installed: Callable, plugin: Path
+):
     (plugin.parent / "plug_pair.py").write_text(SOURCE.replace('"shrink"', '"pair"'))
     installed(one="plug_shrink", two="plug_pair")
     answer = gnn_depth("fit", "--model.norm", "[shrink, pair]", "--print_config")
     assert answer.code == 0
     (line,) = answer.err.splitlines()
-    assert "plugin 'two' of the-two (plug_pair) does not load: norm 'pair' is already gnn_depth.nn.norms" in line
+    assert (
+        "plugin 'two' of the-two (plug_pair) does not load: norm 'pair' is already "
+        "gnn_depth.nn.norms" in line
+    )

@@ -11,17 +11,33 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_predictions
 from tests.cli.conftest import QUIET
 
-TABLES = ["--data", "UserGraph", "--data.path", "edges.csv", "--data.nodes", "nodes.csv", "--data.label", "topic"]
+TABLES = [
+    "--data",
+    "UserGraph",
+    "--data.path",
+    "edges.csv",
+    "--data.nodes",
+    "nodes.csv",
+    "--data.label",
+    "topic",
+]
 TOPICS = ["graph theory", "learning, deep", None]
 
 
 @pytest.fixture
 def of_tables(gnn_depth: Callable, tmp_path: Path) -> Path:
-    """A checkpoint of a model of two tables in the working directory; every third node has no label."""
-    nodes = pd.DataFrame({"paper": [f"p{i:02}" for i in range(30)], "topic": [TOPICS[i % 3] for i in range(30)]})
+    """A checkpoint of a model of two tables in the working directory; every third node has no
+    label."""
+    nodes = pd.DataFrame(
+        {"paper": [f"p{i:02}" for i in range(30)], "topic": [TOPICS[i % 3] for i in range(30)]}
+    )
     nodes.assign(cites=np.arange(30) % 3, year=np.arange(30) / 30).to_csv("nodes.csv", index=False)
-    pd.DataFrame({"from": nodes.paper, "to": nodes.paper.shift(-3, fill_value="p00")}).to_csv("edges.csv", index=False)
-    answer = gnn_depth("fit", *TABLES, *QUIET, "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu")
+    pd.DataFrame({"from": nodes.paper, "to": nodes.paper.shift(-3, fill_value="p00")}).to_csv(
+        "edges.csv", index=False
+    )
+    answer = gnn_depth(
+        "fit", *TABLES, *QUIET, "--trainer.max_epochs", "2", "--trainer.accelerator", "cpu"
+    )
     assert answer.code == 0, answer.err
     (folder,) = tmp_path.glob("runs/*/*")
     return folder / "checkpoints/best.ckpt"
@@ -54,7 +70,10 @@ def test_predictions_have_the_users_ids_and_classes_in_every_format_and_folder(
     words = ["--ckpt_path", str(of_tables), "--data.nodes", "new.csv", "--output", "new.npz"]
     answer = gnn_depth("predict", *QUIET, *words)
     assert answer.code == 2
-    assert "trained on the classes graph theory, learning, deep, and this data has art, learning, deep" in answer.err
+    assert (
+        "trained on the classes graph theory, learning, deep, and this data has art, learning, deep"
+        in answer.err
+    )
     assert not Path("new.npz").exists()
 
 

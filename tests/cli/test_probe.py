@@ -29,7 +29,9 @@ def table(answer: Answer) -> dict[str, list[float]]:
     """The numbers of every column, layer by layer; NaN where nothing stands."""
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()
-    head = next(re.sub(r"at (\S+) X", r"at_\1", line).split() for line in lines if line.startswith("layer "))
+    head = next(
+        re.sub(r"at (\S+) X", r"at_\1", line).split() for line in lines if line.startswith("layer ")
+    )
     fields = [line.split() for line in lines if re.match(r"\d+ {2,}", line)]
     return {
         name: [math.nan if row[place] == "-" else float(row[place]) for row in fields]
@@ -37,7 +39,9 @@ def table(answer: Answer) -> dict[str, list[float]]:
     }
 
 
-def test_every_layer_has_its_sizes_gradients_constant_and_bound_and_nothing_is_written(gnn_depth: Callable):
+def test_every_layer_has_its_sizes_gradients_constant_and_bound_and_nothing_is_written(
+    gnn_depth: Callable,
+):
     answer = gnn_depth("probe", *LIP)
     columns = table(answer)
     assert answer.err == ""
@@ -67,18 +71,28 @@ def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth:
         entering.append(torch.relu(update) if place < 2 else update)
     entering[1].retain_grad()
     scores = model.stack.decoder(entering[-1])
-    torch.nn.functional.cross_entropy(scores[batch.train_mask], batch.y[batch.train_mask]).backward()
+    torch.nn.functional.cross_entropy(
+        scores[batch.train_mask], batch.y[batch.train_mask]
+    ).backward()
     assert columns["||X||"] == pytest.approx([x.norm().item() for x in entering[:3]], rel=0.01)
-    assert columns["mu(X)"] == pytest.approx([(x - x.mean(0)).norm().item() for x in entering[:3]], rel=0.01)
+    assert columns["mu(X)"] == pytest.approx(
+        [(x - x.mean(0)).norm().item() for x in entering[:3]], rel=0.01
+    )
     gradient = entering[1].grad
     assert columns["||G||"][1] == pytest.approx(gradient.norm().item(), rel=0.01)
-    assert columns["mu(G)"][1] == pytest.approx((gradient - gradient.mean(0)).norm().item(), rel=0.01)
+    assert columns["mu(G)"][1] == pytest.approx(
+        (gradient - gradient.mean(0)).norm().item(), rel=0.01
+    )
     assert math.isnan(columns["||G||"][0]), "features of the data have no gradient"
-    of_layer = torch.cat([p.grad.flatten() for p in model.stack.layers[0].parameters()]).norm().item()
+    of_layer = (
+        torch.cat([p.grad.flatten() for p in model.stack.layers[0].parameters()]).norm().item()
+    )
     assert columns["||dW||"][0] == pytest.approx(of_layer, rel=0.01)
 
 
-def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obey_the_law(gnn_depth: Callable):
+def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obey_the_law(
+    gnn_depth: Callable,
+):
     columns = table(gnn_depth("probe", *GAT, "--model.init", "balanced_orthogonal"))
     assert max(columns["|c|"]) < 1e-5
     assert max(columns["delta"]) < 1e-6
@@ -89,16 +103,23 @@ def test_neurons_of_a_balanced_initialisation_are_seen_to_be_balanced_and_to_obe
 
 
 def test_norms_of_features_take_the_statistics_of_the_batch_as_in_training(gnn_depth: Callable):
-    # What BatchNorm keeps for evaluation is the identity before any training: nothing would be seen of it.
-    columns = table(gnn_depth("probe", *GAT, "--model.norm", "batch", "--model.activation", "identity"))
+    # What BatchNorm keeps for evaluation is the identity before any training: nothing would be seen
+    # of it.
+    columns = table(
+        gnn_depth("probe", *GAT, "--model.norm", "batch", "--model.activation", "identity")
+    )
     assert columns["||X||"][1:] == pytest.approx([math.sqrt(60 * 8)] * 2, rel=0.03)
 
 
 def test_layers_that_are_shared_and_reversible_stacks_are_probed_too(gnn_depth: Callable):
-    shared = table(gnn_depth("probe", *SHORT, "--model.layer", "ggnn", "--model.share_layers", "true"))
+    shared = table(
+        gnn_depth("probe", *SHORT, "--model.layer", "ggnn", "--model.share_layers", "true")
+    )
     assert len(shared["layer"]) == 2
     assert len(set(shared["||G||"])) == 2
-    reversible = table(gnn_depth("probe", *GAT, "--model.reversible", "2", "--model.skip", "residual"))
+    reversible = table(
+        gnn_depth("probe", *GAT, "--model.reversible", "2", "--model.skip", "residual")
+    )
     assert all(norm > 0 for norm in reversible["||X||"])
 
 
@@ -108,7 +129,10 @@ def test_scaled_inputs_stay_below_the_bound_with_the_norm_and_leave_it_without(g
         *(*SHORT, "--model.layer", "gat", "--model.num_layers", "1", "--model.encoder", "none"),
         *("--scales", "1", "1000"),
     ]
-    normed, plain = gnn_depth("probe", *words, "--model.norm", "lipschitz"), gnn_depth("probe", *words)
+    normed, plain = (
+        gnn_depth("probe", *words, "--model.norm", "lipschitz"),
+        gnn_depth("probe", *words),
+    )
     assert "at 1 X" not in normed.out
     (bound,) = table(normed)["bound"]
     assert max(*table(normed)["constant"], *table(normed)["at_1000"]) <= bound
@@ -117,7 +141,16 @@ def test_scaled_inputs_stay_below_the_bound_with_the_norm_and_leave_it_without(g
 
 def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
     lip = [*LIP, "--model.num_layers", "1"]
-    fitted = gnn_depth("fit", *lip, "--trainer.max_epochs", "1", "--model.optimizer.lr", "0.5", "--run.root", "kept")
+    fitted = gnn_depth(
+        "fit",
+        *lip,
+        "--trainer.max_epochs",
+        "1",
+        "--model.optimizer.lr",
+        "0.5",
+        "--run.root",
+        "kept",
+    )
     assert fitted.code == 0, fitted.err
     checkpoint = next(Path("kept").rglob("last.ckpt"))
     trained = gnn_depth("probe", "--ckpt_path", str(checkpoint))
@@ -126,8 +159,12 @@ def test_a_checkpoint_is_probed_instead_of_new_weights(gnn_depth: Callable):
     assert table(trained)["constant"] != table(gnn_depth("probe", *lip))["constant"]
 
 
-def test_of_many_layers_some_are_shown_and_all_on_request(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
-    readings = [Reading(n, norm=10.0**-n, mu=10.0**-n, rank=8.0, gradient=0.5**n) for n in range(1, 25)]
+def test_of_many_layers_some_are_shown_and_all_on_request(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
+    readings = [
+        Reading(n, norm=10.0**-n, mu=10.0**-n, rank=8.0, gradient=0.5**n) for n in range(1, 25)
+    ]
     report = Report("T", 1.0, readings, find_problems(readings))
     assert [finding.layer for finding in report.findings] == [5]
     few, every = (table(Answer(0, report.text(every), "")) for every in (False, True))
@@ -149,5 +186,7 @@ def test_of_many_layers_some_are_shown_and_all_on_request(gnn_depth: Callable, m
         (["--html", "page.txt"], "--html page.txt: unknown suffix '.txt'. Available: .html."),
     ],
 )
-def test_what_does_not_exist_is_answered_as_for_a_fit(refused: Callable, words: list[str], message: str):
+def test_what_does_not_exist_is_answered_as_for_a_fit(
+    refused: Callable, words: list[str], message: str
+):
     assert message in refused("probe", *words)

@@ -34,7 +34,10 @@ def test_a_deep_gcn_is_told_that_its_gradients_vanish_and_what_treats_that_a_plu
         assert words in text
     assert "lipschitz" not in text, "a GCN has no scores"
     assert "--model.norm mine --model.norm.size 2" in text
-    assert "norm 'mine': unknown failure mode 'vanishing_gradient'. Did you mean 'vanishing_gradients'?" in text
+    assert (
+        "norm 'mine': unknown failure mode 'vanishing_gradient'. Did you mean "
+        "'vanishing_gradients'?" in text
+    )
 
 
 PLUGIN = '''
@@ -55,7 +58,9 @@ class Mine(FeatureNorm):
 '''
 
 
-def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_ends_it(gnn_depth: Callable):
+def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_ends_it(
+    gnn_depth: Callable,
+):
     deep = [*SHORT, "--model.init", "xavier", "--model.init.gain", "3", "--model.num_layers", "12"]
     residual = said(gnn_depth("probe", *deep, "--model.skip", "residual"))
     assert "The signal explodes" in residual
@@ -70,16 +75,32 @@ def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_e
 def test_scores_that_nothing_bounds_are_treated_by_a_norm_of_scores_beside_the_norms_that_are_there(
     gnn_depth: Callable,
 ):
-    words = [*SHORT, "--model.layer", "gat", "--model.num_layers", "2", "--model.encoder", "none", "--scales", "1000"]
+    words = [
+        *SHORT,
+        "--model.layer",
+        "gat",
+        "--model.num_layers",
+        "2",
+        "--model.encoder",
+        "none",
+        "--scales",
+        "1000",
+    ]
     assert "Attention is not bounded" in said(gnn_depth("probe", *words))
     text = said(gnn_depth("probe", *words, "--model.norm", "layer"))
     assert "1: --model.norm+ lipschitz" in text
 
 
-def test_remedies_are_tried_and_the_best_stand_first(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_remedies_are_tried_and_the_best_stand_first(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("COLUMNS", "200")
     answer = gnn_depth("probe", *SMALL_WEIGHTS, "--model.num_layers", "6", "--try")
-    lines = [line for line in answer.out.splitlines() if re.match(r"(as it is|--model\.\S+ \S+) {2,}", line)]
+    lines = [
+        line
+        for line in answer.out.splitlines()
+        if re.match(r"(as it is|--model\.\S+ \S+) {2,}", line)
+    ]
     wrong = [int(re.split(r" {2,}", line)[1]) for line in lines]
     assert lines[0].startswith("as it is")
     assert wrong[1:] == sorted(wrong[1:])
@@ -99,7 +120,15 @@ def test_built_in_parts_treat_known_failure_modes_and_every_failure_mode_is_trea
 def test_the_page_is_whole_needs_no_other_file_says_where_numbers_overflow_and_is_not_replaced(
     gnn_depth: Callable, refused: Callable
 ):
-    overflowing = [*SHORT, "--model.num_layers", "10", "--model.init", "xavier", "--model.init.gain", "1e6"]
+    overflowing = [
+        *SHORT,
+        "--model.num_layers",
+        "10",
+        "--model.init",
+        "xavier",
+        "--model.init.gain",
+        "1e6",
+    ]
     answer = gnn_depth("probe", *overflowing, "--html", "page.html")
     assert answer.out.rstrip().endswith("page.html")
     assert re.search(r"Numbers overflow: the (in|out)put of layer \d+ is not finite", said(answer))

@@ -32,7 +32,8 @@ fetched()
 print(configured, fetched())
 """
 PAGES = 20 * 8_000_000 // os.sysconf("SC_PAGE_SIZE")
-# Importing everything and training from Python, between two looks at the process. What libraries change is done first.
+# Importing everything and training from Python, between two looks at the process. What libraries
+# change is done first.
 SCRIPT = """
 import os, signal, sys, threading, warnings
 import argcomplete, lightning as L, pandas, torch, torch.utils.tensorboard, torch_geometric, tqdm
@@ -61,9 +62,15 @@ for name, old, new in zip(names, before, state()):
 
 
 def printed_by(script: str, **environment: str) -> str:
-    clean = {name: value for name, value in os.environ.items() if not process.configures_malloc({name: value})}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not process.configures_malloc({name: value})
+    }
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=clean | environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -83,7 +90,14 @@ def test_freed_pages_are_kept_unless_the_environment_configures_malloc():
     ("environment", "configured"),
     [
         ({}, False),
-        ({"PATH": "/usr/bin", "LD_PRELOAD": "libfakeroot.so", "GLIBC_TUNABLES": "glibc.cpu.x86_shstk=on"}, False),
+        (
+            {
+                "PATH": "/usr/bin",
+                "LD_PRELOAD": "libfakeroot.so",
+                "GLIBC_TUNABLES": "glibc.cpu.x86_shstk=on",
+            },
+            False,
+        ),
         ({"MALLOC_ARENA_MAX": "2"}, True),
         ({"GLIBC_TUNABLES": "glibc.malloc.trim_threshold=1"}, True),
         ({"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}, True),
@@ -95,10 +109,16 @@ def test_a_malloc_that_the_user_configured_is_left_alone(environment, configured
 
 @pytest.mark.parametrize(
     ("words", "keeps"),
-    [([], True), (["--model.checkpoint_every=1"], False), (["--model.reversible=2", "--model.skip=residual"], False)],
+    [
+        ([], True),
+        (["--model.checkpoint_every=1"], False),
+        (["--model.reversible=2", "--model.skip=residual"], False),
+    ],
     ids=["fast", "checkpoints", "reversible"],
 )
-def test_training_keeps_freed_memory_unless_the_model_is_to_use_little(monkeypatch, tmp_path, words, keeps):
+def test_training_keeps_freed_memory_unless_the_model_is_to_use_little(
+    monkeypatch, tmp_path, words, keeps
+):
     called = []
     monkeypatch.setattr(process, "keep_freed_memory", lambda: called.append(True))
     assert main(["fit", *SHORT, "--trainer.max_epochs=1", f"--run.root={tmp_path}", *words]) == 0

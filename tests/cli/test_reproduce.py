@@ -61,14 +61,23 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
     assert "Nobody, Nowhere 2020" in answer.out
     (folder,) = Path("runs/reproduced/nobody/depth").iterdir()
     written = {path.name for path in folder.iterdir()}
-    assert written == {"table.md", "table.tex", "runs.csv", "figure.png", "figure.pdf", "figure.html"}
+    assert written == {
+        "table.md",
+        "table.tex",
+        "runs.csv",
+        "figure.png",
+        "figure.pdf",
+        "figure.html",
+    }
     with (folder / "runs.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 8
     # The columns stand in the grid's order, not in the alphabet's.
     assert "| depth | none | pair |" in (folder / "table.md").read_text()
 
     results = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("result.json")}
-    part = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2")
+    part = gnn_depth(
+        "reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2"
+    )
     assert "done: 2 finished" in part.out
     assert "1 outside" in part.out
     assert {path: path.stat().st_mtime_ns for path in Path("runs").rglob("result.json")} == results
@@ -78,17 +87,24 @@ def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(ite
 def test_an_estimate_leaves_nothing_and_the_list_has_every_item(item, gnn_depth):
     answer = gnn_depth("reproduce", "nobody/depth", "--workers", "1", "--estimate")
     assert answer.code == 0, answer.err
-    assert re.search(r"nobody/depth: 8 to run, about .* with 1 at a time if none stops before its last", answer.out)
+    assert re.search(
+        r"nobody/depth: 8 to run, about .* with 1 at a time if none stops before its last",
+        answer.out,
+    )
     assert not list(Path().rglob("result.json"))
     answer = gnn_depth("reproduce", "--list")
     assert answer.code == 0, answer.err
     assert answer.out == "nobody/depth: Accuracy against depth\n  Nobody, Nowhere 2020\n  8 runs\n"
 
 
-def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted_or_left_out(item, gnn_depth):
+def test_what_is_finished_tells_what_the_rest_takes_and_absent_data_is_counted_or_left_out(
+    item, gnn_depth
+):
     away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
     axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
-    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes}))
+    Path("configs/grid.yaml").write_text(
+        yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes})
+    )
     part = ["reproduce", "nobody/depth", "--workers", "1", "--subset", "norm=pair", "depth=2"]
     answer = gnn_depth(*part, "--available")
     assert answer.code == 0, answer.err
@@ -121,7 +137,11 @@ def test_no_run_starts_when_the_time_is_up(item, gnn_depth):
         ({}, ["--list", "--estimate"], "reproduce ITEM --estimate"),
         ({"grid": None}, ["nobody/depth"], "an item needs the key 'grid'"),
         ({"figure": {"panl": ["norm"]}}, ["nobody/depth"], "no option 'panl'"),
-        ({"table": {"rows": ["dept"]}}, ["nobody/depth"], "unknown axis 'dept'. Did you mean 'depth'?"),
+        (
+            {"table": {"rows": ["dept"]}},
+            ["nobody/depth"],
+            "unknown axis 'dept'. Did you mean 'depth'?",
+        ),
         ({"published": [{"source": "x"}]}, ["nobody/depth"], "'over'"),
         ({}, ["nobody/depth", "--max-hours", "0"], "a finite number above 0"),
     ],

@@ -17,11 +17,21 @@ import torch
 from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import QUIET, SHORT
 
-RANDOM = ["--model.dropout", "0.5", "--model.graph_dropout", "drop_edge", "--model.graph_dropout.p", "0.3"]
+RANDOM = [
+    "--model.dropout",
+    "0.5",
+    "--model.graph_dropout",
+    "drop_edge",
+    "--model.graph_dropout.p",
+    "0.3",
+]
 PLATEAU = ["--model.scheduler", "ReduceLROnPlateau", "--model.scheduler.monitor", "val/loss"]
 PLATEAU += ["--model.scheduler.patience", "0", "--model.scheduler.threshold", "0.1"]
 STOPPING = ["--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/loss"]
-STOPPING += ["--trainer.callbacks.patience=50", "--trainer.callbacks+=gnn_depth.diagnostics.GradientNorms"]
+STOPPING += [
+    "--trainer.callbacks.patience=50",
+    "--trainer.callbacks+=gnn_depth.diagnostics.GradientNorms",
+]
 NUMBERS = """
 import random
 
@@ -93,11 +103,21 @@ def fit(gnn_depth: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         [*SHORT, *RANDOM, *PLATEAU, *STOPPING, "--trainer.callbacks+=numbers_drawn.Numbers"],
         [*SHORT, *RANDOM, *PLATEAU, "--trainer.max_steps", "8"],
-        [*SHORT, "--model.layer", "gat", "--model.dropout", "0.5", "--model.norm", "[spectral, batch]"],
+        [
+            *SHORT,
+            "--model.layer",
+            "gat",
+            "--model.dropout",
+            "0.5",
+            "--model.norm",
+            "[spectral, batch]",
+        ],
     ],
     ids=["every kind of state", "an end in steps", "buffers"],
 )
-def test_a_training_that_goes_on_ends_to_the_last_bit_where_one_in_one_go_does(fit: Callable, words: list[str]):
+def test_a_training_that_goes_on_ends_to_the_last_bit_where_one_in_one_go_does(
+    fit: Callable, words: list[str]
+):
     words = [*words, "--trainer.max_epochs", "8", "--run.save_every_epochs", "5"]
     whole = fit(*words)
     middle = whole / "checkpoints/last-1.ckpt"
@@ -107,15 +127,40 @@ def test_a_training_that_goes_on_ends_to_the_last_bit_where_one_in_one_go_does(f
 
 
 def test_epochs_of_several_batches_go_on_with_the_batches_of_the_next_epoch(fit: Callable):
-    words = ["--data", "TreeNeighborsMatch", "--data.depth", "2", "--data.batch_size", "32", "--model.encoder"]
-    words += ["embedding", "--model.dropout", "0.5", "--model.hidden_channels", "8", "--model.num_layers", "3"]
+    words = [
+        "--data",
+        "TreeNeighborsMatch",
+        "--data.depth",
+        "2",
+        "--data.batch_size",
+        "32",
+        "--model.encoder",
+    ]
+    words += [
+        "embedding",
+        "--model.dropout",
+        "0.5",
+        "--model.hidden_channels",
+        "8",
+        "--model.num_layers",
+        "3",
+    ]
     words += ["--trainer.max_epochs", "3", "--run.save_every_epochs", "1"]
     whole = fit(*words)
     assert_goes_on(fit(*words, "--ckpt_path", str(whole / "checkpoints/last-1.ckpt")), whole, 2)
 
 
 def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable):
-    words = [*SHORT, *RANDOM, "--run.name", "killed", "--run.save_every_epochs", "1", "--model.compile", "off"]
+    words = [
+        *SHORT,
+        *RANDOM,
+        "--run.name",
+        "killed",
+        "--run.save_every_epochs",
+        "1",
+        "--model.compile",
+        "off",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "gnn_depth", "fit", *words, "--trainer.max_epochs", "1000000"],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -136,13 +181,17 @@ def test_after_sigkill_a_training_goes_on_from_a_whole_checkpoint(fit: Callable)
     read_checkpoint(killed / "checkpoints/best.ckpt")
     done = read_checkpoint(killed / "checkpoints/last.ckpt")["epoch"]
     with (killed / "metrics.csv").open() as file:
-        assert len(list(csv.DictReader(file))) >= done, "curves of epochs that are behind the checkpoint are lost"
+        assert len(list(csv.DictReader(file))) >= done, (
+            "curves of epochs that are behind the checkpoint are lost"
+        )
     end = ["--trainer.max_epochs", str(done + 2)]
     rest = fit(*words, *end, "--ckpt_path", "last")
     assert_goes_on(rest, fit(*words, *end, "--run.name", "whole"), done)
 
 
-def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_own(fit: Callable, gnn_depth: Callable):
+def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_own(
+    fit: Callable, gnn_depth: Callable
+):
     folder = fit(*SHORT, "--trainer.max_epochs", "2", "--seed_everything", "3")
     words = ["fit", *SHORT, "--ckpt_path", str(folder), "--trainer.max_epochs", "3"]
     answer = gnn_depth(*words, "--seed_everything", "4")
@@ -153,7 +202,9 @@ def test_a_seed_that_contradicts_the_checkpoint_is_refused_and_none_means_its_ow
     assert json.loads((rest / "result.json").read_text())["seed"] == 3
 
 
-def test_signals_of_a_callback_in_the_middle_of_a_step_do_not_replace_a_whole_checkpoint(fit: Callable, gnn_depth):
+def test_signals_of_a_callback_in_the_middle_of_a_step_do_not_replace_a_whole_checkpoint(
+    fit: Callable, gnn_depth
+):
     Path("numbers_drawn.py").write_text(
         "import lightning as L\n\n\nclass Stop(L.Callback):\n"
         "    def on_before_optimizer_step(self, trainer, *_):\n"

@@ -52,7 +52,9 @@ def callbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "plug_callbacks", raising=False)
 
 
-def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(fit: Callable, caplog: pytest.LogCaptureFixture):
+def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(
+    fit: Callable, caplog: pytest.LogCaptureFixture
+):
     answer, folder = fit()
     assert answer.code == 0, answer.err
     assert re.match(r"test accuracy \d+\.\d% at the best validation epoch, [12] of 2\n", answer.out)
@@ -60,7 +62,15 @@ def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(fit: Callab
     assert f"run folder: {folder}" in answer.out
     assert "tensorboard --logdir runs" in answer.out
     assert json.loads((folder / "result.json").read_text())["status"] == "finished"
-    for noise in ("Seed set", "GPU available", "Warning", "deprecated", "litlogger", "num_workers", "weights_only"):
+    for noise in (
+        "Seed set",
+        "GPU available",
+        "Warning",
+        "deprecated",
+        "litlogger",
+        "num_workers",
+        "weights_only",
+    ):
         assert noise not in answer.err + answer.out + caplog.text
     assert [path.name for path in Path().iterdir()] == ["runs"]
 
@@ -99,13 +109,22 @@ def named(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch) -> Callable:
     return of
 
 
-def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_change(named: Callable):
+def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_change(
+    named: Callable,
+):
     Path("deep.yaml").write_text("model: {num_layers: 3, layer: gat}\n")
     deep = ("--config", "deep.yaml")
-    assert named(*deep) == named(*deep, "--trainer.max_epochs", "3", "--seed_everything", "1") == "deep"
+    assert (
+        named(*deep)
+        == named(*deep, "--trainer.max_epochs", "3", "--seed_everything", "1")
+        == "deep"
+    )
     assert named(*deep, "--model.norm", "none") == "deep-norm_none"
     assert named(*deep, "--model.norm", "[lipschitz, pair]") == "deep-norm_lipschitz_pair"
-    assert named(*deep, "--model.layer.heads", "2", "--data.num_nodes=90") == "deep-heads_2-num_nodes_90"
+    assert (
+        named(*deep, "--model.layer.heads", "2", "--data.num_nodes=90")
+        == "deep-heads_2-num_nodes_90"
+    )
     assert named(*DEEP) == "gat_lipschitz_pair_2-heads_2"
     assert named("--model.num_layers", "4", "--model.skip", "residual") == "gcn_4-skip_residual"
     assert named(*deep, "--model.norm", "none", "--run.name", "mine") == "mine"
@@ -116,7 +135,13 @@ def test_a_run_is_named_after_its_last_config_or_its_parts_and_after_what_flags_
 
 
 def test_loggers_and_callbacks_that_are_asked_for_are_kept(fit: Callable):
-    own = ["--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", "mine", "--trainer.callbacks"]
+    own = [
+        "--trainer.logger",
+        "CSVLogger",
+        "--trainer.logger.save_dir",
+        "mine",
+        "--trainer.callbacks",
+    ]
     _, folder = fit(*own, "ModelCheckpoint", "--trainer.callbacks.dirpath", "kept")
     assert list(Path("mine").rglob("metrics.csv"))
     assert list(Path("kept").glob("*.ckpt"))
@@ -153,7 +178,10 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
     trained: Path, refused: Callable, monkeypatch: pytest.MonkeyPatch
 ):
     Path("there.csv").write_text("mine")
-    monkeypatch.setattr("gnn_depth.data.base.NodeDataModule.batch", property(lambda self: pytest.fail("data was read")))
+    monkeypatch.setattr(
+        "gnn_depth.data.base.NodeDataModule.batch",
+        property(lambda self: pytest.fail("data was read")),
+    )
     words = ["predict", *SMALL, "--ckpt_path", str(trained / "checkpoints/best.ckpt")]
     assert "--output FILE" in refused(*words)
     for output, message in (
@@ -168,7 +196,9 @@ def test_an_output_that_could_not_be_written_is_refused_before_any_work(
 def test_a_diverged_run_ends_with_one_line(fit: Callable):
     answer, folder = fit("--model.optimizer.lr", "1e30", "--trainer.max_epochs", "20")
     assert answer.code == 1
-    assert answer.err.splitlines()[-1].startswith("diverged: the validation loss became nan at step 1")
+    assert answer.err.splitlines()[-1].startswith(
+        "diverged: the validation loss became nan at step 1"
+    )
     assert "Traceback" not in answer.err
     assert json.loads((folder / "result.json").read_text())["status"] == "diverged"
 
@@ -185,7 +215,9 @@ def test_ctrl_c_ends_a_run_with_one_line_and_130_and_works_the_next_time(fit: Ca
 
 
 @pytest.mark.usefixtures("callbacks")
-def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_the_run_failed(fit: Callable):
+def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_the_run_failed(
+    fit: Callable,
+):
     answer, folder = fit("--trainer.callbacks", "plug_callbacks.Fail")
     assert answer.code == 1
     assert "Fail" in answer.err
@@ -194,13 +226,18 @@ def test_an_error_of_the_users_code_in_the_middle_of_a_run_is_named_and_marks_th
     assert json.loads((folder / "result.json").read_text())["status"] == "failed"
 
 
-def test_ctrl_c_before_the_run_is_answered_the_same_way(gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_before_the_run_is_answered_the_same_way(
+    gnn_depth: Callable, monkeypatch: pytest.MonkeyPatch
+):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gnn_depth.cli.run.CommandLineInterface", interrupt)
     answer = gnn_depth("fit")
-    assert (answer.code, answer.err) == (130, "interrupted before the training began: nothing was saved.\n")
+    assert (answer.code, answer.err) == (
+        130,
+        "interrupted before the training began: nothing was saved.\n",
+    )
 
 
 def test_everything_that_the_package_promises_can_be_imported():

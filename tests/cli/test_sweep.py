@@ -14,7 +14,11 @@ DATA = {
     "init_args": {"num_nodes": 60, "num_edges": 120, "num_features": 16, "num_classes": 3}
     | {"num_train_per_class": 5, "num_val": 10, "num_test": 10},
 }
-BASE = {"data": DATA, "model": {"hidden_channels": 8}, "trainer": {"max_epochs": 3, "accelerator": "cpu"}}
+BASE = {
+    "data": DATA,
+    "model": {"hidden_channels": 8},
+    "trainer": {"max_epochs": 3, "accelerator": "cpu"},
+}
 
 PLUGIN = """
 from gnn_depth import FeatureNorm, register
@@ -34,7 +38,9 @@ def grid(tmp_path, monkeypatch):
     Path("base.yaml").write_text(yaml.safe_dump(BASE))
 
     def write(**content):
-        Path("grid.yaml").write_text(yaml.safe_dump({"base": "base.yaml"} | content, sort_keys=False))
+        Path("grid.yaml").write_text(
+            yaml.safe_dump({"base": "base.yaml"} | content, sort_keys=False)
+        )
         return "grid.yaml"
 
     return write
@@ -42,12 +48,16 @@ def grid(tmp_path, monkeypatch):
 
 def test_a_dry_run_names_every_group_and_the_number_of_runs_and_makes_nothing(gnn_depth, grid):
     # An initialisation that computes with what it draws cannot be tried without numbers.
-    name = grid(axes={"model.num_layers": [2, 3], "model.init": ["xavier", "balanced_xavier"]}, seeds=2)
+    name = grid(
+        axes={"model.num_layers": [2, 3], "model.init": ["xavier", "balanced_xavier"]}, seeds=2
+    )
     answer = gnn_depth("sweep", name, "--dry-run")
     assert answer.code == 0, answer.err
     assert "8 runs of 2 model.num_layers x 2 model.init x 2 seeds, in runs/grid" in answer.out
     assert [line.split()[0] for line in answer.out.splitlines()[1:5]] == [
-        f"num_layers={layers},init={init}" for layers in (2, 3) for init in ("xavier", "balanced_xavier")
+        f"num_layers={layers},init={init}"
+        for layers in (2, 3)
+        for init in ("xavier", "balanced_xavier")
     ]
     assert answer.out.splitlines()[-1] == "in all: 8 to run"
     assert {path.name for path in Path().iterdir()} == {"base.yaml", "grid.yaml"}
@@ -68,7 +78,9 @@ def test_a_dry_run_refuses_what_no_run_could_train_with(refused, grid):
 def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
     words = "--data.root x --trusted-only grid.yaml --trainer.max_epochs=3 --workers 2 --trusted-only false --plugins p"
     overrides, rest = split_overrides(words.split())
-    expected = "--data.root x --trusted-only --trainer.max_epochs=3 --trusted-only false --plugins p"
+    expected = (
+        "--data.root x --trusted-only --trainer.max_epochs=3 --trusted-only false --plugins p"
+    )
     assert overrides == expected.split()
     assert rest == ["grid.yaml", "--workers", "2"]
 
@@ -76,9 +88,17 @@ def test_options_of_fit_are_told_from_those_of_the_sweep_wherever_they_stand():
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        ({"axes": {"model.num_layer": [1]}}, [], ["num_layer=1", "'--model.num_layer'", "--model.num_layers"]),
+        (
+            {"axes": {"model.num_layer": [1]}},
+            [],
+            ["num_layer=1", "'--model.num_layer'", "--model.num_layers"],
+        ),
         ({"axes": {"model.num_layers": []}}, [], ["grid.yaml:3", "empty"]),
-        ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["depth=a", "depth=b", "skip: true"]),
+        (
+            {"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}},
+            [],
+            ["depth=a", "depth=b", "skip: true"],
+        ),
         ({"base": "bse.yaml"}, [], ["bse.yaml"]),
         ({"sedes": 3}, [], ["grid.yaml:2", "'seeds'"]),
         ({}, ["--worker", "2"], ["'--worker'", "'--workers'"]),
@@ -112,10 +132,17 @@ def test_dask_needs_an_address_and_its_extra_and_an_address_needs_dask(refused, 
     assert "--engine dask" in refused("sweep", grid(), "--address", "tcp://localhost:1")
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.delitem(sys.modules, "gnn_depth.sweeps.cluster", raising=False)
-    assert "gnn-depth[cluster]" in refused("sweep", grid(), "--engine=dask", "--address=tcp://127.0.0.1:8786")
+    assert "gnn-depth[cluster]" in refused(
+        "sweep", grid(), "--engine=dask", "--address=tcp://127.0.0.1:8786"
+    )
 
 
-LABELS = {"a,b": {}, "a": {"model.num_layers": 3}, "c=d": {"model.num_layers": 4}, None: {"model.num_layers": 5}}
+LABELS = {
+    "a,b": {},
+    "a": {"model.num_layers": 3},
+    "c=d": {"model.num_layers": 4},
+    None: {"model.num_layers": 5},
+}
 
 
 @pytest.mark.parametrize(
@@ -136,13 +163,19 @@ def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
     assert len(chosen.seeds) == (1 if "--seeds=1" in words else 2)
 
 
-def test_an_axis_may_bring_a_plugin_which_is_sought_from_the_folder_of_the_grid(gnn_depth, grid, tmp_path):
+def test_an_axis_may_bring_a_plugin_which_is_sought_from_the_folder_of_the_grid(
+    gnn_depth, grid, tmp_path
+):
     (tmp_path / "of_an_axis.py").write_text(PLUGIN)
-    name = grid(axes={"m": {"a": {"plugins": ["of_an_axis.py"], "model.norm": "of_an_axis"}, "b": {}}})
+    name = grid(
+        axes={"m": {"a": {"plugins": ["of_an_axis.py"], "model.norm": "of_an_axis"}, "b": {}}}
+    )
     assert "in all: 2 to run" in gnn_depth("sweep", name, "--dry-run").out
 
 
-def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_refused(gnn_depth, grid):
+def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_refused(
+    gnn_depth, grid
+):
     path = Path("runs/grid/all/seed_0-a/result.json")
     path.parent.mkdir(parents=True)
     path.write_text('{"for')
@@ -150,7 +183,12 @@ def test_a_damaged_result_is_warned_of_in_one_line_and_one_of_another_version_re
     assert answer.code == 0
     (line,) = answer.err.splitlines()
     assert line.startswith(f"warning: {path} is truncated or damaged")
-    result = {"format": 1, "status": "finished", "identity": "a", "packages": {"gnn-depth": "0.0.1"}}
+    result = {
+        "format": 1,
+        "status": "finished",
+        "identity": "a",
+        "packages": {"gnn-depth": "0.0.1"},
+    }
     path.write_text(json.dumps(result))
     answer = gnn_depth("sweep", grid(), "--workers", "1")
     assert answer.code == 2

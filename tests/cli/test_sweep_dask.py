@@ -23,14 +23,23 @@ def at_work(runs):
         except psutil.Error:
             continue
         holders += [
-            process.pid for file in files if re.search(rf"{re.escape(str(runs))}/grid/\.claims/\w+\.lock", file)
+            process.pid
+            for file in files
+            if re.search(rf"{re.escape(str(runs))}/grid/\.claims/\w+\.lock", file)
         ]
     return holders
 
 
 def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path):  # noqa: F811
     with cluster(tmp_path, 1, "--nthreads", "1", "--no-nanny") as (address, _):
-        words = ["sweep", "grid.yaml", "--subset", "num_layers=2", "--seeds=2", "--trainer.max_epochs=2"]
+        words = [
+            "sweep",
+            "grid.yaml",
+            "--subset",
+            "num_layers=2",
+            "--seeds=2",
+            "--trainer.max_epochs=2",
+        ]
         answer = gnn_depth(*words, "--engine=dask", f"--address={address}")
     assert answer.code == 0, answer.err
     assert "done: 2 finished" in answer.out
@@ -38,12 +47,20 @@ def test_a_sweep_runs_on_the_workers_of_a_cluster(folder, gnn_depth, tmp_path): 
 
 
 @pytest.mark.slow
-def test_a_killed_run_is_started_again_and_a_lost_scheduler_ends_the_sweep_with_one_line(sweep, tmp_path):  # noqa: F811
+def test_a_killed_run_is_started_again_and_a_lost_scheduler_ends_the_sweep_with_one_line(
+    sweep, tmp_path
+):  # noqa: F811
     with cluster(tmp_path, 1, "--nthreads", "2") as (address, scheduler):
         words = ["--engine=dask", f"--address={address}"]
         process = sweep(*words)
         # Two: the next runs have just begun then, and are far from the end that is counted.
-        wait_for(lambda: statuses(tmp_path / "runs")["finished"] >= 2 and len(at_work(tmp_path / "runs")) == 2, process)
+        wait_for(
+            lambda: (
+                statuses(tmp_path / "runs")["finished"] >= 2
+                and len(at_work(tmp_path / "runs")) == 2
+            ),
+            process,
+        )
         os.kill(at_work(tmp_path / "runs")[0], signal.SIGKILL)
         out, err = finish(process)
         assert "started again" in err

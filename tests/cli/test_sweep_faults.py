@@ -1,4 +1,5 @@
-"""Sweeps in processes of their own, some of which are killed: nothing is lost and nothing is run twice."""
+"""Sweeps in processes of their own, some of which are killed: nothing is lost and nothing is run
+twice."""
 
 import json
 import os
@@ -37,13 +38,19 @@ class Ended(L.Callback):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a grid of four runs: two that end at once, and then two of about two seconds."""
+    """A folder with a grid of four runs: two that end at once, and then two of about two
+    seconds."""
     base = BASE | {"plugins": ["plug_ended.py"]}
     base["trainer"] = BASE["trainer"] | {"callbacks": [{"class_path": "plug_ended.Ended"}]}
     (tmp_path / "plug_ended.py").write_text(PLUGIN)
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
     longer = {"when": {"model.num_layers": 3}, "set": {"trainer.max_epochs": 200}}
-    grid = {"base": "base.yaml", "axes": {"model.num_layers": [2, 3]}, "rules": [longer], "seeds": SEEDS}
+    grid = {
+        "base": "base.yaml",
+        "axes": {"model.num_layers": [2, 3]},
+        "rules": [longer],
+        "seeds": SEEDS,
+    }
     (tmp_path / "grid.yaml").write_text(yaml.safe_dump(grid))
     yield tmp_path
     sys.modules.pop("plug_ended", None)
@@ -56,9 +63,19 @@ def sweep(folder):
 
     def start(*words, root="runs"):
         words = words if "--engine=dask" in words else ("--workers=2", *words)
-        command = [sys.executable, "-m", "gnn_depth", "sweep", "grid.yaml", f"--root={root}", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "gnn_depth",
+            "sweep",
+            "grid.yaml",
+            f"--root={root}",
+            *words,
+        ]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stderr=pipe, stdout=pipe, text=True)
+        process = subprocess.Popen(
+            command, cwd=folder, env=ENVIRONMENT, stderr=pipe, stdout=pipe, text=True
+        )
         processes.append(process)
         return process
 
@@ -83,7 +100,8 @@ def wait_for(condition, process, seconds=240):
 
 
 def in_the_middle(folder):
-    """Whether two runs have ended, and the next two have just begun: they are far from the end that is counted."""
+    """Whether two runs have ended, and the next two have just begun: they are far from the end that
+    is counted."""
     return lambda: (found := statuses(folder))["finished"] >= 2 and found["running"] == 2
 
 
@@ -107,7 +125,9 @@ def test_after_kill_of_a_worker_and_of_the_sweep_those_that_go_on_end_every_run_
 ):
     first = sweep()
     wait_for(in_the_middle(tmp_path / "runs"), first)
-    (server,) = (p for p in psutil.Process(first.pid).children() if "forkserver" in " ".join(p.cmdline()))
+    (server,) = (
+        p for p in psutil.Process(first.pid).children() if "forkserver" in " ".join(p.cmdline())
+    )
     server.children()[0].kill()
     archived = tmp_path / "runs" / "archive" / "grid"
     wait_for(lambda: list(archived.glob("*/seed_*/result.json")), first)
@@ -127,7 +147,8 @@ def test_after_kill_of_a_worker_and_of_the_sweep_those_that_go_on_end_every_run_
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
 )
 def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later(
     folder, gnn_depth, monkeypatch, number, code
@@ -143,7 +164,9 @@ def test_a_stopped_sweep_keeps_what_is_finished_marks_the_rest_and_goes_on_later
     monkeypatch.setattr("gnn_depth.cli.sweep.LocalPool", PoolHere)
     assert gnn_depth("sweep", "grid.yaml").code == 0
     assert statuses(folder / "runs") == {"finished": 2 * SEEDS}
-    assert ended(folder) == ALL, "an interrupted run has not ended, and a finished one is not run again"
+    assert ended(folder) == ALL, (
+        "an interrupted run has not ended, and a finished one is not run again"
+    )
 
 
 def stop_in_the_middle(runs, number, seconds=240):
@@ -156,7 +179,11 @@ def stop_in_the_middle(runs, number, seconds=240):
 
 @pytest.mark.usefixtures("pool_here")
 def test_finished_and_diverged_runs_are_results_and_failed_ones_are_tried_again(folder, gnn_depth):
-    ends = {"good": {}, "diverges": {"model.optimizer.lr": 1e30}, "fails": {"trainer.precision": "16-true"}}
+    ends = {
+        "good": {},
+        "diverges": {"model.optimizer.lr": 1e30},
+        "fails": {"trainer.precision": "16-true"},
+    }
     (folder / "grid.yaml").write_text(yaml.safe_dump({"base": "base.yaml", "axes": {"end": ends}}))
     words = ["sweep", "grid.yaml", "--workers=2", "--trainer.max_epochs=3"]
     for attempt in (1, 2):

@@ -22,7 +22,11 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             for seed in range(3):
                 folder = Path("made", "grid", f"depth={depth},norm={norm}", f"seed_{seed}-00000000")
                 folder.mkdir(parents=True)
-                value = (0.8 if depth == 2 else 0.7) - (0.5 if (depth, norm) == (10, "none") else 0) + seed / 100
+                value = (
+                    (0.8 if depth == 2 else 0.7)
+                    - (0.5 if (depth, norm) == (10, "none") else 0)
+                    + seed / 100
+                )
                 result = {
                     "status": "finished",
                     "seed": seed,
@@ -47,14 +51,20 @@ def said(gnn_depth: Callable) -> Callable[..., str]:
 
 
 def fields(text: str) -> list[list[str]]:
-    return [[field.strip() for field in line.split("  ") if field.strip()] for line in text.splitlines() if line]
+    return [
+        [field.strip() for field in line.split("  ") if field.strip()]
+        for line in text.splitlines()
+        if line
+    ]
 
 
 def test_a_sweep_is_shown_by_its_axes_without_being_asked_how(runs: str, said: Callable):
     head, _, *lines = fields(said(runs))
     assert head == ["layers", "lipschitz", "none"]
     assert lines[:2] == [["2", "81.0 ± 1.0", "81.0 ± 1.0"], ["10", "71.0 ± 1.0", "21.0 ± 1.0"]]
-    assert lines[2] == ["Test accuracy at best validation (%), mean ± standard deviation over 3 seeds;"]
+    assert lines[2] == [
+        "Test accuracy at best validation (%), mean ± standard deviation over 3 seeds;"
+    ]
 
 
 def test_axes_metric_spread_and_runs_are_chosen(runs: str, said: Callable):
@@ -80,7 +90,9 @@ def test_a_baseline_and_published_numbers_stand_below(runs: str, said: Callable)
     assert ["10", "none", "21.0 ± 1.0", "30.0 [1]", "-9.0", "outside"] in fields(text)
 
 
-def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs: str, said: Callable, refused: Callable):
+def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(
+    runs: str, said: Callable, refused: Callable
+):
     starts = {
         "txt": "layers",
         "md": "| layers",
@@ -95,14 +107,19 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs: str,
         assert text.startswith(start)
         assert "the file exists" in refused("table", runs, "--output", str(file))
         assert file.read_text() == text
-    assert {path.name for path in Path().iterdir()} == {"made", *(f"table.{suffix}" for suffix in starts)}
+    assert {path.name for path in Path().iterdir()} == {
+        "made",
+        *(f"table.{suffix}" for suffix in starts),
+    }
     said(runs, "--output", "table.parquet")
     assert len(pd.read_parquet("table.parquet")) == 12
     assert said(runs, "--format", "markdown").startswith("| layers | lipschitz | none |")
     assert len(said(runs, "--format", "csv").splitlines()) == 13
 
 
-def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pytest.CaptureFixture[str]):
+def test_a_damaged_result_is_warned_of_and_the_rest_shown(
+    runs: str, capsys: pytest.CaptureFixture[str]
+):
     damaged = next(Path(runs).rglob("result.json"))
     damaged.write_text(damaged.read_text()[:20])
     assert main([runs]) == 0
@@ -129,5 +146,7 @@ def test_a_damaged_result_is_warned_of_and_the_rest_shown(runs: str, capsys: pyt
         ("", "FOLDER"),
     ],
 )
-def test_what_does_not_exist_or_fit_is_answered(runs: str, refused: Callable, words: str, message: str):
+def test_what_does_not_exist_or_fit_is_answered(
+    runs: str, refused: Callable, words: str, message: str
+):
     assert message in refused("table", *words.split())

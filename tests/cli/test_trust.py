@@ -1,4 +1,5 @@
-"""Configs and checkpoints from elsewhere: what they name is not imported unless it is known, or the user says so."""
+"""Configs and checkpoints from elsewhere: what they name is not imported unless it is known, or the
+user says so."""
 
 import ast
 import re
@@ -53,7 +54,9 @@ CODE = {
 
 
 @pytest.mark.parametrize("text", CODE.values(), ids=CODE.keys())
-def test_code_in_a_config_is_named_with_its_line_and_not_imported(refused: Callable, mark: Path, text: str):
+def test_code_in_a_config_is_named_with_its_line_and_not_imported(
+    refused: Callable, mark: Path, text: str
+):
     Path("c.yaml").write_text(text)
     answer = refused("fit", "--config", "c.yaml", "--trusted-only")
     assert answer.removeprefix(f"{Path.cwd()}/").startswith(("c.yaml:1: ", "c.yaml:3: "))
@@ -67,7 +70,10 @@ def test_code_in_a_config_is_named_with_its_line_and_not_imported(refused: Calla
     ("text", "words"),
     [
         (CODE["class path"], []),
-        ("model: {norm: pair}\n", ["--trusted-only", "--trainer.callbacks", "evil.Mark", "--plugins", "evil.py"]),
+        (
+            "model: {norm: pair}\n",
+            ["--trusted-only", "--trainer.callbacks", "evil.Mark", "--plugins", "evil.py"],
+        ),
     ],
     ids=["own config", "command line"],
 )
@@ -77,7 +83,9 @@ def test_a_user_may_name_any_class(gnn_depth: Callable, mark: Path, text: str, w
     assert mark.exists()
 
 
-def test_a_config_names_no_other_file_to_read_and_the_option_is_true_or_false(refused: Callable, mark: Path):
+def test_a_config_names_no_other_file_to_read_and_the_option_is_true_or_false(
+    refused: Callable, mark: Path
+):
     Path("inner.yaml").write_text("callbacks: [{class_path: evil.Mark}]\n")
     Path("c.yaml").write_text("trainer: inner.yaml\n")
     assert "keys with values" in refused("fit", "--config", "c.yaml")
@@ -87,11 +95,15 @@ def test_a_config_names_no_other_file_to_read_and_the_option_is_true_or_false(re
 
 def test_known_classes_and_registered_names_are_accepted(gnn_depth: Callable):
     Path("c.yaml").write_text(
-        "model:\n  norm: {name: pair, scale: 2}\n  init: gnn_depth.nn.inits.Kaiming\n  optimizer: torch.optim.SGD\n"
+        "model:\n  norm: {name: pair, scale: 2}\n  init: gnn_depth.nn.inits.Kaiming\n  optimizer: "
+        "torch.optim.SGD\n"
         "  scheduler: {class_path: torch.optim.lr_scheduler.StepLR, init_args: {step_size: 3}}\n"
-        "trainer:\n  callbacks:\n    - class_path: EarlyStopping\n      init_args: {monitor: val/loss}\n"
-        "    - class_path: lightning.pytorch.callbacks.ModelCheckpoint\n      init_args: {filename: 'best.{epoch}'}\n"
-        "    - class_path: gnn_depth.diagnostics.GradientNorms\nrun: {name: pair.two}\nplugins: []\n"
+        "trainer:\n  callbacks:\n    - class_path: EarlyStopping\n      init_args: {monitor: "
+        "val/loss}\n"
+        "    - class_path: lightning.pytorch.callbacks.ModelCheckpoint\n      init_args: "
+        "{filename: 'best.{epoch}'}\n"
+        "    - class_path: gnn_depth.diagnostics.GradientNorms\nrun: {name: pair.two}\nplugins: "
+        "[]\n"
     )
     answer = gnn_depth("fit", "--config", "c.yaml", "--trusted-only", "--print_config")
     assert answer.code == 0, answer.err
@@ -103,8 +115,13 @@ def test_every_shipped_config_is_accepted():
     trust.refuse_unknown(configs)
 
 
-def test_a_data_set_whose_files_may_run_code_is_refused_in_a_config(refused: Callable, tmp_path: Path):
-    for text in ("data: PyG\n", "data: {class_path: gnn_depth.data.PyG, init_args: {dataset: KarateClub}}\n"):
+def test_a_data_set_whose_files_may_run_code_is_refused_in_a_config(
+    refused: Callable, tmp_path: Path
+):
+    for text in (
+        "data: PyG\n",
+        "data: {class_path: gnn_depth.data.PyG, init_args: {dataset: KarateClub}}\n",
+    ):
         (tmp_path / "run.yaml").write_text(text)
         answer = refused("fit", "--trusted-only", "--config", str(tmp_path / "run.yaml"))
         assert "run.yaml:1: data" in answer
@@ -112,7 +129,8 @@ def test_a_data_set_whose_files_may_run_code_is_refused_in_a_config(refused: Cal
 
 
 @pytest.mark.parametrize(
-    "value", ["!!set {a: null}", "!!binary aGE=", "!mine {a: 1}", "!!python/object/apply:os.mkdir [mark]"]
+    "value",
+    ["!!set {a: null}", "!!binary aGE=", "!mine {a: 1}", "!!python/object/apply:os.mkdir [mark]"],
 )
 def test_a_tag_is_refused_and_makes_no_object(refused: Callable, mark: Path, value: str):
     Path("c.yaml").write_text(f"seed_everything: 1\ntrainer: {{callbacks: {value}}}\n")
@@ -144,8 +162,12 @@ def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
     Path("parts/base.yaml").write_text("seed_everything: 1\nmodel: {norm: evil.Mark}\n")
     Path("parts/grid.yaml").write_text(text)
     axis = "method" if "method" in text else "model.num_layers"
-    Path("item.yaml").write_text(f"title: T\nsource: S\ngrid: parts/grid.yaml\ntable: {{rows: [{axis}]}}\n")
-    words = ["parts/grid.yaml", "--trusted-only", "--dry-run"] if command == "sweep" else ["item.yaml"]
+    Path("item.yaml").write_text(
+        f"title: T\nsource: S\ngrid: parts/grid.yaml\ntable: {{rows: [{axis}]}}\n"
+    )
+    words = (
+        ["parts/grid.yaml", "--trusted-only", "--dry-run"] if command == "sweep" else ["item.yaml"]
+    )
     answer = refused(command, *words)
     assert answer.startswith(("parts/grid.yaml:", "parts/base.yaml:2:")), answer
     assert not mark.exists()
@@ -162,13 +184,17 @@ def checkpoint(gnn_depth: Callable, mark: Path) -> Path:
     return Path("else.ckpt")
 
 
-def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(gnn_depth: Callable, checkpoint: Path, mark: Path):
+def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(
+    gnn_depth: Callable, checkpoint: Path, mark: Path
+):
     words = ["test", "--ckpt_path", str(checkpoint), *SHORT[-6:-2]]
     answer = gnn_depth(*words)
     assert answer.code == 2
     assert "else.ckpt: model.optimizer.class_path: 'evil.Mark' is neither" in answer.err
     assert not mark.exists()
-    assert "is neither" not in gnn_depth(*words, "--model.optimizer", "evil.Mark").err  # the user's own word
+    assert (
+        "is neither" not in gnn_depth(*words, "--model.optimizer", "evil.Mark").err
+    )  # the user's own word
     assert mark.exists()
     mark.unlink()
     sys.modules.pop("evil")
@@ -193,23 +219,38 @@ LOADERS = {
 
 def test_nothing_in_the_package_loads_what_could_run_and_pickle_is_used_only_where_it_is_restricted():
     texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py")))
-    trees = ((path.relative_to(PACKAGE).as_posix(), ast.parse(text)) for path, text in texts if SUSPECT.search(text))
+    trees = (
+        (path.relative_to(PACKAGE).as_posix(), ast.parse(text))
+        for path, text in texts
+        if SUSPECT.search(text)
+    )
     seen = set()
     for path, node in ((path, node) for path, tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names = {node.module or ""} if isinstance(node, ast.ImportFrom) else {alias.name for alias in node.names}
+            names = (
+                {node.module or ""}
+                if isinstance(node, ast.ImportFrom)
+                else {alias.name for alias in node.names}
+            )
             tops = {name.partition(".")[0] for name in names}
             assert not tops & {"dill", "cloudpickle", "joblib", "marshal", "shelve"}, path
             assert not tops & {"pickle", "pickletools"} or path in PICKLE, path
         if isinstance(node, ast.Call):
-            name, words = ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}
+            name, words = (
+                ast.unparse(node.func),
+                {word.arg: ast.unparse(word.value) for word in node.keywords},
+            )
             for loader, (option, value) in LOADERS.items():
                 if f".{name}".endswith(f".{loader}"):
                     seen.add(loader)
                     assert words.get(option) == value, f"{path}:{node.lineno}"
             # Lightning's own loading, of what fit and test are given.
-            assert "ckpt_path" not in words or name != "begin" or words.get("weights_only") == "True", path
+            assert (
+                "ckpt_path" not in words or name != "begin" or words.get("weights_only") == "True"
+            ), path
             assert name not in NEVER, f"{path}:{node.lineno}"
             assert words.get("shell") != "True", f"{path}:{node.lineno}"
-            assert not name.endswith(("read_pickle", "_create_unverified_context")), f"{path}:{node.lineno}"
+            assert not name.endswith(("read_pickle", "_create_unverified_context")), (
+                f"{path}:{node.lineno}"
+            )
     assert seen >= {"torch.load", "np.load"}

@@ -1,4 +1,5 @@
-"""One run of a sweep: in this process where a test reaches into it, otherwise in one of its own as in a sweep."""
+"""One run of a sweep: in this process where a test reaches into it, otherwise in one of its own as
+in a sweep."""
 
 import json
 import sys
@@ -27,7 +28,9 @@ def task(tmp_path):
 
     def make(*overrides, retries=2):
         arguments = read_arguments(list(overrides))
-        (run,) = plan_of(load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)).runs
+        (run,) = plan_of(
+            load_grid(str(tmp_path / "grid.yaml")), tmp_path, arguments, str(root)
+        ).runs
         return Task(Store(root, "grid"), run, ("sweep",), retries, str(tmp_path / "stop"), train)
 
     return make
@@ -49,9 +52,17 @@ def test_a_run_leaves_its_output_and_the_numbers_of_a_fit_whatever_ran_before_an
     assert pool.submit(work, task("--trainer.precision=64-true")).result(120).status == "finished"
     mine = task("--model.dropout=0.5", "--model.norm=pair")
     outcome = pool.submit(work, mine).result(120)
-    assert outcome.value("test_acc_at_best_val") == result_of(outcome)["metrics"]["test_acc_at_best_val"]
+    assert (
+        outcome.value("test_acc_at_best_val")
+        == result_of(outcome)["metrics"]["test_acc_at_best_val"]
+    )
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
-    assert main(["fit", f"--config={outcome.folder / 'config.yaml'}", f"--run.root={tmp_path / 'fit'}"]) == 0
+    assert (
+        main(
+            ["fit", f"--config={outcome.folder / 'config.yaml'}", f"--run.root={tmp_path / 'fit'}"]
+        )
+        == 0
+    )
     (fresh,) = (json.loads(path.read_text()) for path in tmp_path.glob("fit/*/*/result.json"))
     assert fresh["metrics"] == result_of(outcome)["metrics"]
     assert fresh["identity"] == result_of(outcome)["identity"]
@@ -83,11 +94,15 @@ def test_a_run_that_another_process_works_on_is_left_to_it(task):
         assert work(mine).status == ELSEWHERE
 
 
-def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number_of_times(task, tmp_path):
+def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number_of_times(
+    task, tmp_path
+):
     mine = task()
     store = mine.store
     for attempt in (1, 2):
-        folder = store.begin(mine.run.place, {"identity": mine.run.place.identity, "attempt": attempt})
+        folder = store.begin(
+            mine.run.place, {"identity": mine.run.place.identity, "attempt": attempt}
+        )
         if attempt < 2:
             store.archive(store.find(mine.run.place))
     outcome = work(mine)
@@ -101,7 +116,9 @@ def test_a_run_whose_process_died_is_archived_and_started_again_a_bounded_number
     assert "its process died 1 times" in outcome.reason
 
 
-def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(task, tmp_path, monkeypatch):
+def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(
+    task, tmp_path, monkeypatch
+):
     class Asked(grid_runs.StopWhenAsked):
         def on_train_batch_end(self, trainer, *rest):
             if trainer.current_epoch == 2:
@@ -115,7 +132,9 @@ def test_a_run_stops_when_the_file_appears_and_does_not_begin_where_it_is_there(
     assert result_of(outcome)["epochs"] == 3
     assert (outcome.folder / "checkpoints" / "last.ckpt").exists()
     assert work(task("--model.dropout=0.5")).status == "interrupted"
-    assert len(list((tmp_path / "runs").rglob("result.json"))) == 1, "a run was begun although it was to stop"
+    assert len(list((tmp_path / "runs").rglob("result.json"))) == 1, (
+        "a run was begun although it was to stop"
+    )
 
 
 BAD = """
@@ -167,7 +186,9 @@ def test_a_run_that_raises_fails_with_the_reason_and_one_that_calls_exit_is_no_r
     assert (outcome.status, outcome.reason) == ("interrupted", "3")
 
 
-def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(task, bad, tmp_path):
+def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
+    task, bad, tmp_path
+):
     planned = task(*bad("Leaves"))
     (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
     outcome = work(planned)

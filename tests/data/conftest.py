@@ -16,8 +16,9 @@ from scipy.sparse import csr_matrix
 from gnn_depth.data import planetoid
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
-# The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6 validated, and of
-# the last five, node 9 is in no list (as CiteSeer has such nodes) and the others are the test set, out of order.
+# The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6
+# validated, and of the last five, node 9 is in no list (as CiteSeer has such nodes) and the others
+# are the test set, out of order.
 NODES, FEATURES, CLASSES = 12, 4, 2
 TEST = [11, 7, 10, 8]
 LISTED = 7
@@ -44,7 +45,10 @@ def tiny_files() -> dict[str, bytes]:
     # The published files have repeated edges and self-loops.
     graph[0] += [0, 1]
     arrays = {
-        **{name: csr_matrix(rows) for name, rows in (("x", x[:4]), ("allx", x[:LISTED]), ("tx", x[TEST]))},
+        **{
+            name: csr_matrix(rows)
+            for name, rows in (("x", x[:4]), ("allx", x[:LISTED]), ("tx", x[TEST]))
+        },
         **{"y": y[:4], "ally": y[:LISTED], "ty": y[TEST], "graph": graph},
     }
     files = {name: pickle.dumps(value, protocol=2) for name, value in arrays.items()}
@@ -55,7 +59,10 @@ def tiny_files() -> dict[str, bytes]:
 def tiny_cora(tiny_files, tmp_path, monkeypatch) -> Path:
     """A root whose Cora is the tiny citation graph, with its checksums in the table."""
     trust(monkeypatch, tiny_files)
-    write(tmp_path / "root" / "Cora" / "raw", {f"ind.cora.{part}": content for part, content in tiny_files.items()})
+    write(
+        tmp_path / "root" / "Cora" / "raw",
+        {f"ind.cora.{part}": content for part, content in tiny_files.items()},
+    )
     return tmp_path / "root"
 
 

@@ -11,7 +11,13 @@ from gnn_depth.data import MissingFeatures, SyntheticCitation
 from gnn_depth.data.base import coalesce, fingerprint, normalize_rows
 from gnn_depth.graph import Graph
 
-SIZES = {"num_nodes": 60, "num_edges": 120, "num_features": 16, "num_classes": 3, "num_train_per_class": 5}
+SIZES = {
+    "num_nodes": 60,
+    "num_edges": 120,
+    "num_features": 16,
+    "num_classes": 3,
+    "num_train_per_class": 5,
+}
 
 
 def synthetic(**options):
@@ -30,7 +36,9 @@ def test_a_batch_that_was_read_and_moved_in_inference_mode_can_be_trained_with()
         moved = read.to("meta")
     assert moved.x.device.type == "meta"
     for batch in (read, moved):
-        assert not any(part.is_inference() for part in (batch.x, batch.y, batch.graph.source, *batch.masks))
+        assert not any(
+            part.is_inference() for part in (batch.x, batch.y, batch.graph.source, *batch.masks)
+        )
 
 
 def test_equal_data_has_one_fingerprint(batch):
@@ -63,7 +71,9 @@ def test_sizes_of_a_row_sum_to_one_and_rows_of_zeros_stay():
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5))), st.booleans())
 def test_coalesced_edges_are_the_set_of_the_edges(edges, undirected):
     index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T
-    expected = set(edges) | ({(target, source) for source, target in edges} if undirected else set())
+    expected = set(edges) | (
+        {(target, source) for source, target in edges} if undirected else set()
+    )
     found = list(map(tuple, coalesce(index, 6, undirected).T.tolist()))
     assert len(found) == len(set(found))
     assert set(found) == expected

@@ -22,7 +22,9 @@ def parts(**changes) -> dict:
 
 
 def mask(*nodes: int) -> torch.Tensor:
-    return torch.zeros(NODES, dtype=torch.bool).index_fill(0, torch.tensor(nodes, dtype=torch.long), True)
+    return torch.zeros(NODES, dtype=torch.bool).index_fill(
+        0, torch.tensor(nodes, dtype=torch.long), True
+    )
 
 
 def refused(data: dict, words: str) -> None:
@@ -110,7 +112,12 @@ class Given(NodeDataModule):
 def test_every_data_set_is_read_once_and_checked():
     data = Given()
     assert data.num_features == 2
-    for loader in (data.train_dataloader(), data.val_dataloader(), data.test_dataloader(), data.predict_dataloader()):
+    for loader in (
+        data.train_dataloader(),
+        data.val_dataloader(),
+        data.test_dataloader(),
+        data.predict_dataloader(),
+    ):
         assert len(loader) == 1
         assert [batch is data.batch for batch in loader] == [True]
     assert data.reads == 1

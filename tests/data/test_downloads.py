@@ -35,8 +35,14 @@ def test_every_published_file_has_a_checksum():
         for name in ("cora", "citeseer", "pubmed")
         for part in ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
     }
-    splits = {f"{name}_split_0.6_0.2_{i}.npz" for name in ("cora", "citeseer", "pubmed") for i in range(10)}
-    assert set(CHECKSUMS) == planetoid | splits | {f"{name}.npz" for name in heterophilous.HeterophilousGraphs.names}
+    splits = {
+        f"{name}_split_0.6_0.2_{i}.npz"
+        for name in ("cora", "citeseer", "pubmed")
+        for i in range(10)
+    }
+    assert set(CHECKSUMS) == planetoid | splits | {
+        f"{name}.npz" for name in heterophilous.HeterophilousGraphs.names
+    }
     assert {len(checksum) for checksums in CHECKSUMS.values() for checksum in checksums} == {40, 64}
     assert git_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
@@ -129,8 +135,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, server):
 
 @pytest.mark.parametrize("scheme", ["http", "ftp"])
 def test_https_leads_to_https_alone(scheme):
-    asked, follow = urllib.request.Request("https://publisher/data.bin"), _SameScheme().redirect_request
-    assert follow(asked, None, 302, "Found", {}, "https://elsewhere/data.bin").full_url == "https://elsewhere/data.bin"
+    asked, follow = (
+        urllib.request.Request("https://publisher/data.bin"),
+        _SameScheme().redirect_request,
+    )
+    assert (
+        follow(asked, None, 302, "Found", {}, "https://elsewhere/data.bin").full_url
+        == "https://elsewhere/data.bin"
+    )
     with pytest.raises(urllib.error.URLError, match=f"redirected to {scheme}://elsewhere"):
         follow(asked, None, 302, "Found", {}, f"{scheme}://elsewhere/data.bin")
 

@@ -34,7 +34,9 @@ def test_weighted_draws_follow_the_weights_and_never_take_weight_zero():
 
 @given(SEEDS)
 def test_streams_and_seeds_differ(seed):
-    numbers = [Draws(*which).uniform(4).tolist() for which in ((seed, "a"), (seed, "b"), (seed + 1, "a"))]
+    numbers = [
+        Draws(*which).uniform(4).tolist() for which in ((seed, "a"), (seed, "b"), (seed + 1, "a"))
+    ]
     assert numbers[0] != numbers[1]
     assert numbers[0] != numbers[2]
     assert numbers[0] == Draws(seed, "a").uniform(4).tolist()

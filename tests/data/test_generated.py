@@ -1,4 +1,5 @@
-"""Generated graphs: the grid and its clues against the published set, and the block model's probabilities."""
+"""Generated graphs: the grid and its clues against the published set, and the block model's
+probabilities."""
 
 import numpy as np
 import pytest
@@ -13,13 +14,20 @@ def test_the_published_grid_has_these_edges_and_clues(real_data):
     published = HeterophilousGraphs("minesweeper", root=str(real_data)).batch
     edges = grid_edges(100, 100)
     assert torch.equal(published.graph.edge_index, Graph(edges, 10_000).edge_index)
-    assert torch.equal(published.x, mine_features(edges, published.y.bool(), published.x[:, 0].bool()))
+    assert torch.equal(
+        published.x, mine_features(edges, published.y.bool(), published.x[:, 0].bool())
+    )
 
 
 def test_a_grid_has_the_asked_number_of_mines_unknown_cells_and_neighbours():
     data = Minesweeper(rows=7, columns=10, mines=0.3, unknown=0.4)
     batch = data.batch
-    assert (data.task, data.num_features, int(batch.y.sum()), int(batch.x[:, 0].sum())) == ("binary", 7, 21, 28)
+    assert (data.task, data.num_features, int(batch.y.sum()), int(batch.x[:, 0].sum())) == (
+        "binary",
+        7,
+        21,
+        28,
+    )
     assert torch.equal(batch.x.sum(1), torch.ones(70))
     assert batch.graph.in_degree.view(7, 10)[1:-1, 1:-1].eq(8).all()
     assert batch.graph.in_degree.view(7, 10)[0, 0] == 3

@@ -1,4 +1,5 @@
-"""Sets of many graphs: pooled targets, batches of graphs, generated distances, and PyTorch Geometric's data sets."""
+"""Sets of many graphs: pooled targets, batches of graphs, generated distances, and PyTorch
+Geometric's data sets."""
 
 import json
 
@@ -29,7 +30,8 @@ def graphs():
 
 
 @pytest.mark.parametrize(
-    ("pool", "of_pyg"), [("mean", global_mean_pool), ("sum", global_add_pool), ("max", global_max_pool)]
+    ("pool", "of_pyg"),
+    [("mean", global_mean_pool), ("sum", global_add_pool), ("max", global_max_pool)],
 )
 def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, of_pyg):
     torch.manual_seed(0)
@@ -39,7 +41,9 @@ def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, o
     alone = [stack(one.x.double(), Graph.from_data(one), pool=pool) for one in graphs]
     torch.testing.assert_close(together, torch.cat(alone))
     states = {}
-    handle = stack.decoder.register_forward_pre_hook(lambda module, inputs: states.update(pooled=inputs[0]))
+    handle = stack.decoder.register_forward_pre_hook(
+        lambda module, inputs: states.update(pooled=inputs[0])
+    )
     stack(batch.x.double(), Graph.from_data(batch), pool=pool)
     pooled = states["pooled"]
     stack(batch.x.double(), Graph.from_data(batch))
@@ -90,7 +94,9 @@ def test_the_task_and_whether_graphs_have_targets_follow_from_y(y, task, outputs
 
 
 def test_classes_are_numbered_anew_and_keep_their_values_as_names():
-    data = PyGData([drawn(number, torch.tensor([value])) for number, value in enumerate([5, -1, 5, -1, 7])])
+    data = PyGData(
+        [drawn(number, torch.tensor([value])) for number, value in enumerate([5, -1, 5, -1, 7])]
+    )
     assert data.class_names == ["-1", "5", "7"]
     assert data.batch.y.tolist() == [1, 0, 1, 0, 2]
 
@@ -100,7 +106,10 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
     masks = torch.eye(5, dtype=torch.bool)
     nodes.train_mask, nodes.val_mask, nodes.test_mask = masks[:2].T, masks[2:4].T, masks[[4, 0]].T
     first, second = PyGData(nodes), PyGData(nodes, mask_column=1)
-    assert (first.batch.train_mask.nonzero().item(), second.batch.train_mask.nonzero().item()) == (0, 1)
+    assert (first.batch.train_mask.nonzero().item(), second.batch.train_mask.nonzero().item()) == (
+        0,
+        1,
+    )
     rows = {"train": [3, 4], "val": [5], "test": [0, 1]}
     batch = PyGData(graphs, split=rows).batch
     assert [mask.nonzero().flatten().tolist() for mask in batch.masks] == list(rows.values())
@@ -121,9 +130,15 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
             lambda graphs: PyGData([*graphs, Data(x=torch.ones(2, 3), y=torch.tensor([0]))]),
             "graph 12 has no edge_index",
         ),
-        (lambda graphs: PyGData([*graphs, drawn(1, torch.arange(3), nodes=4)]), "graph 0 has 1 targets"),
+        (
+            lambda graphs: PyGData([*graphs, drawn(1, torch.arange(3), nodes=4)]),
+            "graph 0 has 1 targets",
+        ),
         (lambda graphs: PyGData(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
-        (lambda graphs: PyGData(graphs, split={"train": [12], "val": [1], "test": [2]}), "row 12.*0 to 11"),
+        (
+            lambda graphs: PyGData(graphs, split={"train": [12], "val": [1], "test": [2]}),
+            "row 12.*0 to 11",
+        ),
         (lambda graphs: MiniBatches(PyGData(graphs), parts=2).groups, "MiniBatches.*graphs"),
         (lambda graphs: GraphTransfer(distance=1), "distance .*2"),
     ],
@@ -189,11 +204,15 @@ class InParts(list):
 
     def __init__(self, split: str = "train", per_graph: bool = True):
         count = {"train": 3, "val": 1, "test": 2}[split]
-        super().__init__(drawn(count, torch.arange(1 if per_graph else 3), nodes=3) for _ in range(count))
+        super().__init__(
+            drawn(count, torch.arange(1 if per_graph else 3), nodes=3) for _ in range(count)
+        )
 
 
 @pytest.mark.parametrize("per_graph", [True, False])
 def test_the_parts_of_a_data_set_are_its_split(per_graph):
     data = PyG(f"{__name__}.InParts", options={"per_graph": per_graph})
-    assert [int(mask.sum()) for mask in data.batch.masks] == [size * (1 if per_graph else 3) for size in (3, 1, 2)]
+    assert [int(mask.sum()) for mask in data.batch.masks] == [
+        size * (1 if per_graph else 3) for size in (3, 1, 2)
+    ]
     assert data.batch.train_mask[: 3 if per_graph else 9].all()

@@ -22,7 +22,9 @@ def test_edges_run_in_both_directions_and_masks_are_those_of_the_split(tiny_texa
 
 def test_features_are_raw_and_edges_run_both_ways_unless_asked_otherwise(tiny_texas):
     raw = HeterophilousGraphs("texas", root=str(tiny_texas)).batch
-    other = HeterophilousGraphs("texas", root=str(tiny_texas), normalize_features=True, undirected=False).batch
+    other = HeterophilousGraphs(
+        "texas", root=str(tiny_texas), normalize_features=True, undirected=False
+    ).batch
     with np.load(tiny_texas / "heterophilous" / "texas.npz") as file:
         np.testing.assert_array_equal(raw.x, file["node_features"])
         assert sorted(other.graph.edge_index.T.tolist()) == sorted(file["edges"].tolist())

@@ -53,9 +53,13 @@ class Save(L.Callback):
 
 def listen(data, path, epochs=3, resume=False, stop_before=None, save_after=None):
     """Fit with everything of Lightning's left at its default; the batches of each epoch."""
-    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+    quiet = dict.fromkeys(
+        ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+    )
     module = Listener(stop_before)
-    trainer = L.Trainer(max_epochs=epochs, accelerator="cpu", callbacks=[Save(path, save_after)], **quiet)
+    trainer = L.Trainer(
+        max_epochs=epochs, accelerator="cpu", callbacks=[Save(path, save_after)], **quiet
+    )
     try:
         trainer.fit(module, datamodule=data(), ckpt_path=path if resume else None)
     except SystemExit:  # Lightning's answer to Ctrl-C
@@ -81,13 +85,18 @@ SETS = {
     ],
     ids=str,
 )
-def test_a_resumed_training_sees_every_batch_that_was_left_and_no_other(tmp_path, data, how, batches):
+def test_a_resumed_training_sees_every_batch_that_was_left_and_no_other(
+    tmp_path, data, how, batches
+):
     data = SETS[data]
     whole = listen(data, tmp_path / "whole.ckpt")
     assert [len(epoch) for epoch in whole.values()] == [5, 5, 5]
     loader = data().train_dataloader()
     loader.sampler.set_epoch(2)
-    heard = [[tensor.tolist() for tensor in (batch.x, batch.y, batch.graph.edge_index)] for batch in loader]
+    heard = [
+        [tensor.tolist() for tensor in (batch.x, batch.y, batch.graph.edge_index)]
+        for batch in loader
+    ]
     assert whole[2] == heard, "Lightning sets the epoch"
     listen(data, tmp_path / "kept.ckpt", **how)
     rest = listen(data, tmp_path / "kept.ckpt", resume=True)

@@ -1,4 +1,5 @@
-"""Parts of a graph to train on: who is in which batch, and that nothing of the graph is lost or made up."""
+"""Parts of a graph to train on: who is in which batch, and that nothing of the graph is lost or
+made up."""
 
 from itertools import chain
 from unittest.mock import Mock
@@ -19,22 +20,38 @@ METHODS = ("random", "partition", "neighbor")
 
 
 class Ring(NodeDataModule):
-    """Sixty nodes on a ring with some chords; a node's feature is its number, its class the remainder by three."""
+    """Sixty nodes on a ring with some chords; a node's feature is its number, its class the
+    remainder by three."""
 
     num_classes = 3
 
     def load(self):
         node = torch.arange(NODES)
         chords = torch.randint(NODES, (2, 90), generator=torch.Generator().manual_seed(0))
-        edges = torch.cat([torch.stack([node, (node + 1) % NODES]), torch.stack([(node + 1) % NODES, node]), chords], 1)
+        edges = torch.cat(
+            [
+                torch.stack([node, (node + 1) % NODES]),
+                torch.stack([(node + 1) % NODES, node]),
+                chords,
+            ],
+            1,
+        )
         train = torch.zeros(NODES, dtype=torch.bool)
         train[Draws(0, "trained").permutation(NODES)[:TRAINED]] = True
         val = ~train & (node % 2 == 0)
-        return NodeBatch(node[:, None].float(), node % 3, Graph(edges, NODES), train, val, ~train & ~val)
+        return NodeBatch(
+            node[:, None].float(), node % 3, Graph(edges, NODES), train, val, ~train & ~val
+        )
 
 
 def mini(method="random", parts=PARTS, **options):
-    options |= {"chunks": 2} if method == "partition" else {"neighbors": [3, 2]} if method == "neighbor" else {}
+    options |= (
+        {"chunks": 2}
+        if method == "partition"
+        else {"neighbors": [3, 2]}
+        if method == "neighbor"
+        else {}
+    )
     return MiniBatches(Ring(), method, parts, **options)
 
 
@@ -57,12 +74,17 @@ def plain(batch):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_epoch_trains_once_on_every_training_node_and_these_come_first_with_their_classes(method):
+def test_an_epoch_trains_once_on_every_training_node_and_these_come_first_with_their_classes(
+    method,
+):
     data = mini(method)
     for epoch in (0, 3):
         found = batches(data, epoch)
         trained = torch.cat([seeds_of(batch) for batch in found])
-        assert trained.sort().values.tolist() == data.source.batch.train_mask.nonzero().flatten().tolist()
+        assert (
+            trained.sort().values.tolist()
+            == data.source.batch.train_mask.nonzero().flatten().tolist()
+        )
         assert len(found) == len(data.train_dataloader()) == PARTS
         for batch in found:
             assert len(batch.y) > 0
@@ -77,7 +99,9 @@ def test_parts_share_out_all_nodes_and_have_all_edges_inside(method):
     data = mini(method)
     whole = data.source.batch.graph.edge_index
     found = batches(data)
-    assert torch.cat([nodes_of(batch) for batch in found]).sort().values.tolist() == list(range(NODES))
+    assert torch.cat([nodes_of(batch) for batch in found]).sort().values.tolist() == list(
+        range(NODES)
+    )
     for batch in found:
         nodes = nodes_of(batch)
         inside = whole[:, torch.isin(whole, nodes).all(0)]
@@ -157,7 +181,9 @@ def test_processes_take_turns_and_have_equally_many_batches(method):
         ({"method": "partition", "parts": 20, "chunks": 4}, "20 x chunks 4 .*60"),
     ],
 )
-def test_options_of_another_method_and_more_parts_than_can_be_trained_on_are_refused(options, words):
+def test_options_of_another_method_and_more_parts_than_can_be_trained_on_are_refused(
+    options, words
+):
     with pytest.raises(ValueError, match=words):
         MiniBatches(Ring(), **options).train_dataloader()
 

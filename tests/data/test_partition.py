@@ -22,12 +22,18 @@ def test_chunks_hold_every_node_and_none_is_larger_than_its_share(count):
 
 def test_chunks_follow_the_edges():
     node = torch.arange(400)
-    cliques = torch.stack([node.repeat_interleave(20), (node // 20 * 20).repeat_interleave(20) + node.repeat(20) % 20])
+    cliques = torch.stack(
+        [node.repeat_interleave(20), (node // 20 * 20).repeat_interleave(20) + node.repeat(20) % 20]
+    )
     graph = Graph(cliques, 400)
     chunk = partition(graph, 10, Draws(0, "chunks"))
     assert (chunk[graph.source] == chunk[graph.target]).double().mean() > 0.7  # a tenth by chance
 
 
-@pytest.mark.parametrize("edges", [torch.empty(2, 0, dtype=torch.long), torch.arange(10).expand(2, -1)])
+@pytest.mark.parametrize(
+    "edges", [torch.empty(2, 0, dtype=torch.long), torch.arange(10).expand(2, -1)]
+)
 def test_nodes_without_neighbours_are_divided_too(edges):
-    assert torch.bincount(partition(Graph(edges, 10), 3, Draws(0, "chunks")), minlength=3).max() <= 4
+    assert (
+        torch.bincount(partition(Graph(edges, 10), 3, Draws(0, "chunks")), minlength=3).max() <= 4
+    )

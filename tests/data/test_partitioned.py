@@ -13,7 +13,13 @@ from tests.sharded import graph_batch
 @pytest.fixture(scope="module")
 def source():
     return SyntheticCitation(
-        num_nodes=60, num_edges=120, num_features=16, num_classes=3, num_train_per_class=5, num_val=10, num_test=10
+        num_nodes=60,
+        num_edges=120,
+        num_features=16,
+        num_classes=3,
+        num_train_per_class=5,
+        num_val=10,
+        num_test=10,
     )
 
 
@@ -32,7 +38,14 @@ def test_the_parts_together_are_the_graph_that_was_divided(tmp_path, source, wei
 def test_it_describes_itself_like_its_source(tmp_path, source):
     write_partition(source, source.batch, contiguous(60, 4), tmp_path / "parts")
     data = PartitionedGraph(str(tmp_path / "parts"))
-    for name in ("num_features", "num_classes", "num_edge_features", "task", "class_names", "checksum"):
+    for name in (
+        "num_features",
+        "num_classes",
+        "num_edge_features",
+        "task",
+        "class_names",
+        "checksum",
+    ):
         assert getattr(data, name) == getattr(source, name), name
     # Processes get whole parts where that is possible.
     assert data._bounds(2).tolist() == [0, 30, 60]
@@ -40,7 +53,9 @@ def test_it_describes_itself_like_its_source(tmp_path, source):
 
 
 def test_metis_gives_chunks_of_about_equal_size_that_few_edges_leave():
-    batch = SyntheticCitation(num_nodes=400, num_edges=1200, num_train_per_class=5, num_val=10, num_test=10).batch
+    batch = SyntheticCitation(
+        num_nodes=400, num_edges=1200, num_train_per_class=5, num_val=10, num_test=10
+    ).batch
     graph = batch.graph
     sizes, cut = {}, {}
     for name in ("contiguous", "metis"):

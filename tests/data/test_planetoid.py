@@ -28,7 +28,9 @@ def test_the_parts_are_put_where_the_test_index_says(tiny_cora):
     assert not batch.x[9].any(), "a node that no file lists has no features"
     normalized = Planetoid("Cora", root=str(tiny_cora)).batch.x
     torch.testing.assert_close(normalized.sum(1), (torch.arange(NODES) != 9).float())
-    assert set(map(tuple, batch.graph.edge_index.T.tolist())) == set(EDGES) | {(b, a) for a, b in EDGES}
+    assert set(map(tuple, batch.graph.edge_index.T.tolist())) == set(EDGES) | {
+        (b, a) for a, b in EDGES
+    }
     assert (nodes(batch.train_mask), nodes(batch.val_mask), nodes(batch.test_mask)) == (
         [0, 1, 2, 3],
         [4, 5, 6],
@@ -57,7 +59,11 @@ def test_a_random_split_follows_its_seed_alone():
 
 def test_a_geom_gcn_split_is_the_files(tiny_cora, monkeypatch):
     index = np.arange(NODES)
-    masks = {"train_mask": index < 6, "val_mask": (index >= 6) & (index < 9), "test_mask": index >= 9}
+    masks = {
+        "train_mask": index < 6,
+        "val_mask": (index >= 6) & (index < 9),
+        "test_mask": index >= 9,
+    }
     path = write(tiny_cora / "Cora" / "geom-gcn" / "raw", {}) / "cora_split_0.6_0.2_3.npz"
     # CiteSeer's files hold bytes where Cora's hold yes and no.
     np.savez(path, **{name: mask.astype(np.uint8) for name, mask in masks.items()})
@@ -119,7 +125,14 @@ def test_a_payload_does_not_run_even_where_its_checksum_is_right(payload, protoc
 
 
 def test_only_the_listed_names_can_be_called():
-    for asked in ("os system", "builtins eval", "builtins getattr", "numpy load", "functools partial", "numpy.f2py os"):
+    for asked in (
+        "os system",
+        "builtins eval",
+        "builtins getattr",
+        "numpy load",
+        "functools partial",
+        "numpy.f2py os",
+    ):
         module, name = asked.split()
         with pytest.raises(DataError, match=rf"{module}\.{name}"):
             unpickle(f"c{module}\n{name}\n.".encode())
@@ -132,9 +145,15 @@ def test_rebuilt_features_serve_only_where_all_others_are_erased(tmp_path, monke
     rows[4:] = 0
     tiny_files["allx"] = pickle.dumps(csr_matrix(rows), protocol=2)
     trust(monkeypatch, tiny_files, "PubMed")
-    write(tmp_path / "PubMed" / "raw", {f"ind.pubmed.{part}": content for part, content in tiny_files.items()})
+    write(
+        tmp_path / "PubMed" / "raw",
+        {f"ind.pubmed.{part}": content for part, content in tiny_files.items()},
+    )
     root = str(tmp_path)
-    for data in (Planetoid("PubMed", root=root), MissingFeatures(Planetoid("PubMed", "random", root=root), 1.0)):
+    for data in (
+        Planetoid("PubMed", root=root),
+        MissingFeatures(Planetoid("PubMed", "random", root=root), 1.0),
+    ):
         with pytest.raises(DataError, match=r"x\[4, 0\] is nan"):
             _ = data.batch
     batch = MissingFeatures(Planetoid("PubMed", root=root), 1.0).batch
@@ -162,13 +181,17 @@ def test_the_same_as_pytorch_geometric(real_data, tmp_path, name, split):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reference = Reference(str(tmp_path), name, split)[0]
-    ours = Planetoid(name, split, split_index=0, root=str(real_data), normalize_features=False).batch
+    ours = Planetoid(
+        name, split, split_index=0, root=str(real_data), normalize_features=False
+    ).batch
     assert torch.equal(ours.x, reference.x)
     assert torch.equal(ours.y, reference.y)
     assert edges(ours.graph.edge_index) == edges(reference.edge_index)
     for mask in ("train_mask", "val_mask", "test_mask"):
         theirs = getattr(reference, mask)
-        assert torch.equal(getattr(ours, mask), (theirs[:, 0] if split == "geom-gcn" else theirs).bool())
+        assert torch.equal(
+            getattr(ours, mask), (theirs[:, 0] if split == "geom-gcn" else theirs).bool()
+        )
     normalized = Planetoid(name, root=str(real_data)).batch.x
     torch.testing.assert_close(normalized, NormalizeFeatures()(reference).x)
 

@@ -28,7 +28,8 @@ def test_the_default_has_the_sizes_of_cora(default):
 
 def test_degrees_are_like_coras(default):
     degree = default.graph.in_degree
-    # Cora has hubs: its largest degree is 168, of a mean of 3.9. A graph without would have about 12.
+    # Cora has hubs: its largest degree is 168, of a mean of 3.9. A graph without would have about
+    # 12.
     assert int(degree.max()) > 40
     assert int((degree == 0).sum()) < 10
 
@@ -36,13 +37,19 @@ def test_degrees_are_like_coras(default):
 def test_neighbours_tell_more_of_a_class_than_words_alone(default):
     def accuracy(x: torch.Tensor) -> float:
         centres = torch.stack([x[default.train_mask & (default.y == c)].mean(0) for c in range(7)])
-        scores = torch.nn.functional.normalize(x, dim=1) @ torch.nn.functional.normalize(centres, dim=1).T
+        scores = (
+            torch.nn.functional.normalize(x, dim=1)
+            @ torch.nn.functional.normalize(centres, dim=1).T
+        )
         return (scores.argmax(1) == default.y)[default.test_mask].float().mean().item()
 
     graph = default.graph.with_self_loops()
     x = default.x
     for _ in range(2):
-        x = torch.zeros_like(x).index_add_(0, graph.target, x[graph.source]) / graph.in_degree[:, None]
+        x = (
+            torch.zeros_like(x).index_add_(0, graph.target, x[graph.source])
+            / graph.in_degree[:, None]
+        )
     words, neighbours = accuracy(default.x), accuracy(x)
     assert 0.5 < words < 0.68
     assert 0.74 < neighbours < 0.86
@@ -54,27 +61,47 @@ def fingerprint(batch: NodeBatch) -> str:
 
 
 def test_the_graph_is_that_of_every_machine_at_any_number_of_threads(default):
-    assert fingerprint(default) == "73e029340faa4accbf7e18c3784c49459f628a2ad7eef96c8bbcbebd883a1f4c"
+    assert (
+        fingerprint(default) == "73e029340faa4accbf7e18c3784c49459f628a2ad7eef96c8bbcbebd883a1f4c"
+    )
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1 + threads % 2)
         again = SyntheticCitation().batch
     finally:
         torch.set_num_threads(threads)
-    assert fingerprint(again) == fingerprint(default) != fingerprint(SyntheticCitation(seed=1).batch)
+    assert (
+        fingerprint(again) == fingerprint(default) != fingerprint(SyntheticCitation(seed=1).batch)
+    )
     assert torch.equal(again.x, default.x)
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.integers(1, 5), st.integers(2, 200), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**32), st.booleans())
+@given(
+    st.integers(1, 5),
+    st.integers(2, 200),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
 def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, normalize):
     nodes = max(nodes, 2 * classes)
     homophily = 1.0 if classes == 1 else homophily
-    options = {"num_nodes": nodes, "num_features": 11, "num_classes": classes, "num_train_per_class": 1}
+    options = {
+        "num_nodes": nodes,
+        "num_features": 11,
+        "num_classes": classes,
+        "num_train_per_class": 1,
+    }
     options |= {"num_val": 1, "num_test": nodes - 2 * classes, "homophily": homophily, "seed": seed}
     options |= {"normalize_features": normalize, "words_per_node": 3}
     within, across = count_pairs(nodes, classes)
-    edges = int(fraction * 0.5 * min(within / (homophily or 1), across / (1 - homophily) if homophily < 1 else within))
+    edges = int(
+        fraction
+        * 0.5
+        * min(within / (homophily or 1), across / (1 - homophily) if homophily < 1 else within)
+    )
     # Rounding to whole edges may ask for one more than there is room for.
     edges = max(0, edges - 2)
     data = SyntheticCitation(num_edges=edges, **options)
@@ -83,7 +110,9 @@ def test_any_sizes_are_met_exactly(classes, nodes, fraction, homophily, seed, no
     assert graph.num_edges == 2 * edges
     assert len(set(map(tuple, graph.edge_index.T.tolist()))) == 2 * edges
     assert not (graph.source == graph.target).any()
-    assert int((batch.y[graph.source] == batch.y[graph.target]).sum()) == 2 * round(homophily * edges)
+    assert int((batch.y[graph.source] == batch.y[graph.target]).sum()) == 2 * round(
+        homophily * edges
+    )
     sizes = torch.bincount(batch.y, minlength=classes)
     assert int(sizes.max() - sizes.min()) <= 1
     assert torch.bincount(batch.y[batch.train_mask], minlength=classes).tolist() == [1] * classes

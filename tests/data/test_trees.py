@@ -18,12 +18,16 @@ COUNTS = {2: 96, 3: 8000, 4: 16000, 5: 32000, 6: 32000, 7: 32000, 8: 32000}
 
 
 def everyone(data):
-    """All examples as triples: the value of each leaf, the key of the root, the class; what a batch says of them."""
+    """All examples as triples: the value of each leaf, the key of the root, the class; what a batch
+    says of them."""
     batches = [*data.train_dataloader(), *data.val_dataloader()]
     for batch in batches:
         key, value = batch.x.view(-1, len(batch.y), 2).unbind(-1)
         yield from zip(
-            map(tuple, value[-data.num_classes :].T.tolist()), key[0].tolist(), batch.y.tolist(), strict=True
+            map(tuple, value[-data.num_classes :].T.tolist()),
+            key[0].tolist(),
+            batch.y.tolist(),
+            strict=True,
         )
 
 
@@ -63,7 +67,11 @@ def test_the_class_is_the_value_of_the_leaf_whose_key_the_root_holds(depth, stag
 
 
 def test_the_examples_are_different_permutations_each_with_every_key():
-    of_depth_2 = {(values, key, values[key - 1] - 1) for values in permutations(range(1, 5)) for key in range(1, 5)}
+    of_depth_2 = {
+        (values, key, values[key - 1] - 1)
+        for values in permutations(range(1, 5))
+        for key in range(1, 5)
+    }
     assert Counter(everyone(TreeNeighborsMatch(depth=2, batch_size=10))) == Counter(of_depth_2)
     found = list(everyone(TreeNeighborsMatch(depth=3)))
     assert len(set(found)) == len(found) == COUNTS[3]
@@ -77,7 +85,10 @@ def test_any_fraction_of_each_class_is_trained_on_and_the_rest_held_out(depth, f
     count = 24 if depth == 2 else 1000
     for chosen, size in ((examples.train, round(fraction * count)), (examples.held_out, None)):
         classes = examples.values[chosen // 2**depth, chosen % 2**depth]
-        assert torch.bincount(classes).tolist() == [0] + [size or count - round(fraction * count)] * 2**depth
+        assert (
+            torch.bincount(classes).tolist()
+            == [0] + [size or count - round(fraction * count)] * 2**depth
+        )
     assert not set(examples.train.tolist()) & set(examples.held_out.tolist())
 
 
@@ -111,7 +122,12 @@ def test_the_features_are_columns_of_as_many_values_as_are_said():
 
 def test_each_loader_gives_the_examples_of_its_set():
     data = TreeNeighborsMatch(depth=2, batch_size=50)
-    loaders = (data.train_dataloader(), data.val_dataloader(), data.test_dataloader(), data.predict_dataloader())
+    loaders = (
+        data.train_dataloader(),
+        data.val_dataloader(),
+        data.test_dataloader(),
+        data.predict_dataloader(),
+    )
     for loader, which in zip(loaders, (0, 1, 2, 2), strict=True):
         for batch in loader:
             wanted = torch.arange(3)[:, None].expand(3, len(batch.y)) == which
@@ -154,7 +170,10 @@ def test_processes_share_the_batches_of_one_process_in_equal_parts(numbers):
     alone = [batch.tolist() for batch in training_batches(order, batch_size, 0, 1)]
     assert list(chain(*alone)) == order.tolist()
     assert all(len(batch) == batch_size for batch in alone[:-1])
-    shares = [[b.tolist() for b in training_batches(order, batch_size, rank, processes)] for rank in range(processes)]
+    shares = [
+        [b.tolist() for b in training_batches(order, batch_size, rank, processes)]
+        for rank in range(processes)
+    ]
     assert all(len({len(part) for part in parts}) == 1 for parts in zip(*shares, strict=True))
     merged = [sorted(chain(*parts)) for parts in zip(*shares, strict=True)]
     left_out = Counter(chain(*alone)) - Counter(chain(*merged))
@@ -167,7 +186,9 @@ def test_processes_share_the_batches_of_one_process_in_equal_parts(numbers):
 def test_processes_evaluate_every_example_once_in_equally_many_batches_none_of_them_empty(numbers):
     processes, each, more = numbers
     order = torch.arange(processes + more)
-    shares = [evaluation_batches(order, processes * each, rank, processes) for rank in range(processes)]
+    shares = [
+        evaluation_batches(order, processes * each, rank, processes) for rank in range(processes)
+    ]
     assert len({len(parts) for parts in shares}) == 1
     assert all(0 < len(part) <= each + 1 for parts in shares for part in parts)
     assert torch.equal(torch.cat([part for parts in shares for part in parts]).sort().values, order)

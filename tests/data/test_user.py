@@ -45,12 +45,22 @@ def test_the_graph_is_that_of_the_file(tmp_path):
     assert data.num_classes == 3
 
 
-def test_edges_are_taken_in_either_orientation_and_both_ways_without_repetition_if_undirected(tmp_path):
+def test_edges_are_taken_in_either_orientation_and_both_ways_without_repetition_if_undirected(
+    tmp_path,
+):
     wide = UserGraph(saved(tmp_path)).batch.graph
     tall = UserGraph(saved(tmp_path, edge_index=arrays()["edge_index"].T)).batch.graph
     assert torch.equal(tall.edge_index, wide.edge_index)
     graph = UserGraph(saved(tmp_path), undirected=True).batch.graph
-    assert sorted(map(tuple, graph.edge_index.T.tolist())) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    assert sorted(map(tuple, graph.edge_index.T.tolist())) == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (1, 2),
+        (2, 0),
+        (2, 1),
+    ]
     for shape in ((2, 0), (0, 2)):
         assert UserGraph(saved(tmp_path, edge_index=np.zeros(shape))).batch.graph.num_edges == 0
 
@@ -65,18 +75,25 @@ def test_floats_are_numbers_to_predict_and_edges_keep_their_weights_and_features
     assert (data.task, data.num_classes, data.num_edge_features) == ("regression", 1, 2)
     assert data.batch.train_mask.tolist() == [node != 3 for node in range(NODES)]
     graph, given = data.batch.graph, arrays()["edge_index"]
-    for source, target, own, row in zip(graph.source, graph.target, graph.edge_weight, graph.edge_attr, strict=True):
+    for source, target, own, row in zip(
+        graph.source, graph.target, graph.edge_weight, graph.edge_attr, strict=True
+    ):
         assert given[:, int(own)].tolist() == [source, target]
         assert row.tolist() == features[int(own)].tolist()
     labels = np.arange(2 * NODES).reshape(NODES, 2) % 2
-    assert (UserGraph(saved(tmp_path, y=labels)).task, UserGraph(saved(tmp_path, y=labels)).num_classes) == (
+    assert (
+        UserGraph(saved(tmp_path, y=labels)).task,
+        UserGraph(saved(tmp_path, y=labels)).num_classes,
+    ) == (
         "multilabel",
         2,
     )
 
 
 def test_features_are_normalized_on_request(tmp_path):
-    torch.testing.assert_close(UserGraph(saved(tmp_path), normalize_features=True).batch.x.sum(1), torch.ones(NODES))
+    torch.testing.assert_close(
+        UserGraph(saved(tmp_path), normalize_features=True).batch.x.sum(1), torch.ones(NODES)
+    )
 
 
 @settings(deadline=None)
@@ -145,7 +162,9 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, name, content):
 )
 def test_a_faulty_graph_is_refused_with_the_file_and_the_first_index(tmp_path, changes, words):
     with pytest.raises(DataError, match=rf"graph\.npz.*{words}"):
-        _ = UserGraph(saved(tmp_path, **changes), edge_weight="w" if {"v", "w"} & set(changes) else None).batch
+        _ = UserGraph(
+            saved(tmp_path, **changes), edge_weight="w" if {"v", "w"} & set(changes) else None
+        ).batch
 
 
 def test_edge_features_of_another_length_are_refused(tmp_path):

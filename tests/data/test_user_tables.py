@@ -24,10 +24,14 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., User
     """``graph(nodes, edges, ...)``: a set of two files with these contents."""
     monkeypatch.chdir(tmp_path)
 
-    def make(nodes: str | bytes = NODES, edges: str | bytes = EDGES, ext: str = ".csv", **options) -> UserGraph:
+    def make(
+        nodes: str | bytes = NODES, edges: str | bytes = EDGES, ext: str = ".csv", **options
+    ) -> UserGraph:
         for name, content in (("nodes", nodes), ("edges", edges)):
             Path(name + ext).write_bytes(content.encode() if isinstance(content, str) else content)
-        return UserGraph(**{"path": f"edges{ext}", "nodes": f"nodes{ext}", "label": "topic"} | options)
+        return UserGraph(
+            **{"path": f"edges{ext}", "nodes": f"nodes{ext}", "label": "topic"} | options
+        )
 
     return make
 
@@ -60,7 +64,10 @@ def test_a_node_without_a_label_is_in_no_set_and_every_other_in_one(graph: Calla
         (".csv", lambda text: text.encode("utf-8-sig")),
         (".csv", lambda text: text.replace("\n", "\n\n") + "  \n"),
         (".csv", lambda text: text.replace(",", ", ").replace("\n", " \n")),
-        (".csv", lambda text: "\n".join(f'"{line}"'.replace(",", '","') for line in text.splitlines())),
+        (
+            ".csv",
+            lambda text: "\n".join(f'"{line}"'.replace(",", '","') for line in text.splitlines()),
+        ),
         (".TSV", lambda text: text.replace(",", "\t")),
         (".csv.gz", lambda text: gzip.compress(text.encode())),
     ],
@@ -75,16 +82,27 @@ def test_a_table_may_be_written_in_many_ways(graph: Callable, ext: str, write: C
 
 def test_parquet_is_read_as_csv_is(graph: Callable):
     wanted = graph()
-    nodes = pd.DataFrame({"paper": ["p1", "p2", "007", "p4", "p5"], "topic": ["theory", "ml", None, "ml", "theory"]})
-    nodes = nodes.assign(cites=[0.5, 1, 0, 2, 1], age=np.array([1, 0, 3, 2, 1], np.int8)).astype({"topic": "category"})
-    edges = pd.DataFrame({"citing": ["p1", "p2", "p4"], "cited": ["p2", "007", "p5"]}, index=[7, 8, 9])
+    nodes = pd.DataFrame(
+        {"paper": ["p1", "p2", "007", "p4", "p5"], "topic": ["theory", "ml", None, "ml", "theory"]}
+    )
+    nodes = nodes.assign(cites=[0.5, 1, 0, 2, 1], age=np.array([1, 0, 3, 2, 1], np.int8)).astype(
+        {"topic": "category"}
+    )
+    edges = pd.DataFrame(
+        {"citing": ["p1", "p2", "p4"], "cited": ["p2", "007", "p5"]}, index=[7, 8, 9]
+    )
     data = graph(parquet(nodes), parquet(edges), ".parquet")
     assert all(torch.equal(*pair) for pair in zip(data.batch.tensors, wanted.batch.tensors))
-    assert (data.class_names, data.node_ids.tolist()) == (wanted.class_names, wanted.node_ids.tolist())
+    assert (data.class_names, data.node_ids.tolist()) == (
+        wanted.class_names,
+        wanted.node_ids.tolist(),
+    )
 
 
 def test_integers_with_a_gap_in_parquet_are_integers(graph: Callable):
-    nodes = pd.DataFrame({"id": [5, 6, 2**53 + 1], "topic": [1, None, 10], "x": [True, False, True]})
+    nodes = pd.DataFrame(
+        {"id": [5, 6, 2**53 + 1], "topic": [1, None, 10], "x": [True, False, True]}
+    )
     edges = pd.DataFrame({"s": [5], "t": [2**53 + 1]})
     data = graph(parquet(nodes), parquet(edges), ".parquet")
     assert data.node_ids.tolist() == [5, 6, 2**53 + 1]
@@ -99,7 +117,10 @@ def test_integers_with_a_gap_in_parquet_are_integers(graph: Callable):
         (["0", "-7"], [0, -7]),
         (["7", "007"], ["7", "007"]),
         (["900719925474099311", "9007199254740993"], [900719925474099311, 9007199254740993]),
-        (["18446744073709551616", "18446744073709551617"], ["18446744073709551616", "18446744073709551617"]),
+        (
+            ["18446744073709551616", "18446744073709551617"],
+            ["18446744073709551616", "18446744073709551617"],
+        ),
         (["NA", "None"], ["NA", "None"]),
         (["1.0", "1"], ["1.0", "1"]),
         (['"a, ""b"""', "å"], ['a, "b"', "å"]),
@@ -127,9 +148,19 @@ def test_columns_of_the_edges_are_their_weights_and_features(graph: Callable):
     columns = {"edge_weight": "times", "edge_features": ["page", "year"]}
     data = graph(edges=TIMED, **columns)
     of_edge = {(0, 1): 2, (1, 2): 1, (4, 3): 0.5, (1, 0): 2}
-    for undirected, both in ((False, of_edge), (True, of_edge | {(t, s): w for (s, t), w in of_edge.items()})):
+    for undirected, both in (
+        (False, of_edge),
+        (True, of_edge | {(t, s): w for (s, t), w in of_edge.items()}),
+    ):
         found = graph(edges=TIMED, undirected=undirected, **columns).batch.graph
-        assert dict(zip(map(tuple, found.edge_index.T.tolist()), found.edge_weight.tolist(), strict=True)) == both
+        assert (
+            dict(
+                zip(
+                    map(tuple, found.edge_index.T.tolist()), found.edge_weight.tolist(), strict=True
+                )
+            )
+            == both
+        )
         years = {0.5: [5, 1992], 1: [4, 1991], 2: [3, 1990]}
         assert found.edge_attr.tolist() == [years[weight] for weight in found.edge_weight.tolist()]
     assert data.num_edge_features == 2
@@ -143,7 +174,11 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (["size", "price"], [[3, 2.5], [0, 0], [5, 100], [0, 0]], [1, 0, 1, 0]),
     ):
         data = graph(nodes, "s,t\n1,2\n", label=None, targets=targets, features=["x"])
-        assert (data.task, data.num_classes, data.class_names) == ("regression", len(targets), targets)
+        assert (data.task, data.num_classes, data.class_names) == (
+            "regression",
+            len(targets),
+            targets,
+        )
         assert data.batch.y.tolist() == y
         assert torch.stack(data.batch.masks).sum(0).tolist() == used
 
@@ -154,10 +189,26 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (TIMED, {"edge_weight": "time"}, "'edges.csv': .*'time'.*'times'"),
         (TIMED, {"edge_features": ["citing"]}, "'edges.csv': .*'citing' has several roles"),
         (TIMED + "p4,p5,-3,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is -3"),
-        (TIMED + "p4,p5,,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is missing"),
-        (TIMED + "p4,p5,1,1,xii\n", {"edge_features": ["page"]}, "'edges.csv', line 6: 'page' is xii"),
-        (TIMED + "p2,p1,1,1,1\n", {"edge_weight": "times", "undirected": True}, "line 6: .*edge_weight.*undirected"),
-        (TIMED, {"label": None, "targets": ["topic"]}, "'nodes.csv', line 2: 'topic' is theory; targets"),
+        (
+            TIMED + "p4,p5,,1,1\n",
+            {"edge_weight": "times"},
+            "'edges.csv', line 6: 'times' is missing",
+        ),
+        (
+            TIMED + "p4,p5,1,1,xii\n",
+            {"edge_features": ["page"]},
+            "'edges.csv', line 6: 'page' is xii",
+        ),
+        (
+            TIMED + "p2,p1,1,1,1\n",
+            {"edge_weight": "times", "undirected": True},
+            "line 6: .*edge_weight.*undirected",
+        ),
+        (
+            TIMED,
+            {"label": None, "targets": ["topic"]},
+            "'nodes.csv', line 2: 'topic' is theory; targets",
+        ),
         (TIMED, {"targets": ["cites"]}, "label 'topic'.*targets.*one of them"),
         (EDGES, {"label": "Topic"}, "'nodes.csv': .*'Topic'.*'topic'.*paper, topic, cites, age"),
         (EDGES, {"ends": ["citing", "sited"]}, "'edges.csv': .*'sited'.*'cited'"),
@@ -166,7 +217,9 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
         (EDGES, {"split": "age"}, "'nodes.csv', line 2: .*'1'.*test, train, val"),
     ],
 )
-def test_columns_that_do_not_serve_are_refused(graph: Callable, edges: str, options: dict, words: str):
+def test_columns_that_do_not_serve_are_refused(
+    graph: Callable, edges: str, options: dict, words: str
+):
     with pytest.raises(DataError, match=words):
         _ = graph(edges=edges, **options).batch
 
@@ -196,7 +249,11 @@ def test_columns_are_chosen_by_name(graph: Callable):
 @pytest.mark.parametrize(
     ("nodes", "edges", "words"),
     [
-        (NODES, EDGES + "\n\np1,p9\n", "'edges.csv', line 7: cited 'p9' .*'paper' of 'nodes.csv'.*'p1'"),
+        (
+            NODES,
+            EDGES + "\n\np1,p9\n",
+            "'edges.csv', line 7: cited 'p9' .*'paper' of 'nodes.csv'.*'p1'",
+        ),
         (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', "line 4: citing 'p8'"),
         (NODES, EDGES + "p1,\n", "'edges.csv', line 5: cited is missing"),
         (NODES, EDGES + "p1,p2,3\n", "'edges.csv': .*line 5 has 3 values for 2"),
@@ -204,7 +261,11 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES, "p1,p2\np2,p4\n", "'edges.csv': .*first line.* p1, p2"),
         (NODES, "1,2\n2,1\n", "'edges.csv': .*first line, 1, 2, .*source,target"),
         (NODES, "", "'edges.csv': .*empty"),
-        (NODES, EDGES.replace(",", ";"), r"'edges.csv': .*';'.*','.*read_csv\('edges.csv', sep=';'\)"),
+        (
+            NODES,
+            EDGES.replace(",", ";"),
+            r"'edges.csv': .*';'.*','.*read_csv\('edges.csv', sep=';'\)",
+        ),
         (NODES, EDGES.encode("utf-16"), "'edges.csv': .*UTF-8"),
         ("id,topic,x\n1,a,1\n2,b,2,\n", EDGES, "'nodes.csv': .*line 3 has 4 values for 3"),
         ("id,topic\n1,a,1\n2,b,2\n", EDGES, "'nodes.csv': line 2 has 3 values for 2"),
@@ -219,11 +280,17 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (NODES.replace("paper,", ","), EDGES, "'nodes.csv': column 1 .*index=False"),
         (NODES.splitlines()[0] + "\n", EDGES, "'nodes.csv': .*no rows"),
         ("id,topic\np1,a\np2,b\n", "s,t\np1,p2\n", "x has no columns.*feature"),
-        ("id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)), "s,t\n1,2\n", "'topic' has 300"),
+        (
+            "id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)),
+            "s,t\n1,2\n",
+            "'topic' has 300",
+        ),
         (SPLIT, "s,t\n1,20\n", "line 2: 'set' is train; .*`split`"),
     ],
 )
-def test_a_faulty_table_is_refused_by_file_and_line(graph: Callable, nodes: str, edges: str | bytes, words: str):
+def test_a_faulty_table_is_refused_by_file_and_line(
+    graph: Callable, nodes: str, edges: str | bytes, words: str
+):
     with pytest.raises(DataError, match=f"(?s){words}"):
         _ = graph(nodes, edges).batch
 
@@ -245,19 +312,30 @@ def test_a_category_is_there(graph: Callable):
     [
         (lambda nodes: nodes.assign(x=[1, None]), r"row 1 \(from 0\): 'x' is missing"),
         (lambda nodes: nodes.assign(id=["a", "a"]), r"row 1 \(from 0\): id 'a' .*row 0"),
-        (lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")), r"row 0 \(from 0\): 'x' is 2020-01-01"),
+        (
+            lambda nodes: nodes.assign(x=pd.Timestamp("2020-01-01")),
+            r"row 0 \(from 0\): 'x' is 2020-01-01",
+        ),
     ],
 )
-def test_a_faulty_parquet_table_is_refused_by_file_and_row(graph: Callable, change: Callable, words: str):
+def test_a_faulty_parquet_table_is_refused_by_file_and_row(
+    graph: Callable, change: Callable, words: str
+):
     nodes = change(pd.DataFrame({"id": ["a", "b"], "topic": [0, 1], "x": [1.0, 2]}))
     with pytest.raises(DataError, match=rf"'nodes.parquet'.*(\n.*)*{words}"):
         _ = graph(parquet(nodes), parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})), ".parquet").batch
 
 
 def test_a_date_is_no_number_to_predict(graph: Callable):
-    nodes = pd.DataFrame({"id": ["a", "b"], "when": pd.to_datetime(["2020-01-01", "2020-01-02"]), "x": [1.0, 2]})
+    nodes = pd.DataFrame(
+        {"id": ["a", "b"], "when": pd.to_datetime(["2020-01-01", "2020-01-02"]), "x": [1.0, 2]}
+    )
     data = graph(
-        parquet(nodes), parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})), ".parquet", label=None, targets=["when"]
+        parquet(nodes),
+        parquet(pd.DataFrame({"s": ["a"], "t": ["b"]})),
+        ".parquet",
+        label=None,
+        targets=["when"],
     )
     with pytest.raises(DataError, match=r"row 0 \(from 0\): 'when' is 2020-01-01.*targets"):
         _ = data.batch
@@ -274,7 +352,9 @@ def test_a_damaged_table_is_refused_by_name(graph: Callable, ext: str, content: 
         _ = graph(content, b"", ext).batch
 
 
-def test_parquet_without_its_library_names_the_extra(graph: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_parquet_without_its_library_names_the_extra(
+    graph: Callable, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(DataError, match=r"pip install 'gnn-depth\[parquet\]'"):
         _ = graph(b"", b"", ".parquet").batch
@@ -288,10 +368,15 @@ def test_parquet_without_its_library_names_the_extra(graph: Callable, monkeypatc
         ({"nodes": "nodes.xlsx"}, "nodes 'nodes.xlsx' .*.csv"),
         ({"path": "edges.txt"}, "path 'edges.txt' .*.csv.*.npz.*np.savez"),
         ({"path": "graph.npz"}, "nodes .*'graph.npz'"),
-        ({"path": "graph.npz", "nodes": None, "label": None, "ends": ["a", "b"]}, "ends .*'graph.npz'"),
+        (
+            {"path": "graph.npz", "nodes": None, "label": None, "ends": ["a", "b"]},
+            "ends .*'graph.npz'",
+        ),
     ],
 )
-def test_options_that_do_not_fit_the_files_are_refused_at_construction(graph: Callable, options: dict, words: str):
+def test_options_that_do_not_fit_the_files_are_refused_at_construction(
+    graph: Callable, options: dict, words: str
+):
     for name in ("edges.txt", "nodes.xlsx", "graph.npz"):
         Path(name).write_text("")
     graph()

@@ -60,7 +60,8 @@ def chain(**options):
 
 
 def values(callback):
-    """Steps and both quantities, hidden norms and parameter norms for example, not as logarithms."""
+    """Steps and both quantities, hidden norms and parameter norms for example, not as
+    logarithms."""
     first, second = callback.measure_log.measurements()
     return first.steps, 10**first.values, 10**second.values
 
@@ -68,8 +69,15 @@ def values(callback):
 @pytest.fixture
 def make_trainer(tmp_path):
     def make(callbacks, **options):
-        quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
-        defaults = quiet | {"accelerator": "cpu", "max_epochs": 1, "log_every_n_steps": 1, "default_root_dir": tmp_path}
+        quiet = dict.fromkeys(
+            ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+        )
+        defaults = quiet | {
+            "accelerator": "cpu",
+            "max_epochs": 1,
+            "log_every_n_steps": 1,
+            "default_root_dir": tmp_path,
+        }
         return L.Trainer(callbacks=callbacks, **(defaults | options))
 
     return make
@@ -79,7 +87,15 @@ def make_trainer(tmp_path):
 def measure(make_trainer):
     """Train a chain and return its callback."""
 
-    def run(module=None, x=None, batch_size=20, cadence=None, callbacks=(), kind=GradientNorms, **options):
+    def run(
+        module=None,
+        x=None,
+        batch_size=20,
+        cadence=None,
+        callbacks=(),
+        kind=GradientNorms,
+        **options,
+    ):
         callback = kind("rounds.*", **(cadence or {}))
         trainer = make_trainer([callback, *callbacks], **options)
         trainer.fit(module or chain(), loader(rows() if x is None else x, batch_size))

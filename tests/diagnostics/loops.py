@@ -1,4 +1,5 @@
-"""Models around PyTorch Geometric's convolutions, as people write them, and what they are called with."""
+"""Models around PyTorch Geometric's convolutions, as people write them, and what they are called
+with."""
 
 import torch
 from torch import nn
@@ -41,6 +42,10 @@ class Loop(nn.Module):
     def forward(self, x, edge_index):
         first = x
         for layer in self.layers:
-            args = (x, first, edge_index) if type(layer).__name__ in WITH_FIRST_STATE else (x, edge_index)
+            args = (
+                (x, first, edge_index)
+                if type(layer).__name__ in WITH_FIRST_STATE
+                else (x, edge_index)
+            )
             x = x + torch.tanh(layer(*args))
         return x

@@ -23,6 +23,12 @@ class Made(L.Callback):
         self.kept.close(trainer)
 
 
-SIGNED, POSITIVE = Quantity("signed", "made/signed", "c", log10=False), Quantity("size", "made/size_log10", "s")
+SIGNED, POSITIVE = (
+    Quantity("signed", "made/signed", "c", log10=False),
+    Quantity("size", "made/size_log10", "s"),
+)
 # Steps x quantities x layers.
-MIXED = [[[-2.0, 0.0, float("inf")], [0.0, 10.0, 1e-300]], [[3.0, -1e-30, 5.0], [1.0, float("nan"), 100.0]]]
+MIXED = [
+    [[-2.0, 0.0, float("inf")], [0.0, 10.0, 1e-300]],
+    [[3.0, -1e-30, 5.0], [1.0, float("nan"), 100.0]],
+]

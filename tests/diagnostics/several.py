@@ -1,4 +1,5 @@
-"""Trainings that several processes share, and the one on the examples of all: what callbacks measure in them."""
+"""Trainings that several processes share, and the one on the examples of all: what callbacks
+measure in them."""
 
 import dataclasses
 from functools import partial
@@ -44,11 +45,14 @@ CALLBACKS = (
     MeanAverageDistance, EffectiveRank,
 )  # fmt: skip
 WIDTH, STEPS = 3, 3
-QUIET = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+QUIET = dict.fromkeys(
+    ["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False
+)
 
 
 class Nodes(L.LightningModule):
-    """A foreign model of nodes and edges; its loss is the mean over the parts of a batch of the mean of each."""
+    """A foreign model of nodes and edges; its loss is the mean over the parts of a batch of the
+    mean of each."""
 
     def __init__(self, fail=None):
         super().__init__()
@@ -75,9 +79,11 @@ class Nodes(L.LightningModule):
 
 
 class Parts:
-    """A loader whose process gets one of the parts of each step, and a lone process the parts of all in one graph.
+    """A loader whose process gets one of the parts of each step, and a lone process the parts of
+    all in one graph.
 
-    The parts have other nodes each, the last step has fewer, and in the second step the last part has none.
+    The parts have other nodes each, the last step has fewer, and in the second step the last part
+    has none.
     """
 
     def __init__(self, parts, rank=None):
@@ -101,7 +107,11 @@ class Parts:
     def union(self, graphs):
         starts = torch.tensor([0, *(len(x) for x, _, _ in graphs)]).cumsum(0)
         edges = torch.cat([edges + start for (_, edges, _), start in zip(graphs, starts)], 1)
-        return torch.cat([x for x, _, _ in graphs]), edges, torch.cat([w for _, _, w in graphs]) / self.parts
+        return (
+            torch.cat([x for x, _, _ in graphs]),
+            edges,
+            torch.cat([w for _, _, w in graphs]) / self.parts,
+        )
 
 
 class Whole:
@@ -126,7 +136,9 @@ class Rows(Whole):
 
     def __iter__(self):
         halves = rows(36).split(18)
-        return iter([[half if self.rank is None else half[self.rank :: self.parts]] for half in halves])
+        return iter(
+            [[half if self.rank is None else half[self.rank :: self.parts]] for half in halves]
+        )
 
     def __len__(self):
         return 2
@@ -163,7 +175,9 @@ class Loaders(L.LightningDataModule):
         self.kind, self.parts = kind, parts
 
     def train_dataloader(self):
-        return self.kind(self.parts, self.trainer.global_rank if self.trainer.world_size > 1 else None)
+        return self.kind(
+            self.parts, self.trainer.global_rank if self.trainer.world_size > 1 else None
+        )
 
 
 def watched(shared, parts, rank):
@@ -180,11 +194,15 @@ def watched(shared, parts, rank):
             optimizer.step()
             optimizer.zero_grad()
             watching.step()
-    return {name: of_measure.value.to_numpy() for name, of_measure in watching.frame().groupby("measure")}
+    return {
+        name: of_measure.value.to_numpy()
+        for name, of_measure in watching.frame().groupby("measure")
+    }
 
 
 def metrics(parts, rank=None):
-    """The metrics of every task over two batches: of all rows, or of one of the unequal parts that processes have.
+    """The metrics of every task over two batches: of all rows, or of one of the unequal parts that
+    processes have.
 
     The last part has validation rows only.
     """
@@ -202,19 +220,27 @@ def metrics(parts, rank=None):
         of_epoch = EpochMetrics(("val", "test"), task)
         for size in (17, 8):
             out = torch.randn(size, task.num_outputs, generator=draws)
-            classes, labels = (torch.randint(most, (size, 3), generator=draws) for most in (task.num_outputs, 2))
-            y = {"classes": classes[:, 0], "labels": labels, "numbers": torch.randn(size, 3, generator=draws)}[
-                task.targets
-            ]
+            classes, labels = (
+                torch.randint(most, (size, 3), generator=draws) for most in (task.num_outputs, 2)
+            )
+            y = {
+                "classes": classes[:, 0],
+                "labels": labels,
+                "numbers": torch.randn(size, 3, generator=draws),
+            }[task.targets]
             val = torch.rand(size, generator=draws) < 0.5
             part = torch.rand(size, generator=draws).sqrt().mul(parts).long()
             part[(part == parts - 1) & ~val] = 0
             own = torch.ones_like(val) if rank is None else part == rank
-            sets = NodeSets(y, [val & own, ~val & own], task.num_outputs if task.counts_classes else None)
+            sets = NodeSets(
+                y, [val & own, ~val & own], task.num_outputs if task.counts_classes else None
+            )
             count = sets.sizes[0]
             loss = task.loss(out[sets.nodes[:count]], sets.targets[:count]) if count else None
             of_epoch.add(sets, out[sets.nodes], loss)
-        found |= {f"{name} {metric}": value.item() for metric, value in of_epoch.compute(trainer).items()}
+        found |= {
+            f"{name} {metric}": value.item() for metric, value in of_epoch.compute(trainer).items()
+        }
     return found
 
 
@@ -222,7 +248,9 @@ def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     """Steps and values of all callbacks in a training."""
     if name.startswith("watched"):
         return watched(
-            name == "watched_shared", parts or devices, torch.distributed.get_rank() if devices > 1 else None
+            name == "watched_shared",
+            parts or devices,
+            torch.distributed.get_rank() if devices > 1 else None,
         )
     pattern = "stack.blocks.*.layer" if name == "trees" else "rounds.*"
     callbacks = [kind(pattern) for kind in CALLBACKS]
@@ -236,14 +264,25 @@ def measured(name, devices=1, strategy="auto", parts=None, fail=None):
     if name == "shared":
         trainer.fit(chain(), Whole())
     elif name == "trees":
-        parts = {"layer": GAT, "skip": Residual, "num_layers": 3, "hidden_channels": 4, "encoder": "embedding"}
+        parts = {
+            "layer": GAT,
+            "skip": Residual,
+            "num_layers": 3,
+            "hidden_channels": 4,
+            "encoder": "embedding",
+        }
         data = TreeNeighborsMatch(depth=2, batch_size=6, passes=1)
-        trainer.fit(NodeClassifier(data.num_features, data.num_classes, **parts).double(), datamodule=data)
+        trainer.fit(
+            NodeClassifier(data.num_features, data.num_classes, **parts).double(), datamodule=data
+        )
     else:
         data = Loaders(Rows if name == "rows" else Parts, parts or devices)
         trainer.fit(chain() if name == "rows" else Nodes(fail), datamodule=data)
     found = {"steps": values(callbacks[0])[0]}
     for callback in callbacks:
-        found |= {one.name: 10**one.values if one.log10 else one.values for one in callback.measure_log.measurements()}
+        found |= {
+            one.name: 10**one.values if one.log10 else one.values
+            for one in callback.measure_log.measurements()
+        }
     assert failure.findings()
     return found

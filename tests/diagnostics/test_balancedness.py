@@ -1,4 +1,5 @@
-"""What is measured of balance is right, whatever stands between the loss and the optimizer's step."""
+"""What is measured of balance is right, whatever stands between the loss and the optimizer's
+step."""
 
 import copy
 import json
@@ -31,7 +32,9 @@ STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 def model(layer=PLAIN, init=None, optimizer=None, **options):
     torch.manual_seed(0)
     optimizer = optimizer or partial(SGD, lr=0.1)
-    return NodeClassifier(4, 2, layer=layer, init=init or Xavier(), optimizer=optimizer, **(BARE | options)).double()
+    return NodeClassifier(
+        4, 2, layer=layer, init=init or Xavier(), optimizer=optimizer, **(BARE | options)
+    ).double()
 
 
 @pytest.fixture
@@ -52,7 +55,9 @@ def watch(make_trainer):
 
 def values(callback):
     """All measures by their names, those that are shown as logarithms as they are."""
-    return {m.name: 10**m.values if m.log10 else m.values for m in callback.measure_log.measurements()}
+    return {
+        m.name: 10**m.values if m.log10 else m.values for m in callback.measure_log.measurements()
+    }
 
 
 def same(one, other, rel=1e-10):
@@ -71,7 +76,9 @@ def by_hand(module, batch):
     shown = {
         f"balance_{law}_{name}": [of(neurons.numpy()) for neurons in each]
         for law, each in laws.items()
-        for name, of in zip(STATISTICS, (np.mean, *(partial(np.quantile, q=q) for q in (0, 0.25, 0.5, 0.75, 1))))
+        for name, of in zip(
+            STATISTICS, (np.mean, *(partial(np.quantile, q=q) for q in (0, 0.25, 0.5, 0.75, 1)))
+        )
     }
     for kind, name in (("weights", "incoming"), ("attention", "attention")):
         of = [getattr(layer.weight_chain(), name)[0] for layer in module.stack.layers]
@@ -111,12 +118,19 @@ def test_the_scale_of_mixed_precision_is_taken_out(watch, fused):
     plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**9))
     full = values(watch(model().float(), Tiny(), max_epochs=1))
     half = values(
-        watch(model(optimizer=partial(SGD, lr=0.1, fused=fused)).float(), Tiny(), max_epochs=1, plugins=plugin)
+        watch(
+            model(optimizer=partial(SGD, lr=0.1, fused=fused)).float(),
+            Tiny(),
+            max_epochs=1,
+            plugins=plugin,
+        )
     )
     name = "balance_gradient_weights"
     assert half[name] == pytest.approx(full[name], rel=2e-2)
     largest = np.nanmax(full[name])
-    assert np.nanmax(np.abs(half["balance_delta_max"])) < 0.02 * largest  # scaled it would be ten times as large
+    assert (
+        np.nanmax(np.abs(half["balance_delta_max"])) < 0.02 * largest
+    )  # scaled it would be ten times as large
 
 
 def test_layers_without_attention_and_parameters_that_rest_have_their_numbers(watch):
@@ -149,7 +163,10 @@ def test_changed_parameters_are_counted_by_layer_and_kind(watch, tmp_path):
 
 
 def test_changes_are_relative_for_weights_and_absolute_for_attention():
-    weights, attention = nn.Parameter(torch.tensor([[1.0, -2.0], [0.0, 0.0]])), nn.Parameter(torch.tensor([0.0, 4.0]))
+    weights, attention = (
+        nn.Parameter(torch.tensor([[1.0, -2.0], [0.0, 0.0]])),
+        nn.Parameter(torch.tensor([0.0, 4.0])),
+    )
     callback = Balancedness()
     callback._sets = [[weights], [attention]]
     callback.change = ParameterChange(callback._sets)
@@ -157,7 +174,10 @@ def test_changes_are_relative_for_weights_and_absolute_for_attention():
     with torch.no_grad():
         weights.copy_(torch.tensor([[1.5, -2.0], [0.0, 3.0]]))
         attention.copy_(torch.tensor([0.5, 3.0]))
-    found = {one.name.removeprefix("balance_"): float(one.values[0, 0]) for one in callback._changes(np.array([7]))}
+    found = {
+        one.name.removeprefix("balance_"): float(one.values[0, 0])
+        for one in callback._changes(np.array([7]))
+    }
     assert found["changed_weights"] == 0.5
     assert found["unchanged_weights"] == 0.5
     assert (found["changed_attention"], found["unchanged_attention"]) == (1, 0)
@@ -169,7 +189,9 @@ def test_a_resumed_training_goes_on_with_what_was_measured(make_trainer, tmp_pat
     def fit(epochs, path=None):
         module, callback = model(), Balancedness(neurons=True)
         trainer = make_trainer([callback], max_epochs=epochs, num_sanity_val_steps=0)
-        trainer.fit(module, datamodule=TinyDouble(), ckpt_path=path, weights_only=False if path else None)
+        trainer.fit(
+            module, datamodule=TinyDouble(), ckpt_path=path, weights_only=False if path else None
+        )
         return trainer, callback
 
     trainer, _ = fit(3)
@@ -179,8 +201,12 @@ def test_a_resumed_training_goes_on_with_what_was_measured(make_trainer, tmp_pat
     c, delta = whole.neuron_log.measurements()
     assert (c.name, delta.name, c.layers.tolist()) == ("balance_c", "balance_delta", [1, 2, 3])
     assert c.values.mean(2) == pytest.approx(values(whole)["balance_c_mean"][:, :3], rel=1e-5)
-    assert np.quantile(c.values, 0.25, axis=2) == pytest.approx(values(whole)["balance_c_q1"][:, :3], rel=1e-5)
-    assert delta.values.mean(2) == pytest.approx(values(whole)["balance_delta_mean"][:, :3], abs=1e-8)
+    assert np.quantile(c.values, 0.25, axis=2) == pytest.approx(
+        values(whole)["balance_c_q1"][:, :3], rel=1e-5
+    )
+    assert delta.values.mean(2) == pytest.approx(
+        values(whole)["balance_delta_mean"][:, :3], abs=1e-8
+    )
     for ours, theirs in zip(resumed.neuron_log.measurements(), whole.neuron_log.measurements()):
         assert ours.steps.tolist() == theirs.steps.tolist() == list(range(6))
         assert ours.values == pytest.approx(theirs.values, nan_ok=True)
@@ -192,13 +218,17 @@ def test_what_cannot_be_measured_is_refused_with_the_reason(watch):
         watch(model(GGNN, DefaultInit(), encoder="linear", decoder="linear"))
     with pytest.raises(MisconfigurationException, match=r"'stack\.blocks' .*'layers'"):
         watch(options={"stack": "stack.blocks"})
-    with pytest.raises(MisconfigurationException, match="no module of NodeClassifier is called 'net'"):
+    with pytest.raises(
+        MisconfigurationException, match="no module of NodeClassifier is called 'net'"
+    ):
         watch(options={"stack": "net"})
     with pytest.raises(MisconfigurationException, match="one stack"):
         watch(options={"stack": "st*"})
     made = model()
     torch.nn.utils.parametrizations.weight_norm(made.stack.layers[1].lin_src)
-    with pytest.raises(MisconfigurationException, match="a weight is computed from other parameters"):
+    with pytest.raises(
+        MisconfigurationException, match="a weight is computed from other parameters"
+    ):
         watch(made)
 
 
@@ -218,16 +248,26 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
     (path,) = tmp_path.rglob("result.json")
     found = json.loads(path.read_text())["findings"]["Balancedness"]["changed"]
     assert len(found["weights"]) == len(found["attention"]) == 3
-    neurons, changed = (measurements.load(path.parent, f"balance_{name}") for name in ("c", "changed_weights"))
+    neurons, changed = (
+        measurements.load(path.parent, f"balance_{name}") for name in ("c", "changed_weights")
+    )
     assert neurons.values.shape == (4, 4, 8)
     assert changed.values[0].tolist() == found["weights"]
     unchanged, median = (
-        measurements.load(path.parent, f"balance_{name}") for name in ("unchanged_weights", "change_weights_median")
+        measurements.load(path.parent, f"balance_{name}")
+        for name in ("unchanged_weights", "change_weights_median")
     )
     assert (unchanged.values <= 1 - changed.values).all()
     assert (median.values[changed.values < 0.5] <= 0.05).all()
     assert (median.values[changed.values > 0.5] > 0.05).all()
-    words = ["history", str(tmp_path), "--measure", "balance_c", "--output", str(tmp_path / "c.html")]
+    words = [
+        "history",
+        str(tmp_path),
+        "--measure",
+        "balance_c",
+        "--output",
+        str(tmp_path / "c.html"),
+    ]
     assert main(["plot", *words]) == 0, capsys.readouterr().err
 
 
@@ -236,7 +276,9 @@ def test_a_run_has_its_arrays_its_figure_and_its_findings(tmp_path, capsys):
     [(torch.float64, 1e-10, partial(SGD, lr=0.1)), (torch.float32, 1e-6, partial(Adam, lr=0.01))],
 )
 def test_delta_is_zero_all_through_a_training(watch, dtype, tolerance, optimizer):
-    module = model(partial(GAT, heads=2), optimizer=optimizer, encoder="linear", decoder="linear").to(dtype)
+    module = model(
+        partial(GAT, heads=2), optimizer=optimizer, encoder="linear", decoder="linear"
+    ).to(dtype)
     callback = watch(module, TinyDouble() if dtype == torch.float64 else Tiny(), max_epochs=8)
     found = values(callback)
     assert callback.measure_log.layers.tolist() == [0, 1, 2, 3, 4]
@@ -248,8 +290,14 @@ def test_delta_is_zero_all_through_a_training(watch, dtype, tolerance, optimizer
 
 def test_balance_stays_the_better_the_smaller_the_steps(watch):
     def drift(rate, steps):
-        found = values(watch(model(init=BalancedOrthogonal(), optimizer=partial(SGD, lr=rate)), max_epochs=steps))
+        found = values(
+            watch(
+                model(init=BalancedOrthogonal(), optimizer=partial(SGD, lr=rate)), max_epochs=steps
+            )
+        )
         assert np.nanmax(np.abs(found["balance_c_max"][0])) < 1e-6  # drawn in float32
         return np.nanmax(np.abs([found["balance_c_max"][-1], found["balance_c_min"][-1]]))
 
-    assert drift(0.01, 41) < 0.2 * drift(0.1, 5)  # the same time, and an error of first order in the step
+    assert drift(0.01, 41) < 0.2 * drift(
+        0.1, 5
+    )  # the same time, and an error of first order in the step

@@ -62,9 +62,13 @@ def test_a_real_training_is_told_once_and_with_the_values_that_are_measured(meas
     found = callback.findings()
     assert set(found) == {"smoothed", "expanded"}
     smoothed, expanded = found["smoothed"], found["expanded"]
-    assert smoothed["value"] == pytest.approx(shares[smoothed["step"], smoothed["layer"] - 1], rel=1e-10)
+    assert smoothed["value"] == pytest.approx(
+        shares[smoothed["step"], smoothed["layer"] - 1], rel=1e-10
+    )
     growth = mus / mus[:, -1:]
-    assert expanded["value"] == pytest.approx(growth[expanded["step"], expanded["layer"] - 1], rel=1e-10)
+    assert expanded["value"] == pytest.approx(
+        growth[expanded["step"], expanded["layer"] - 1], rel=1e-10
+    )
     assert expanded["step"] == steps[(growth > 1.001).any(1)][0]
     assert expanded["text"].startswith(
         f"gradients expanded at layer {expanded['layer']} in step {expanded['step']}: mu"
@@ -87,7 +91,9 @@ def test_a_training_that_goes_on_keeps_what_was_found(make_trainer, tmp_path):
 
 def fit(tmp_path, make_trainer, *callbacks, data=None, epochs=4):
     recorder = RunRecorder(root=str(tmp_path / "runs"), name="tiny")
-    trainer = make_trainer([recorder, *callbacks], logger=recorder.open("", {}, "x", 0), max_epochs=epochs)
+    trainer = make_trainer(
+        [recorder, *callbacks], logger=recorder.open("", {}, "x", 0), max_epochs=epochs
+    )
     torch.manual_seed(0)
     trainer.fit(NodeClassifier(4, 2, num_layers=3, hidden_channels=8), datamodule=data or Tiny())
     return recorder

@@ -5,7 +5,17 @@ from matplotlib.colors import AsinhNorm, to_rgba
 
 from gnn_depth import measurements
 from gnn_depth.diagnostics import heat_map as module
-from gnn_depth.diagnostics.heat_map import LOST, MAP, ONE_SIGN, SCALE, SCALE_OF_LOGARITHMS, WIDTH, ZERO, draw, heat_map
+from gnn_depth.diagnostics.heat_map import (
+    LOST,
+    MAP,
+    ONE_SIGN,
+    SCALE,
+    SCALE_OF_LOGARITHMS,
+    WIDTH,
+    ZERO,
+    draw,
+    heat_map,
+)
 from gnn_depth.measurements import Measurement
 
 
@@ -36,14 +46,22 @@ def shade(value, log10=True):
 
 def test_steps_lie_to_the_right_and_layers_upwards():
     map_ = cells(measured([[0.0, 1.0], [2.0, 4.0]]))
-    halves = [colour(map_[layer, part]) for layer in (0, 1) for part in (slice(WIDTH // 2), slice(WIDTH // 2, None))]
+    halves = [
+        colour(map_[layer, part])
+        for layer in (0, 1)
+        for part in (slice(WIDTH // 2), slice(WIDTH // 2, None))
+    ]
     assert halves == [shade(value) for value in (0.0, 2.0, 1.0, 4.0)]
 
 
 def test_axes_name_steps_layers_and_values():
     figure = draw(measured([[0.0, 1.0], [2.0, 4.0]], steps=[100, 200], layers=[3, 7]))
     axes, bar = figure.axes
-    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == ("log₁₀ µ(G)", "step", "layer")
+    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == (
+        "log₁₀ µ(G)",
+        "step",
+        "layer",
+    )
     assert [label.get_text() for label in axes.get_yticklabels()] == ["3", "7"]
     assert axes.images[0].get_extent() == [50, 250, -0.5, 1.5]
     assert bar.get_ylim() == pytest.approx((-20, 20))
@@ -53,10 +71,18 @@ def test_axes_name_steps_layers_and_values():
 
 def test_an_exact_zero_is_black_and_what_is_not_finite_is_grey_and_the_legend_says_so():
     zero, lost, infinite, there = cells(measured([[-np.inf, np.nan, np.inf, 1.0]]))
-    assert [colour(part) for part in (zero, lost, infinite)] == [to_rgba(ZERO), to_rgba(LOST), to_rgba(LOST)]
+    assert [colour(part) for part in (zero, lost, infinite)] == [
+        to_rgba(ZERO),
+        to_rgba(LOST),
+        to_rgba(LOST),
+    ]
     assert colour(there) not in (to_rgba(ZERO), to_rgba(LOST))
     names = {
-        value: [text.get_text() for legend in draw(measured([[0.0, value]])).legends for text in legend.get_texts()]
+        value: [
+            text.get_text()
+            for legend in draw(measured([[0.0, value]])).legends
+            for text in legend.get_texts()
+        ]
         for value in (1.0, -np.inf, np.nan)
     }
     assert [len(found) for found in names.values()][:2] == [0, 1]
@@ -70,7 +96,9 @@ def test_a_value_has_the_same_colour_in_every_run_white_at_zero(log10):
     alone = colour(cells(measured([[0.5]], log10=log10)))
     low, zero, high, same = cells(measured([[-1e9, 0.0, 1e9, 0.5]], log10=log10))
     assert colour(same) == alone == shade(0.5, log10)
-    assert [colour(low), colour(high)] == [colormaps[MAP](end) for end in (0.0, 1.0)], "beyond the scale: its ends"
+    assert [colour(low), colour(high)] == [colormaps[MAP](end) for end in (0.0, 1.0)], (
+        "beyond the scale: its ends"
+    )
     assert min(colour(zero)) > 0.95
 
 
@@ -90,7 +118,11 @@ def test_columns_are_the_means_of_the_steps_that_they_meet():
     width = (edges[-1] - edges[0]) / WIDTH
     for column in range(WIDTH):
         left, right = edges[0] + column * width, edges[0] + (column + 1) * width
-        met = [row for row, a, b in zip(values, edges, edges[1:]) if b > left + 1e-9 and a < right - 1e-9]
+        met = [
+            row
+            for row, a, b in zip(values, edges, edges[1:])
+            if b > left + 1e-9 and a < right - 1e-9
+        ]
         assert found[column] == pytest.approx(np.mean(met, axis=0)), column
 
 
@@ -113,9 +145,12 @@ def test_any_values_make_a_picture(values, log10):
 
 
 @pytest.mark.parametrize(
-    ("values", "name", "span"), [([[-3.0, -1.0]], ONE_SIGN, (-3, -1)), ([[-1.0, 2.0]], MAP, (-2, 2))]
+    ("values", "name", "span"),
+    [([[-3.0, -1.0]], ONE_SIGN, (-3, -1)), ([[-1.0, 2.0]], MAP, (-2, 2))],
 )
-def test_a_fitted_map_spans_its_own_values_and_is_white_at_zero_if_there_are_both_signs(values, name, span):
+def test_a_fitted_map_spans_its_own_values_and_is_white_at_zero_if_there_are_both_signs(
+    values, name, span
+):
     figure = draw(measured(values), fitted=True)
     low, high = span
     expected = [colormaps[name]((value - low) / (high - low)) for value in values[0]]

@@ -23,7 +23,10 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
 
 
 def test_a_name_that_does_not_exist_is_answered_with_the_nearest(stack):
-    with pytest.raises(ValueError, match=r"'stack.layer.\*'\. Did you mean 'stack.layers.\*'\? .*stack.layers.\*.\*"):
+    with pytest.raises(
+        ValueError,
+        match=r"'stack.layer.\*'\. Did you mean 'stack.layers.\*'\? .*stack.layers.\*.\*",
+    ):
         select(stack, "stack.layer.*")
 
 

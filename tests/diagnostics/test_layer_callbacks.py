@@ -1,4 +1,5 @@
-"""What is common to the callbacks of every layer's gradients and states. Their values are compared in test_watch.py."""
+"""What is common to the callbacks of every layer's gradients and states. Their values are compared
+in test_watch.py."""
 
 from functools import partial
 
@@ -40,7 +41,9 @@ def test_clipping_checkpoints_and_a_searching_optimizer_change_nothing(measure):
         return [measure(module, callbacks=callbacks, **options), *callbacks]
 
     plain = measured(chain())
-    again = [chain(call=partial(checkpoint, use_reentrant=reentrant)) for reentrant in (True, False)]
+    again = [
+        chain(call=partial(checkpoint, use_reentrant=reentrant)) for reentrant in (True, False)
+    ]
     changed = [measured(module, gradient_clip_val=1e-6) for module in again]
     changed.append(measured(chain(optimizer=lambda p: LBFGS(p, max_iter=5))))
     for callbacks in changed:
@@ -48,7 +51,9 @@ def test_clipping_checkpoints_and_a_searching_optimizer_change_nothing(measure):
             assert_close(callback, values(expected)[1:])
 
 
-@pytest.mark.parametrize("optimizer", [lambda p: Adam(p, lr=0.1, fused=True), lambda p: Adam(p, lr=0.1)])
+@pytest.mark.parametrize(
+    "optimizer", [lambda p: Adam(p, lr=0.1, fused=True), lambda p: Adam(p, lr=0.1)]
+)
 def test_the_scale_of_mixed_precision_is_taken_out(measure, optimizer):
     plugin = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**9))
     x, module = rows(dtype=torch.float32), chain(optimizer=optimizer).float()
@@ -59,7 +64,8 @@ def test_the_scale_of_mixed_precision_is_taken_out(measure, optimizer):
 
 
 def partly():
-    """Its second layer is not called, the third sees no gradients, and nothing comes of the fourth."""
+    """Its second layer is not called, the third sees no gradients, and nothing comes of the
+    fourth."""
 
     def call(layer, x):
         place = list(module.rounds).index(layer)
@@ -95,7 +101,9 @@ def test_what_is_not_there_is_nan_and_what_is_not_needed_is_zero(measure):
 def test_a_step_without_a_loss_is_no_measurement(measure):
     module = chain()
     step = module.training_step
-    module.training_step = lambda batch, batch_idx: None if batch_idx == 0 else step(batch, batch_idx)
+    module.training_step = lambda batch, batch_idx: (
+        None if batch_idx == 0 else step(batch, batch_idx)
+    )
     with pytest.warns(UserWarning, match="returned `None`"):
         callback = measure(module, batch_size=10)
     assert values(callback)[0].tolist() == [1]
@@ -104,7 +112,9 @@ def test_a_step_without_a_loss_is_no_measurement(measure):
 def test_the_product_of_growth_is_a_curve(measure, tmp_path):
     board = TensorBoardLogger(tmp_path, name="run", version="")
     _, growth, total = values(measure(kind=GradientExpansion, logger=board, max_epochs=2))
-    curve = scalars(tmp_path / "run", "gradient_expansion/")["gradient_expansion/growth_log10/product"]
+    curve = scalars(tmp_path / "run", "gradient_expansion/")[
+        "gradient_expansion/growth_log10/product"
+    ]
     assert [value for _, value in curve] == pytest.approx(np.log10(growth).sum(1), rel=1e-5)
     assert growth.prod(1) == pytest.approx(total[:, 0], rel=1e-10)
 
@@ -124,7 +134,10 @@ def test_our_own_states_are_those_before_dropout(make_trainer, options):
     torch.manual_seed(0)
     model, data = NodeClassifier(4, 2, **parts).double(), TinyDouble()
     states = []
-    handles = [m.register_forward_hook(lambda module, args, out: states.append(out)) for m in model.stack.states]
+    handles = [
+        m.register_forward_hook(lambda module, args, out: states.append(out))
+        for m in model.stack.states
+    ]
     torch.manual_seed(5)
     loss = torch.nn.functional.cross_entropy(
         model(data.batch)[data.batch.train_mask], data.batch.y[data.batch.train_mask]
@@ -146,8 +159,12 @@ def test_our_own_states_are_those_before_dropout(make_trainer, options):
     found = values(of_gradients)[1][0]
     assert np.isnan(found[:skipped]).all()
     assert found[skipped:] == pytest.approx(mus, rel=1e-10)
-    assert values(expansion)[2][0][skipped:] == pytest.approx([value / mus[-1] for value in mus[:-1]], rel=1e-10)
-    assert values(norms)[1][0][skipped:] == pytest.approx([float(one.norm()) for one in gradients], rel=1e-10)
+    assert values(expansion)[2][0][skipped:] == pytest.approx(
+        [value / mus[-1] for value in mus[:-1]], rel=1e-10
+    )
+    assert values(norms)[1][0][skipped:] == pytest.approx(
+        [float(one.norm()) for one in gradients], rel=1e-10
+    )
 
 
 @pytest.mark.parametrize("kind", [GradientExpansion, partial(LayerMeasures, ["gradient_growth"])])
@@ -163,7 +180,9 @@ def test_measured_steps_of_a_compiled_model_run_as_they_are(make_trainer):
         model = NodeClassifier(4, 2, num_layers=3, hidden_channels=5, compile=compiling)
         callbacks = [kind() for kind in ALL]
         make_trainer(callbacks, max_epochs=3, limit_val_batches=0).fit(model, datamodule=Tiny())
-        found.append([q.values for callback in callbacks for q in callback.measure_log.measurements()])
+        found.append(
+            [q.values for callback in callbacks for q in callback.measure_log.measurements()]
+        )
         assert (model.stack._compiled is not None) == (compiling == "on")
     for compiled, plain in zip(*found, strict=True):
         assert np.array_equal(compiled, plain)

@@ -32,15 +32,23 @@ def dense(function, x):
 
 def matrix(values):
     """A function whose Jacobian has these singular values, and turns what it is given."""
-    left, right = (torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64)).Q for _ in range(2))
+    left, right = (
+        torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64)).Q
+        for _ in range(2)
+    )
     return left @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ right
 
 
 @pytest.mark.parametrize(
     ("name", "norm", "kind"),
-    [*((*case, "graph") for case in CASES), *((*case, kind) for case in CORNERS for kind in ("no_edges", "one_node"))],
+    [
+        *((*case, "graph") for case in CASES),
+        *((*case, kind) for case in CORNERS for kind in ("no_edges", "one_node")),
+    ],
 )
-def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(name, norm, kind, graph):
+def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(
+    name, norm, kind, graph
+):
     structure = {
         "graph": graph,
         "no_edges": Graph(torch.zeros(2, 0).long(), 4),
@@ -60,7 +68,9 @@ def test_of_every_layer_it_is_the_largest_singular_value_of_the_dense_jacobian(n
 
 def test_the_direction_is_the_one_that_is_stretched_most():
     weight = matrix([3.0, 2.0, 1.0])
-    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), tolerance=1e-10)
+    stretch = local_lipschitz(
+        lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), tolerance=1e-10
+    )
     assert stretch.direction.norm().item() == pytest.approx(1, rel=1e-12)
     assert (weight @ stretch.direction).norm().item() == pytest.approx(3, rel=1e-12)
 
@@ -69,14 +79,18 @@ def test_the_direction_is_the_one_that_is_stretched_most():
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
 def test_sizes_that_squared_leave_float32_are_measured(dtype, size):
     weight = matrix([4.0, 3.9, 1.0, 0.5]).to(dtype)
-    stretch = local_lipschitz(lambda x: size * (weight @ x), torch.ones(4, dtype=dtype), tolerance=1e-6)
+    stretch = local_lipschitz(
+        lambda x: size * (weight @ x), torch.ones(4, dtype=dtype), tolerance=1e-6
+    )
     assert stretch.value == pytest.approx(4 * size, rel=1e-6)
 
 
 def test_close_singular_values_take_far_fewer_rounds_than_power_iteration():
     values = [1.0, *torch.linspace(0.999, 0.1, 60).tolist()]
     weight = matrix(values)
-    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(61, dtype=torch.float64), tolerance=1e-6)
+    stretch = local_lipschitz(
+        lambda x: weight @ x, torch.zeros(61, dtype=torch.float64), tolerance=1e-6
+    )
     plain = torch.randn(61, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for _ in range(stretch.iterations):
         plain = weight.t() @ (weight @ plain)
@@ -99,7 +113,9 @@ def test_an_earlier_direction_saves_most_of_the_work():
 @pytest.mark.parametrize("start", [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 def test_a_start_that_leads_nowhere_is_replaced(start):
     weight = torch.diag(torch.tensor([2.0, 1.0, 0.0], dtype=torch.float64))
-    stretch = local_lipschitz(lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), torch.tensor(start))
+    stretch = local_lipschitz(
+        lambda x: weight @ x, torch.zeros(3, dtype=torch.float64), torch.tensor(start)
+    )
     assert stretch.value == pytest.approx(2, rel=1e-4)
 
 
@@ -108,7 +124,9 @@ def test_a_function_that_does_not_move_has_constant_zero():
     assert (stretch.value, stretch.direction, stretch.converged) == (0.0, None, True)
 
 
-@pytest.mark.parametrize("function", [lambda x: x * torch.nan, lambda x: x * torch.inf, lambda x: (x - 1).abs().sqrt()])
+@pytest.mark.parametrize(
+    "function", [lambda x: x * torch.nan, lambda x: x * torch.inf, lambda x: (x - 1).abs().sqrt()]
+)
 def test_a_jacobian_that_is_not_finite_has_none(function):
     stretch = local_lipschitz(function, torch.ones(4))
     assert stretch.value != stretch.value
@@ -136,7 +154,9 @@ def test_it_is_the_same_in_every_call_and_takes_no_random_numbers_of_others():
 def test_parameters_get_no_gradients_and_keep_no_graph():
     layer = nn.Linear(6, 4)
     stretch = local_lipschitz(layer, torch.randn(3, 6, requires_grad=True))
-    assert stretch.value == pytest.approx(torch.linalg.matrix_norm(layer.weight, 2).item(), rel=1e-4)
+    assert stretch.value == pytest.approx(
+        torch.linalg.matrix_norm(layer.weight, 2).item(), rel=1e-4
+    )
     assert layer.weight.grad is None
     assert not stretch.direction.requires_grad
 

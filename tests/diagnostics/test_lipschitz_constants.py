@@ -24,14 +24,27 @@ from tests.training.conftest import scalars
 @pytest.fixture
 def data():
     return SyntheticCitation(
-        num_nodes=30, num_edges=60, num_features=8, num_classes=3, num_train_per_class=2, num_val=10, num_test=10
+        num_nodes=30,
+        num_edges=60,
+        num_features=8,
+        num_classes=3,
+        num_train_per_class=2,
+        num_val=10,
+        num_test=10,
     )
 
 
 def classifier(norm=(LipschitzNorm,), num_layers=3, dropout=0.5, layer=GAT, **options):
     torch.manual_seed(0)
     return NodeClassifier(
-        8, 3, layer=layer, norm=list(norm), num_layers=num_layers, hidden_channels=4, dropout=dropout, **options
+        8,
+        3,
+        layer=layer,
+        norm=list(norm),
+        num_layers=num_layers,
+        hidden_channels=4,
+        dropout=dropout,
+        **options,
     )
 
 
@@ -50,16 +63,24 @@ def test_first_every_so_often_and_last_with_the_trained_model(make_trainer, data
     assert (measured.values <= bounds.values).all()
     assert 10 ** bounds.values[0] == pytest.approx(first)
     graph, model = data.batch.graph, model.eval()
-    assert 10 ** bounds.values[-1] == pytest.approx([layer.lipschitz_bound(graph) for layer in model.stack.layers])
+    assert 10 ** bounds.values[-1] == pytest.approx(
+        [layer.lipschitz_bound(graph) for layer in model.stack.layers]
+    )
     with torch.no_grad():
         x = model.stack.encoder(data.batch.x)
-    assert 10 ** measured.values[-1, 0] == pytest.approx(exact(model.stack.layers[0], x, graph), rel=1e-4)
+    assert 10 ** measured.values[-1, 0] == pytest.approx(
+        exact(model.stack.layers[0], x, graph), rel=1e-4
+    )
     curves = scalars(logger.log_dir, "lipschitz/")
     for name, expected in (("measured", measured.values), ("bound", bounds.values)):
         assert measurements.load(Path(logger.log_dir), f"lipschitz_{name}").values.shape == (4, 3)
         last = dict(curves[f"lipschitz/{name}_log10/layer_003"])
-        assert [last[step] for step in (0, 2, 4, 5)] == pytest.approx(expected[:, 2].tolist(), rel=1e-5)
-        assert dict(curves[f"lipschitz/{name}_log10/product"])[0] == pytest.approx(expected[0].sum(), rel=1e-5)
+        assert [last[step] for step in (0, 2, 4, 5)] == pytest.approx(
+            expected[:, 2].tolist(), rel=1e-5
+        )
+        assert dict(curves[f"lipschitz/{name}_log10/product"])[0] == pytest.approx(
+            expected[0].sum(), rel=1e-5
+        )
 
 
 def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, data, tmp_path):
@@ -69,7 +90,9 @@ def test_a_training_that_is_watched_is_the_same_to_the_last_bit(make_trainer, da
         model = classifier((LipschitzNorm, BatchNorm))
         make_trainer(callbacks, max_epochs=4, logger=logger, log_every_n_steps=1).fit(model, data)
         text = (Path(logger.log_dir) / "metrics.csv").read_text()
-        losses.append([(row["train/loss"], row["val/loss"]) for row in csv.DictReader(text.splitlines())])
+        losses.append(
+            [(row["train/loss"], row["val/loss"]) for row in csv.DictReader(text.splitlines())]
+        )
         states.append((model.state_dict(), torch.get_rng_state()))
     assert len(losses[0]) >= 4
     assert losses[0] == losses[1]
@@ -101,7 +124,9 @@ def test_a_layer_that_is_shared_is_measured_at_each_of_its_places(make_trainer, 
 
 def test_batches_of_different_sizes_are_measured(make_trainer):
     trees = TreeNeighborsMatch(depth=2, batch_size=50)
-    model = NodeClassifier(trees.num_features, 4, layer=GAT, num_layers=2, hidden_channels=4, encoder="embedding")
+    model = NodeClassifier(
+        trees.num_features, 4, layer=GAT, num_layers=2, hidden_channels=4, encoder="embedding"
+    )
     assert sorted(len(batch.y) for batch in trees.train_dataloader()) == [26, 50]
     callback = LipschitzConstants(every_n_epochs=1)
     make_trainer([callback]).fit(model, trees)
@@ -116,7 +141,9 @@ def test_a_resumed_training_measures_no_step_twice(make_trainer, data, tmp_path)
     trainer.save_checkpoint(tmp_path / "last.ckpt")
     resumed = LipschitzConstants(every_n_epochs=2)
     whole = LipschitzConstants(every_n_epochs=2)
-    make_trainer([resumed], max_epochs=4).fit(classifier(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=False)
+    make_trainer([resumed], max_epochs=4).fit(
+        classifier(), data, ckpt_path=tmp_path / "last.ckpt", weights_only=False
+    )
     make_trainer([whole], max_epochs=4).fit(classifier(), data)
     assert (
         resumed.measure_log.measurements()[0].steps.tolist()

@@ -41,7 +41,9 @@ def test_arrays_and_curves_in_the_runs_folder_are_what_was_measured(measure, boa
 
 
 @pytest.mark.parametrize(("depth", "curves"), [(32, 32), (33, 16)])
-def test_of_many_layers_some_have_curves_the_first_and_the_last_too(measure, board, tmp_path, depth, curves):
+def test_of_many_layers_some_have_curves_the_first_and_the_last_too(
+    measure, board, tmp_path, depth, curves
+):
     measure(chain(depth=depth), logger=board)
     tags = sorted(tag for tag in scalars(tmp_path / "run") if "hidden" in tag and "layer_" in tag)
     assert len(tags) == curves
@@ -50,7 +52,9 @@ def test_of_many_layers_some_have_curves_the_first_and_the_last_too(measure, boa
     assert measurements.load(tmp_path / "run", HIDDEN).values.shape == (1, depth)
 
 
-@pytest.mark.parametrize(("error", "raised"), [(OSError("gone"), OSError), (KeyboardInterrupt(), SystemExit)])
+@pytest.mark.parametrize(
+    ("error", "raised"), [(OSError("gone"), OSError), (KeyboardInterrupt(), SystemExit)]
+)
 def test_what_was_measured_before_an_exception_is_kept(measure, board, tmp_path, error, raised):
     module = chain()
     with pytest.raises(raised):
@@ -76,7 +80,9 @@ def test_a_full_disk_does_not_hide_the_exception_before_it(measure, board, monke
 def test_rows_are_handed_on_in_blocks_and_written_now_and_then(measure, board, monkeypatch):
     written, moved = [], []
     monkeypatch.setattr(log, "SECONDS", 1e9)
-    monkeypatch.setattr(log, "save", lambda folder, measurement: written.append(len(measurement.steps)))
+    monkeypatch.setattr(
+        log, "save", lambda folder, measurement: written.append(len(measurement.steps))
+    )
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(tuple(self.shape)) or self)
     measure(logger=board, max_epochs=120)
     assert [shape for shape in moved if shape[1:] == (2, 4)] == [(51, 2, 4), (51, 2, 4), (18, 2, 4)]
@@ -88,7 +94,9 @@ def test_a_long_training_is_written_before_it_ends(measure, board, monkeypatch):
     monkeypatch.setattr(log, "SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
-    monkeypatch.setattr(log, "save", lambda folder, measurement: written.append(len(measurement.steps)))
+    monkeypatch.setattr(
+        log, "save", lambda folder, measurement: written.append(len(measurement.steps))
+    )
     measure(logger=board, max_epochs=3)
     assert written == [1, 1, 2, 2, 3, 3, 3, 3]
 
@@ -118,7 +126,10 @@ def test_a_resumed_training_goes_on_with_the_arrays(measure, make_trainer, board
 @pytest.mark.parametrize("kind", [GradientNorms, LipschitzConstants])
 def test_two_callbacks_that_would_write_the_same_files_are_refused(make_trainer, kind):
     trainer = make_trainer([kind("rounds.*"), kind("enter")])
-    with pytest.raises(MisconfigurationException, match=rf"2 {kind.__name__} .* 'rounds\.\*' and 'enter', would write"):
+    with pytest.raises(
+        MisconfigurationException,
+        match=rf"2 {kind.__name__} .* 'rounds\.\*' and 'enter', would write",
+    ):
         trainer.fit(chain(), loader(rows(), 20))
 
 
@@ -139,11 +150,23 @@ def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
     curves = scalars(tmp_path / "run", "made/")
     points = {tag: [step for step, _ in curve] for tag, curve in curves.items()}
     assert points == {
-        **{"made/signed/layer_001": [0, 1], "made/signed/layer_002": [0, 1], "made/signed/layer_003": [1]},
+        **{
+            "made/signed/layer_001": [0, 1],
+            "made/signed/layer_002": [0, 1],
+            "made/signed/layer_003": [1],
+        },
         **{"made/signed/first": [0, 1], "made/signed/middle": [0, 1], "made/signed/last": [1]},
         **{"made/signed/min": [0, 1], "made/signed/max": [0, 1]},
-        **{"made/size_log10/layer_001": [1], "made/size_log10/layer_002": [0], "made/size_log10/layer_003": [0, 1]},
-        **{"made/size_log10/first": [1], "made/size_log10/middle": [0], "made/size_log10/last": [0, 1]},
+        **{
+            "made/size_log10/layer_001": [1],
+            "made/size_log10/layer_002": [0],
+            "made/size_log10/layer_003": [0, 1],
+        },
+        **{
+            "made/size_log10/first": [1],
+            "made/size_log10/middle": [0],
+            "made/size_log10/last": [0, 1],
+        },
         **{"made/size_log10/min": [0, 1], "made/size_log10/max": [0, 1]},
     }
     edges = [[value for _, value in curves[f"made/signed/{edge}"]] for edge in ("min", "max")]

@@ -22,11 +22,14 @@ def pictures(folder):
 
 
 def layouts(folder):
-    """The sections of every layout that was written: the titles of their charts, and what the charts show."""
+    """The sections of every layout that was written: the titles of their charts, and what the
+    charts show."""
     loaded = EventAccumulator(str(folder), size_guidance={"tensors": 0}).Reload()
     if metadata.CONFIG_SUMMARY_TAG not in loaded.Tags()["tensors"]:
         return []
-    protos = [event.tensor_proto.string_val[0] for event in loaded.Tensors(metadata.CONFIG_SUMMARY_TAG)]
+    protos = [
+        event.tensor_proto.string_val[0] for event in loaded.Tensors(metadata.CONFIG_SUMMARY_TAG)
+    ]
     return [
         {
             part.title: {one.title: list(one.multiline.tag) for one in part.chart}
@@ -52,13 +55,19 @@ def test_a_heat_map_is_drawn_again_when_a_quarter_more_steps_are_there(measure, 
     monkeypatch.setattr(log, "SAVE_SECONDS", -1)
     monkeypatch.setattr(log, "SAVE_SHARE", 1e9)
     monkeypatch.setattr(log, "save", lambda folder, measurement: None)
-    monkeypatch.setattr(loggers, "heat_map", lambda one: drawn.append(len(one.steps)) or np.zeros((1, 1, 3), np.uint8))
+    monkeypatch.setattr(
+        loggers,
+        "heat_map",
+        lambda one: drawn.append(len(one.steps)) or np.zeros((1, 1, 3), np.uint8),
+    )
     measure(logger=board, max_epochs=18)
     assert drawn[::2] == drawn[1::2] == [1, 2, 3, 4, 5, 7, 9, 12, 15, 18]
 
 
 def test_the_time_for_drawing_counts_when_it_is_drawn_next(measure, board, monkeypatch):
-    monkeypatch.setattr(loggers, "heat_map", lambda one: time.sleep(0.35) or np.zeros((1, 1, 3), np.uint8))
+    monkeypatch.setattr(
+        loggers, "heat_map", lambda one: time.sleep(0.35) or np.zeros((1, 1, 3), np.uint8)
+    )
     callback = measure(logger=board)
     assert callback.measure_log._wait >= 0.7 / log.SAVE_SHARE
 
@@ -70,7 +79,12 @@ def test_nothing_is_drawn_for_loggers_without_pictures(measure, tmp_path, monkey
 
 def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_path):
     product = Quantity("size", "made/size_log10", "s", product=True)
-    fit(Made(np.ones((2, 2, 3)), SIGNED, product), GradientNorms("rounds.*"), logger=board, max_epochs=2)
+    fit(
+        Made(np.ones((2, 2, 3)), SIGNED, product),
+        GradientNorms("rounds.*"),
+        logger=board,
+        max_epochs=2,
+    )
     tags = list(scalars(tmp_path / "run"))
     (found,) = layouts(tmp_path / "run")
     shown = {
@@ -81,7 +95,10 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
     assert shown == {
         "training/accuracy": [],
         "training/loss": ["loss"],
-        **{f"made/{name}": [f"made/{name}/{curve}" for curve in FIVE] for name in ("signed", "size_log10")},
+        **{
+            f"made/{name}": [f"made/{name}/{curve}" for curve in FIVE]
+            for name in ("signed", "size_log10")
+        },
         "made/size_log10, product of all layers": ["made/size_log10/product"],
         **{
             f"gradient_norm/{kind}_log10": [f"gradient_norm/{kind}_log10/{curve}" for curve in FIVE]
@@ -105,5 +122,7 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
     ],
 )
 def test_accuracy_and_loss_are_found_under_the_names_that_they_have(tag, chart):
-    found = [title for title, (_, (expression,)) in loggers.TRAINING.items() if re.match(expression, tag)]
+    found = [
+        title for title, (_, (expression,)) in loggers.TRAINING.items() if re.match(expression, tag)
+    ]
     assert found == ([chart] if chart else [])

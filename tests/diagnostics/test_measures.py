@@ -55,7 +55,10 @@ def test_similarity_and_norm_are_those_of_a_loop(dtype):
     x = (features() + 1).to(dtype)
     rows = x.tolist()
     mean = [math.fsum(column) / len(rows) for column in zip(*rows)]
-    mu, size = math.sqrt(sum(squared(row, mean) for row in rows)), math.sqrt(sum(squared(row, [0] * 4) for row in rows))
+    mu, size = (
+        math.sqrt(sum(squared(row, mean) for row in rows)),
+        math.sqrt(sum(squared(row, [0] * 4) for row in rows)),
+    )
     moments = RowMoments.of(x)
     for measure, expected in [(similarity, mu), (norm, size), (relative_similarity, mu / size)]:
         assert measure(moments).item() == pytest.approx(expected, rel=1e-12)
@@ -69,14 +72,20 @@ def test_mu_of_rows_equal_to_a_millionth_in_float32_has_at_least_three_digits():
     expected = float(np.sqrt(((exact - exact.mean(0)) ** 2).sum()))
     assert similarity(RowMoments.of(x)).item() == pytest.approx(expected, rel=1e-9)
     as_difference = (x.square().sum() - len(x) * x.mean(0).square().sum()).clamp_min(0).sqrt()
-    assert as_difference.item() != pytest.approx(expected, rel=1e-3), "otherwise nothing was to be feared"
+    assert as_difference.item() != pytest.approx(expected, rel=1e-3), (
+        "otherwise nothing was to be feared"
+    )
 
 
-@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 2.0**-149), (torch.float64, 2.0**-1074)])
+@pytest.mark.parametrize(
+    ("dtype", "least"), [(torch.float32, 2.0**-149), (torch.float64, 2.0**-1074)]
+)
 def test_the_smallest_numbers_there_are_are_measured(dtype, least):
     x = torch.tensor([[least], [-least]], dtype=dtype)
     assert similarity(RowMoments.of(x)).item() == pytest.approx(least * math.sqrt(2), abs=least)
-    assert log10_similarity(RowMoments.of(x)).item() == pytest.approx(math.log10(least) + math.log10(2) / 2, rel=1e-12)
+    assert log10_similarity(RowMoments.of(x)).item() == pytest.approx(
+        math.log10(least) + math.log10(2) / 2, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e300])
@@ -87,7 +96,9 @@ def test_sizes_whose_squares_float64_has_no_room_for_are_measured(size):
             size * measure(RowMoments.of(x)).item(), rel=1e-12
         )
     assert effective_rank(size * x).item() == pytest.approx(effective_rank(x).item(), rel=1e-12)
-    torch.testing.assert_close(mean_average_distance(size * x, STAR), mean_average_distance(x, STAR))
+    torch.testing.assert_close(
+        mean_average_distance(size * x, STAR), mean_average_distance(x, STAR)
+    )
 
 
 def test_logarithms_go_on_where_float64_ends():
@@ -117,7 +128,9 @@ def test_growth_is_what_each_layer_multiplies_the_gradient_by_and_its_product_is
         product = 1.0
         for layer in range(3):
             product *= row[layer] / row[layer + 1]
-            assert 10 ** growth[step, layer].item() == pytest.approx(row[layer] / row[layer + 1], rel=1e-12)
+            assert 10 ** growth[step, layer].item() == pytest.approx(
+                row[layer] / row[layer + 1], rel=1e-12
+            )
         assert 10 ** total[step].item() == pytest.approx(product, rel=1e-12)
 
 
@@ -136,7 +149,9 @@ def test_growth_from_zero_to_zero_is_nothing_and_the_product_does_not_mind_what_
 )
 def test_effective_rank_is_the_exponential_of_the_entropy_of_singular_values(dtype, shape):
     x = features(*shape, dtype)
-    values = np.sqrt(np.linalg.eigvalsh(np.array(x.tolist()) @ np.array(x.tolist()).T)[-min(shape) :])
+    values = np.sqrt(
+        np.linalg.eigvalsh(np.array(x.tolist()) @ np.array(x.tolist()).T)[-min(shape) :]
+    )
     shares = (values / values.sum()).tolist()
     expected = math.exp(-sum(share * math.log(share) for share in shares))
     assert effective_rank(x).item() == pytest.approx(expected, rel=1e-9)
@@ -150,7 +165,9 @@ def test_numerical_rank_is_the_square_of_a_ratio_of_norms():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize(("dtype", "node"), [(torch.float64, 0), (torch.bfloat16, 4), (torch.float32, 5)])
+@pytest.mark.parametrize(
+    ("dtype", "node"), [(torch.float64, 0), (torch.bfloat16, 4), (torch.float32, 5)]
+)
 def test_of_what_is_not_finite_every_measure_is_nan_be_it_at_an_isolated_node(bad, dtype, node):
     x = features(6, dtype=dtype)
     x[node, 1] = bad
@@ -158,7 +175,9 @@ def test_of_what_is_not_finite_every_measure_is_nan_be_it_at_an_isolated_node(ba
         assert value.isnan(), measure
 
 
-@pytest.mark.parametrize(("count", "dtype"), [(0, torch.float64), (1, torch.bfloat16), (5, torch.float32)])
+@pytest.mark.parametrize(
+    ("count", "dtype"), [(0, torch.float64), (1, torch.bfloat16), (5, torch.float32)]
+)
 def test_of_zeros_of_one_row_and_of_none_each_is_what_its_docstring_says(dtype, count):
     edges = STAR if count == 5 else NO_EDGES
     for measure, value in every_measure(torch.zeros(count, 4, dtype=dtype), edges):

@@ -17,7 +17,9 @@ def distance(a, b):
     return 1 - sum(u * v for u, v in zip(a, b)) / norms
 
 
-@pytest.mark.parametrize(("dtype", "chunk"), [*((dtype, 1 << 16) for dtype in DTYPES), (torch.float64, 20)])
+@pytest.mark.parametrize(
+    ("dtype", "chunk"), [*((dtype, 1 << 16) for dtype in DTYPES), (torch.float64, 20)]
+)
 def test_measures_of_edges_are_those_of_a_loop(dtype, chunk, graph, monkeypatch):
     monkeypatch.setattr(measures, "CHUNK", chunk)
     x, edge_index = features(dtype=dtype), graph.edge_index
@@ -39,7 +41,9 @@ def test_measures_of_edges_are_those_of_a_loop(dtype, chunk, graph, monkeypatch)
 def test_mean_average_distance_does_not_see_the_lengths_of_rows_and_ends_at_two():
     x = features(6)
     lengths = 10.0 ** torch.randint(-20, 20, (6, 1)).double()
-    torch.testing.assert_close(mean_average_distance(lengths * x, RING), mean_average_distance(x, RING))
+    torch.testing.assert_close(
+        mean_average_distance(lengths * x, RING), mean_average_distance(x, RING)
+    )
     opposite = torch.tensor([1.0, -1.0] * 3)[:, None] * x[:1]
     assert mean_average_distance(opposite, RING).item() == pytest.approx(2, rel=1e-12)
     assert mean_average_distance(lengths * x[:1], RING).item() == pytest.approx(0, abs=1e-30)

@@ -1,4 +1,5 @@
-"""LightningModules of others: callbacks measure what a watch of the same losses does, and change nothing."""
+"""LightningModules of others: callbacks measure what a watch of the same losses does, and change
+nothing."""
 
 import copy
 import warnings
@@ -113,7 +114,9 @@ class Adversarial(SeveralOptimizers):
         return F.softplus(self.discriminator(x) * (1 - 2 * real)).mean()
 
     def loss(self, batch):
-        return self.judged(batch.x.clone().requires_grad_(), 1) + self.judged(self.generator(batch.x), 0)
+        return self.judged(batch.x.clone().requires_grad_(), 1) + self.judged(
+            self.generator(batch.x), 0
+        )
 
     def training_step(self, batch, batch_idx):
         of_discriminator, of_generator = self.optimizers()
@@ -125,7 +128,9 @@ class Adversarial(SeveralOptimizers):
         of_generator.step()
 
     def configure_optimizers(self):
-        return [torch.optim.Adam(part.parameters()) for part in (self.discriminator, self.generator)]
+        return [
+            torch.optim.Adam(part.parameters()) for part in (self.discriminator, self.generator)
+        ]
 
 
 class Recurrent(Automatic):
@@ -167,18 +172,25 @@ class Shared(Automatic):
 
 
 def watched(module, batches):
-    """The measures of one step, as a watch of the same losses finds them: test_watch.py compares it with autograd."""
+    """The measures of one step, as a watch of the same losses finds them: test_watch.py compares it
+    with autograd."""
     with gnn_depth.watch(module, module.layers, MEASURES) as watching:
         for batch in batches:
             (module.loss(batch) / len(batches)).backward()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # no gradient arrives at frozen layers
             watching.step()
-    return watching.frame().pivot_table(index="measure", columns="layer", values="value", dropna=False)
+    return watching.frame().pivot_table(
+        index="measure", columns="layer", values="value", dropna=False
+    )
 
 
-@pytest.mark.parametrize("kind", [SeveralOptimizers, MiniBatches, Accumulated, Adversarial, Recurrent, Frozen, Shared])
-def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trained_as_alone(kind, make_trainer):
+@pytest.mark.parametrize(
+    "kind", [SeveralOptimizers, MiniBatches, Accumulated, Adversarial, Recurrent, Frozen, Shared]
+)
+def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trained_as_alone(
+    kind, make_trainer
+):
     torch.manual_seed(0)
     module = kind().double()
     loader = DataLoader([data(seed) for seed in range(2)], batch_size=kind.batch_size)
@@ -186,9 +198,13 @@ def test_a_module_written_without_this_package_is_measured_as_in_a_loop_and_trai
     alone, measures = copy.deepcopy(module), LayerMeasures(list(MEASURES), kind.layers)
     for one, callbacks in ((module, [measures]), (alone, [])):
         torch.manual_seed(1)
-        make_trainer(callbacks, max_epochs=2, accumulate_grad_batches=kind.accumulated).fit(one, loader)
+        make_trainer(callbacks, max_epochs=2, accumulate_grad_batches=kind.accumulated).fit(
+            one, loader
+        )
     found = (
-        measures.frame().query("step == 0").pivot_table(index="measure", columns="layer", values="value", dropna=False)
+        measures.frame()
+        .query("step == 0")
+        .pivot_table(index="measure", columns="layer", values="value", dropna=False)
     )
     expected = expected.to_numpy().reshape(len(found), -1, found.shape[1])
     if expected.shape[1] > 1:  # a watch shows each call, a callback all calls together

@@ -42,9 +42,17 @@ def test_it_is_that_of_exact_arithmetic(dtype, count, channels):
     expected_count, mean, centred = by_loops(rows)
     moments = RowMoments.of(rows)
     assert moments.count == expected_count
-    assert moments.count.dtype == moments.mean.dtype == moments.centred.dtype == moments.scale.dtype == torch.float64
+    assert (
+        moments.count.dtype
+        == moments.mean.dtype
+        == moments.centred.dtype
+        == moments.scale.dtype
+        == torch.float64
+    )
     for column in range(channels):
-        assert (moments.mean * moments.scale)[column] == pytest.approx(float(mean[column]), rel=1e-13)
+        assert (moments.mean * moments.scale)[column] == pytest.approx(
+            float(mean[column]), rel=1e-13
+        )
     assert moments.centred * moments.scale**2 == pytest.approx(float(centred), rel=1e-13)
     square = sum(Fraction(number) ** 2 for row in rows.tolist() for number in row)
     assert moments.square * moments.scale**2 == pytest.approx(float(square), rel=1e-13)
@@ -101,7 +109,11 @@ def test_rows_for_which_float32_loses_digits_or_gains_nothing_are_summed_in_floa
     wide = RowMoments.of(rows.double())
     found = RowMoments.of(rows)
     torch.testing.assert_close(
-        found.scale.square() * found.centred, wide.scale.square() * wide.centred, rtol=1e-9, atol=0, equal_nan=True
+        found.scale.square() * found.centred,
+        wide.scale.square() * wide.centred,
+        rtol=1e-9,
+        atol=0,
+        equal_nan=True,
     )
 
 
@@ -130,7 +142,10 @@ def test_any_split_merged_in_any_order_is_the_whole(cuts, order, size, offset, s
 
 
 def test_parts_of_very_different_sizes_merge():
-    large, small = 1e300 * torch.randn(4, 2, dtype=torch.float64), 1e-300 * torch.randn(3, 2, dtype=torch.float64)
+    large, small = (
+        1e300 * torch.randn(4, 2, dtype=torch.float64),
+        1e-300 * torch.randn(3, 2, dtype=torch.float64),
+    )
     merged = RowMoments.of(large).merge(RowMoments.of(small))
     assert_same(merged, RowMoments.of(torch.cat([large, small])))
 
@@ -147,14 +162,20 @@ def test_no_rows_change_nothing_and_rows_of_zeros_are_rows(dtype):
 
 
 @pytest.mark.parametrize("bad", [float("inf"), -float("inf"), float("nan")])
-@pytest.mark.parametrize(("dtype", "place"), [(torch.float64, 0), (torch.float32, 2), (torch.bfloat16, 0)])
+@pytest.mark.parametrize(
+    ("dtype", "place"), [(torch.float64, 0), (torch.float32, 2), (torch.bfloat16, 0)]
+)
 def test_an_entry_that_is_not_finite_makes_it_nan_and_what_it_is_merged_with(bad, dtype, place):
     rows = torch.randn(4, 3).to(dtype)
     rows[place, 1] = bad
     moments = RowMoments.of(rows)
     large = torch.cat([rows, torch.randn(4096, 3).to(dtype)]).repeat(1, 8)
     assert RowMoments.of(large).centred.isnan()
-    for broken in (moments, moments.merge(RowMoments.of(rows[1:2])), RowMoments.of(rows[1:2]).merge(moments)):
+    for broken in (
+        moments,
+        moments.merge(RowMoments.of(rows[1:2])),
+        RowMoments.of(rows[1:2]).merge(moments),
+    ):
         assert broken.centred.isnan()
         assert broken.square.isnan()
     assert moments.merge(RowMoments.empty(3)).centred.isnan()
@@ -162,13 +183,18 @@ def test_an_entry_that_is_not_finite_makes_it_nan_and_what_it_is_merged_with(bad
 
 def test_one_layer_that_is_not_finite_leaves_the_others_alone():
     good, bad = RowMoments.of(torch.randn(4, 3)), RowMoments.of(torch.full((4, 3), float("nan")))
-    merged = RowMoments.stack([RowMoments.stack([good, bad]), RowMoments.stack([good, good])]).merged()
+    merged = RowMoments.stack(
+        [RowMoments.stack([good, bad]), RowMoments.stack([good, good])]
+    ).merged()
     assert merged.centred.isnan().tolist() == [False, True]
 
 
 def test_processes_that_exchange_one_flat_tensor_have_the_moments_of_each_layer_over_all_rows():
     widths, rows = [3, 5, 5, 2], [7, 0, 1]
-    matrices = [[torch.randn(count, width) * 10**layer for count in rows] for layer, width in enumerate(widths)]
+    matrices = [
+        [torch.randn(count, width) * 10**layer for count in rows]
+        for layer, width in enumerate(widths)
+    ]
     packed = [
         RowMoments.stack([RowMoments.of(layer[process]) for layer in matrices]).widened(5).pack()
         for process in range(3)
@@ -184,7 +210,11 @@ def test_processes_that_exchange_one_flat_tensor_have_the_moments_of_each_layer_
 
 
 def test_rows_stay_what_they_are_and_have_no_gradients_here():
-    for shape, dtype in (((4, 3), torch.float64), ((4, 3), torch.float32), ((300, 64), torch.float32)):
+    for shape, dtype in (
+        ((4, 3), torch.float64),
+        ((4, 3), torch.float32),
+        ((300, 64), torch.float32),
+    ):
         rows = torch.randn(shape, dtype=dtype, requires_grad=True)
         before = rows.detach().clone()
         moments = RowMoments.of(rows)
@@ -211,7 +241,9 @@ def test_matrices_side_by_side_have_the_root_mean_squares_of_mu_and_of_norms():
     beside = RowMoments.stack(several).side_by_side()
     assert_same(beside, expected)
     norms = torch.stack([matrix.norm() for matrix in matrices])
-    torch.testing.assert_close(beside.square.sqrt() * beside.scale, norms.square().mean().sqrt(), **CLOSE)
+    torch.testing.assert_close(
+        beside.square.sqrt() * beside.scale, norms.square().mean().sqrt(), **CLOSE
+    )
     same = RowMoments.stack([several[1], several[1]]).side_by_side()
     assert_same_mu(same, several[1])
     assert same.count == 6

@@ -48,7 +48,9 @@ def test_norms_are_those_of_all_parameters_of_a_set_together():
 def test_the_distribution_is_that_of_the_neurons_of_each_link():
     wide, narrow = torch.randn(5, 3, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
     links = [
-        SimpleNamespace(states=[s], incoming=[SimpleNamespace(parameter=w, axis=0)], attention=[], outgoing=[])
+        SimpleNamespace(
+            states=[s], incoming=[SimpleNamespace(parameter=w, axis=0)], attention=[], outgoing=[]
+        )
         for s, w in enumerate((wide, narrow))
     ]
     neurons = BalanceReader(links, [])
@@ -56,7 +58,9 @@ def test_the_distribution_is_that_of_the_neurons_of_each_link():
     found = neurons.distribution(laws)[0].numpy()
     for place, weight in enumerate((wide, narrow)):
         values = weight.square().sum(1).numpy()
-        assert found[:, place] == pytest.approx([values.mean(), *np.quantile(values, QUANTILES)], rel=1e-12)
+        assert found[:, place] == pytest.approx(
+            [values.mean(), *np.quantile(values, QUANTILES)], rel=1e-12
+        )
     laws[0, 1, 0] = torch.nan
     found = neurons.distribution(laws)[0]
     assert found[:, 1].isnan().all()

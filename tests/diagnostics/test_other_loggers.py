@@ -1,4 +1,5 @@
-"""W&B and MLflow, read back by their own APIs; skipped where they are not installed (the extra ``loggers``)."""
+"""W&B and MLflow, read back by their own APIs; skipped where they are not installed (the extra
+``loggers``)."""
 
 import json
 import struct
@@ -28,7 +29,9 @@ def mlflow_logger(tmp_path):
     pytest.importorskip("mlflow", reason="needs the extra 'loggers'")
     from lightning.pytorch.loggers import MLFlowLogger
 
-    return MLFlowLogger("depth", tracking_uri=f"sqlite:///{tmp_path}/runs.db", artifact_location=f"{tmp_path}/files")
+    return MLFlowLogger(
+        "depth", tracking_uri=f"sqlite:///{tmp_path}/runs.db", artifact_location=f"{tmp_path}/files"
+    )
 
 
 @pytest.fixture
@@ -75,10 +78,17 @@ def test_mlflow_has_curves_pictures_and_findings(make_trainer, mlflow_logger):
     assert [one.value for one in history] == pytest.approx(expected)
     names = [file.path for file in client.list_artifacts(run, "images")]
     assert any("hidden_log10" in name and name.endswith(".png") for name in names)
-    assert client.get_run(run).data.tags["FirstFailure/expanded"].startswith("gradients expanded at layer 3")
+    assert (
+        client.get_run(run)
+        .data.tags["FirstFailure/expanded"]
+        .startswith("gradients expanded at layer 3")
+    )
     from mlflow.artifacts import load_dict
 
-    assert load_dict(f"{client.get_run(run).info.artifact_uri}/FirstFailure.json")["expanded"]["layer"] == 3
+    assert (
+        load_dict(f"{client.get_run(run).info.artifact_uri}/FirstFailure.json")["expanded"]["layer"]
+        == 3
+    )
 
 
 def test_mlflow_has_a_watched_loop_and_a_probe(mlflow_logger):
@@ -91,7 +101,8 @@ def test_mlflow_has_a_watched_loop_and_a_probe(mlflow_logger):
 
 
 def records(data):
-    """The records of an offline run's file, by W&B's own message type: a log of blocks of 32 KiB, as in LevelDB.
+    """The records of an offline run's file, by W&B's own message type: a log of blocks of 32 KiB,
+    as in LevelDB.
 
     W&B itself reads such files only to send them to a server.
     """
@@ -119,7 +130,9 @@ def history_and_summary(logger):
     (path,) = Path(logger.experiment.settings.sync_dir).glob("*.wandb")
     logger.experiment.finish()
     deadline = time.monotonic() + 20
-    while not (found := records(path.read_bytes())) or not any(one.HasField("exit") for one in found):
+    while not (found := records(path.read_bytes())) or not any(
+        one.HasField("exit") for one in found
+    ):
         assert time.monotonic() < deadline, "the run was never finished"
         time.sleep(0.05)
     summary = {}
@@ -132,17 +145,27 @@ def test_wandb_has_curves_pictures_and_findings(make_trainer, wandb_logger):
     expected = train(make_trainer, wandb_logger)
     files = Path(wandb_logger.experiment.settings.sync_dir) / "files"
     history, summary = history_and_summary(wandb_logger)
-    curve = {one["trainer/global_step"]: one[f"{TAG}/layer_001"] for one in history if f"{TAG}/layer_001" in one}
+    curve = {
+        one["trainer/global_step"]: one[f"{TAG}/layer_001"]
+        for one in history
+        if f"{TAG}/layer_001" in one
+    }
     assert list(curve) == [0, 1, 2]
     assert list(curve.values()) == pytest.approx(expected)
-    (names,) = [one[f"heat_map/{TAG}/filenames"] for one in history if f"heat_map/{TAG}/filenames" in one]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (files / name for name in names))
+    (names,) = [
+        one[f"heat_map/{TAG}/filenames"] for one in history if f"heat_map/{TAG}/filenames" in one
+    ]
+    assert all(
+        path.read_bytes().startswith(b"\x89PNG") for path in (files / name for name in names)
+    )
     assert summary["FirstFailure/expanded"]["layer"] == 3
 
 
 def test_wandb_has_a_watched_loop_and_a_probe(wandb_logger):
     expected, report = watch_and_probe(wandb_logger)
     history, summary = history_and_summary(wandb_logger)
-    assert [one[f"{TAG}/last"] for one in history if f"{TAG}/last" in one] == pytest.approx(expected)
+    assert [one[f"{TAG}/last"] for one in history if f"{TAG}/last" in one] == pytest.approx(
+        expected
+    )
     assert any(f"heat_map/{TAG}/filenames" in one for one in history)
     assert summary[f"probe/1_{report.findings[0].mode}"]["text"] == report.findings[0].text

@@ -1,4 +1,5 @@
-"""Of this package's own model: stacks that compute states again, and the way from the command line to the figure."""
+"""Of this package's own model: stacks that compute states again, and the way from the command line
+to the figure."""
 
 import json
 
@@ -23,13 +24,22 @@ class TinyDouble(Tiny):
         return batch
 
 
-PARTS = {"layer": GAT, "skip": Residual, "num_layers": 5, "hidden_channels": 6, "dropout": 0.5, "activation": "tanh"}
+PARTS = {
+    "layer": GAT,
+    "skip": Residual,
+    "num_layers": 5,
+    "hidden_channels": 6,
+    "dropout": 0.5,
+    "activation": "tanh",
+}
 
 
 def measured(make_trainer, **options):
     torch.manual_seed(0)
     model, callback = NodeClassifier(4, 2, **PARTS, **options).double(), GradientNorms()
-    make_trainer([callback], max_epochs=3, num_sanity_val_steps=0).fit(model, datamodule=TinyDouble())
+    make_trainer([callback], max_epochs=3, num_sanity_val_steps=0).fit(
+        model, datamodule=TinyDouble()
+    )
     return values(callback)
 
 
@@ -46,7 +56,9 @@ def test_the_states_of_a_reversible_stack_are_measured_whole(make_trainer):
     model, data, expected = NodeClassifier(4, 2, **PARTS, reversible=2).double(), TinyDouble(), []
     for state in model.stack.states:
         offset = torch.zeros(20, 6, dtype=torch.float64, requires_grad=True)
-        handle = state.register_forward_hook(lambda module, args, output, offset=offset: output + offset)
+        handle = state.register_forward_hook(
+            lambda module, args, output, offset=offset: output + offset
+        )
         torch.manual_seed(5)
         scores = model(data.batch)[data.batch.train_mask]
         handle.remove()
@@ -64,14 +76,28 @@ def test_measured_and_unmeasured_runs_of_a_reversible_stack_agree(make_trainer):
     for callbacks in ([GradientNorms()], []):
         torch.manual_seed(0)
         model = NodeClassifier(4, 2, **PARTS, reversible=2).double()
-        make_trainer(callbacks, max_epochs=3, num_sanity_val_steps=0).fit(model, datamodule=TinyDouble())
-        weights.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+        make_trainer(callbacks, max_epochs=3, num_sanity_val_steps=0).fit(
+            model, datamodule=TinyDouble()
+        )
+        weights.append(
+            torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+        )
     torch.testing.assert_close(*weights, rtol=1e-9, atol=1e-9)
 
 
 def fit(root, *words, callback="GradientNorms"):
-    line = ["--data.num_nodes=120", "--data.num_edges=240", "--data.num_features=30", "--data.num_train_per_class=4"]
-    line += ["--data.num_val=30", "--data.num_test=30", "--trainer.max_epochs=4", "--trainer.accelerator=cpu"]
+    line = [
+        "--data.num_nodes=120",
+        "--data.num_edges=240",
+        "--data.num_features=30",
+        "--data.num_train_per_class=4",
+    ]
+    line += [
+        "--data.num_val=30",
+        "--data.num_test=30",
+        "--trainer.max_epochs=4",
+        "--trainer.accelerator=cpu",
+    ]
     line += ["--trainer.enable_progress_bar=false", f"--run.root={root}", "--model.num_layers=3"]
     return main(["fit", *line, f"--trainer.callbacks=gnn_depth.diagnostics.{callback}", *words])
 
@@ -88,7 +114,15 @@ def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsy
     assert "gradient_norm" not in (folder / "metrics.csv").read_text()
     for kind in ("heatmap", "layers", "history"):
         output = tmp_path / f"{kind}.html"
-        words = ["plot", kind, str(tmp_path / "runs"), "--measure", "gradient_norm_hidden", "--output", str(output)]
+        words = [
+            "plot",
+            kind,
+            str(tmp_path / "runs"),
+            "--measure",
+            "gradient_norm_hidden",
+            "--output",
+            str(output),
+        ]
         assert main(words) == 0, capsys.readouterr().err
         assert "dLoss" in output.read_text()
 
@@ -96,6 +130,9 @@ def test_a_config_names_the_callback_and_figures_read_its_arrays(tmp_path, capsy
 def test_a_name_that_no_layer_has_is_a_users_error(tmp_path, capsys):
     assert fit(tmp_path, "--trainer.callbacks.layers=stack.layer.*") == 2
     error = capsys.readouterr().err
-    assert "no module of NodeClassifier is called 'stack.layer.*'. Did you mean 'stack.blocks.*.layer'?" in error
+    assert (
+        "no module of NodeClassifier is called 'stack.layer.*'. Did you mean "
+        "'stack.blocks.*.layer'?" in error
+    )
     (result,) = tmp_path.rglob("result.json")
     assert json.loads(result.read_text())["status"] == "failed"

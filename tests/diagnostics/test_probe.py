@@ -30,7 +30,10 @@ def state(model):
 
 def test_a_model_and_a_batch_give_a_report_and_the_model_stays_as_it_was(tmp_path):
     torch.manual_seed(0)
-    model, batch = NodeClassifier(4, 2, layer=GAT, norm=[BatchNorm], num_layers=4, dropout=0.5), Tiny().load()
+    model, batch = (
+        NodeClassifier(4, 2, layer=GAT, norm=[BatchNorm], num_layers=4, dropout=0.5),
+        Tiny().load(),
+    )
     torch.nn.functional.cross_entropy(model(batch), batch.y).backward()
     model.stack.decoder.eval()
     before = state(model)
@@ -72,7 +75,11 @@ def test_a_loop_of_any_convolution_is_probed_in_one_line(name):
     report = gnn_depth.probe(model, features(), graph(), loss=lambda out: out.square().mean())
     frame = report.frame()
     assert list(frame.index) == [1, 2, 3]
-    assert frame[["||X||", "||F(X)||", "mu(X)", "E(X)", "||G||", "mu(G)", "||dW||", "constant"]].gt(0).all(axis=None)
+    assert (
+        frame[["||X||", "||F(X)||", "mu(X)", "E(X)", "||G||", "mu(G)", "||dW||", "constant"]]
+        .gt(0)
+        .all(axis=None)
+    )
     assert report.readings[0].energy == frame["E(X)"][1]
     assert [hook for module in model.modules() for hook in module._forward_pre_hooks] == []
 

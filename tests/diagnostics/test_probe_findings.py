@@ -15,14 +15,25 @@ from gnn_depth.diagnostics.probe.report import Report, product
 from gnn_depth.nn.parts import FAILURE_MODES
 
 WELL = Reading(
-    1, norm=5.0, mu=3.0, zeros=0.0, rank=20.0, out=5.0, gradient=1.0, gradient_mu=0.9, stretch=1.5, imbalance=0.1
+    1,
+    norm=5.0,
+    mu=3.0,
+    zeros=0.0,
+    rank=20.0,
+    out=5.0,
+    gradient=1.0,
+    gradient_mu=0.9,
+    stretch=1.5,
+    imbalance=0.1,
 )
 
 
 def stack(layers: int = 10, **of_layer) -> list[Reading]:
-    """Readings of layers that are well but for some numbers, each a function of the layer's number."""
+    """Readings of layers that are well but for some numbers, each a function of the layer's
+    number."""
     return [
-        replace(WELL, number=n, **{name: value(n) for name, value in of_layer.items()}) for n in range(1, layers + 1)
+        replace(WELL, number=n, **{name: value(n) for name, value in of_layer.items()})
+        for n in range(1, layers + 1)
     ]
 
 
@@ -44,7 +55,13 @@ def test_a_page_has_titles_in_words_limits_and_the_best_remedies(tmp_path):
     trials = [Trial("", loud, find_problems(loud)), Trial("--model.skip rezero", quiet, [])]
     Report("T", 1.0, loud, trials[0].findings, (), trials).html(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    for words in ("Size of the hidden state, ||X||", ">limit<", ">this model<", ">skip rezero<", "µ(G)"):
+    for words in (
+        "Size of the hidden state, ||X||",
+        ">limit<",
+        ">this model<",
+        ">skip rezero<",
+        "µ(G)",
+    ):
         assert words in text
     assert "mathdefault" not in re.sub("<!--.*?-->", "", text), "powers of ten are text"
     assert list(_limits("||X||", loud)) == pytest.approx([18.0 / EXPANDED, 18.0 * EXPANDED])
@@ -59,19 +76,51 @@ def test_every_failure_mode_has_a_criterion_and_a_title():
     ("mode", "layer", "worst", "words", "readings"),
     [
         # From 5 to float32's smallest, 1e-45.
-        ("dying_signal", 5, 10, r"layer 5 on .*factor of 0\.1 .*46 layers", {"norm": lambda n: 50 * 0.1**n}),
+        (
+            "dying_signal",
+            5,
+            10,
+            r"layer 5 on .*factor of 0\.1 .*46 layers",
+            {"norm": lambda n: 50 * 0.1**n},
+        ),
         ("dying_signal", 6, 10, "zero in every channel", {"zeros": lambda n: n / 10}),
-        ("exploding_signal", 6, 10, "grows by a factor of 4", {"norm": lambda n: 5.0 * 4.0 ** (n - 1)}),
+        (
+            "exploding_signal",
+            6,
+            10,
+            "grows by a factor of 4",
+            {"norm": lambda n: 5.0 * 4.0 ** (n - 1)},
+        ),
         ("equal_rows", 7, 10, "mu", {"mu": lambda n: 5.0 * 10 ** (-n / 3)}),
         ("rank_collapse", 5, 10, "rank", {"rank": lambda n: 1 + 8.0 / n**2}),
-        ("vanishing_gradients", 6, 1, "from layer 6 back", {"gradient": lambda n: 10.0 ** (n - 10)}),
+        (
+            "vanishing_gradients",
+            6,
+            1,
+            "from layer 6 back",
+            {"gradient": lambda n: 10.0 ** (n - 10)},
+        ),
         ("expanding_gradients", 3, 1, "mu", {"gradient": lambda n: 3.0 ** (10 - n)}),
-        ("smoothed_gradients", 4, 1, "mu", {"gradient_mu": lambda n: 0.9 if n > 4 else 0.5 * SMOOTHED}),
-        ("unbounded_attention", 1, 1, "factor of 20", {"scaled": lambda n: ((10.0, 3.0), (100.0, 30.0))}),
+        (
+            "smoothed_gradients",
+            4,
+            1,
+            "mu",
+            {"gradient_mu": lambda n: 0.9 if n > 4 else 0.5 * SMOOTHED},
+        ),
+        (
+            "unbounded_attention",
+            1,
+            1,
+            "factor of 20",
+            {"scaled": lambda n: ((10.0, 3.0), (100.0, 30.0))},
+        ),
         ("imbalance", 3, 3, "layer 3", {"imbalance": lambda n: 0.8 if n == 3 else 0.05}),
     ],
 )
-def test_a_failure_mode_is_found_at_its_first_and_at_its_worst_layer(mode, layer, worst, words, readings):
+def test_a_failure_mode_is_found_at_its_first_and_at_its_worst_layer(
+    mode, layer, worst, words, readings
+):
     if "norm" in readings:
         readings["mu"] = lambda n: 0.6 * readings["norm"](n)
     if "gradient" in readings:
@@ -83,7 +132,9 @@ def test_a_failure_mode_is_found_at_its_first_and_at_its_worst_layer(mode, layer
 
 def test_what_is_no_failure_is_not_found():
     assert find_problems(stack(rank=lambda n: 0.0)) == [], "the rank of zeros"
-    assert find_problems(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 3.1)))) == [], "bounded scores"
+    assert find_problems(stack(scaled=lambda n: ((10.0, 3.0), (100.0, 3.1)))) == [], (
+        "bounded scores"
+    )
     assert find_problems(stack(imbalance=lambda n: None)) == [], "no law"
     assert find_problems(stack(4, imbalance=lambda n: 0.8)) == [], "a shallow stack"
 
@@ -93,7 +144,12 @@ def test_gradients_that_a_shortcut_brings_to_the_first_layer_have_not_vanished()
         return 1.0 if n in (1, 10) else 1e-4
 
     assert find_problems(stack(gradient=of_ends, gradient_mu=lambda n: 0.9 * of_ends(n))) == []
-    assert find_problems(stack(gradient=lambda n: 0.0 if n > 8 else 1.0, gradient_mu=lambda n: 0.9 * (n <= 8))) == []
+    assert (
+        find_problems(
+            stack(gradient=lambda n: 0.0 if n > 8 else 1.0, gradient_mu=lambda n: 0.9 * (n <= 8))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +161,9 @@ def test_gradients_that_a_shortcut_brings_to_the_first_layer_have_not_vanished()
     ],
 )
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_of_numbers_that_are_not_finite_the_first_is_named_and_nothing_else(field, layer, said, value):
+def test_of_numbers_that_are_not_finite_the_first_is_named_and_nothing_else(
+    field, layer, said, value
+):
     def broken(n: int) -> float:
         return value if (n >= 4 if field != "gradient" else n <= 7) else 5.0
 
@@ -115,7 +173,9 @@ def test_of_numbers_that_are_not_finite_the_first_is_named_and_nothing_else(fiel
 
 
 def test_a_criterion_measures_by_how_many_powers_of_ten_its_limit_is_exceeded():
-    dying = next(criterion for criterion in CRITERIA if criterion.symbol == "||X||" and criterion.below)
+    dying = next(
+        criterion for criterion in CRITERIA if criterion.symbol == "||X||" and criterion.below
+    )
     assert dying.excess(stack(norm=lambda n: 5.0 if n < 10 else 5e-5)) == pytest.approx(2)
     assert dying.excess(stack()) == pytest.approx(-3)
     assert dying.worst_value([Reading(1)]) is None

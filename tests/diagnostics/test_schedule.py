@@ -32,5 +32,7 @@ def test_a_step_of_accumulated_batches_is_measured_as_one(measure):
 
 
 def test_there_is_one_cadence():
-    with pytest.raises(ValueError, match=r"use every_n_steps \(5\) or every_n_epochs \(2\), not both"):
+    with pytest.raises(
+        ValueError, match=r"use every_n_steps \(5\) or every_n_epochs \(2\), not both"
+    ):
         GradientNorms(every_n_steps=5, every_n_epochs=2)

@@ -38,13 +38,26 @@ in_processes(processes, partial(measure, folder, processes))
 
 @pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)])
 def several(request, tmp_path_factory):
-    """A folder of what each process measured, and how many there were. In the end one of them fails."""
+    """A folder of what each process measured, and how many there were. In the end one of them
+    fails."""
     folder = tmp_path_factory.mktemp("several")
     (folder / "several.py").write_text(SCRIPT)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-W", "ignore", str(folder / "several.py"), str(folder), str(request.param)]
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        str(folder / "several.py"),
+        str(folder),
+        str(request.param),
+    ]
     # A process that waits for one that failed would wait for half an hour.
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, env=environment, check=False
+    )
     return folder, request.param, done
 
 
@@ -58,9 +71,14 @@ def test_processes_measure_what_one_does(several, name):
         assert path.exists(), done.stderr
         found = np.load(path)
         for quantity, values in expected.items():
-            without_edges = name in ("rows", "shared") and quantity in ("dirichlet_energy", "mean_average_distance")
+            without_edges = name in ("rows", "shared") and quantity in (
+                "dirichlet_energy",
+                "mean_average_distance",
+            )
             assert np.isfinite(values).any() != without_edges, quantity
-            np.testing.assert_allclose(found[quantity], values, rtol=1e-6, err_msg=f"{quantity} of process {rank}")
+            np.testing.assert_allclose(
+                found[quantity], values, rtol=1e-6, err_msg=f"{quantity} of process {rank}"
+            )
 
 
 def test_processes_with_unequal_parts_have_the_metrics_of_one_for_every_task(several):
@@ -75,14 +93,18 @@ def test_processes_with_unequal_parts_have_the_metrics_of_one_for_every_task(sev
         assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_two_processes_with_the_training_nodes_of_a_class_each_have_the_balancedness_of_one(several):
+def test_two_processes_with_the_training_nodes_of_a_class_each_have_the_balancedness_of_one(
+    several,
+):
     folder, processes, done = several
     expected = balanced() if processes == 2 else {}
     for rank in range(2):
         for name, values in expected.items():
             path = folder / f"balancedness_{rank}.npz"
             assert path.exists(), done.stderr
-            assert np.load(path)[name] == pytest.approx(values, rel=1e-9, abs=1e-14, nan_ok=True), name
+            assert np.load(path)[name] == pytest.approx(values, rel=1e-9, abs=1e-14, nan_ok=True), (
+                name
+            )
 
 
 def test_a_process_that_fails_ends_the_others_and_is_heard(several):

@@ -30,13 +30,17 @@ MODELS = {
     "GAT": (models.GAT, {"heads": 2}),
     "GraphSAGE": (models.GraphSAGE, {"aggr": "max"}),
     "GIN": (models.GIN, {"norm": "batch_norm"}),
-    "PNA": (models.PNA, {"aggregators": ["mean", "max"], "scalers": ["identity", "amplification"], "deg": DEGREES}),
+    "PNA": (
+        models.PNA,
+        {"aggregators": ["mean", "max"], "scalers": ["identity", "amplification"], "deg": DEGREES},
+    ),
     "EdgeCNN": (models.EdgeCNN, {"jk": "cat"}),
 }
 
 
 def by_hand(states, gradients, layers, before, edge_index):
-    """Every measure, from the states, their gradients, and layers with and without the step of the optimizer."""
+    """Every measure, from the states, their gradients, and layers with and without the step of the
+    optimizer."""
     found = {name: [] for name in ALL}
     for x in states:
         values = torch.linalg.svdvals(x)
@@ -46,7 +50,9 @@ def by_hand(states, gradients, layers, before, edge_index):
         distances = [[] for _ in x]
         for i, j in zip(source.tolist(), target.tolist()):
             if i != j:  # two rows of zeros are equal
-                distances[j].append(1 - float(unit[i] @ unit[j]) if x[i].any() or x[j].any() else 0.0)
+                distances[j].append(
+                    1 - float(unit[i] @ unit[j]) if x[i].any() or x[j].any() else 0.0
+                )
         averages = [sum(of_node) / len(of_node) for of_node in distances if of_node]
         mu = float((x - x.mean(0)).norm())
         found["representation_norm"].append(float(x.norm()))
@@ -69,7 +75,9 @@ def by_hand(states, gradients, layers, before, edge_index):
         found["gradient_mean"].append(float(entries.mean()))
         found["gradient_std"].append(float(entries.std(unbiased=False)))
         found["gradient_sparsity"].append(float((entries == 0).double().mean()))
-        old, new = (torch.cat([p.detach().flatten() for p in one.parameters()]) for one in (old, layer))
+        old, new = (
+            torch.cat([p.detach().flatten() for p in one.parameters()]) for one in (old, layer)
+        )
         found["update_ratio"].append(float((new - old).norm() / old.norm()))
     return found
 
@@ -89,7 +97,8 @@ def hand_made(model, layers, loss):
 
 
 def watch_and_compare(model, layers, losses, edges, measures=ALL, rel=1e-9, **options):
-    """Train a watched model for a step a loss, and compare every value with the one computed by hand."""
+    """Train a watched model for a step a loss, and compare every value with the one computed by
+    hand."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     expected = []
     with gnn_depth.watch(model, layers, measures, **options) as watched:
@@ -99,13 +108,19 @@ def watch_and_compare(model, layers, losses, edges, measures=ALL, rel=1e-9, **op
             nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
             optimizer.step()
             optimizer.zero_grad()
-            expected.append(by_hand(states, gradients, list(select(model, layers).values()), before, edge_index))
+            expected.append(
+                by_hand(states, gradients, list(select(model, layers).values()), before, edge_index)
+            )
             watched.step()
     assert watched.notes == []
     frame = watched.frame()
     for name in measures:
-        found = frame[frame.measure == name].pivot_table(index="step", columns="layer", values="value", dropna=False)
-        assert found.to_numpy() == pytest.approx(np.array([row[name] for row in expected]), rel=rel, abs=1e-14), name
+        found = frame[frame.measure == name].pivot_table(
+            index="step", columns="layer", values="value", dropna=False
+        )
+        assert found.to_numpy() == pytest.approx(
+            np.array([row[name] for row in expected]), rel=rel, abs=1e-14
+        ), name
     return watched
 
 
@@ -118,7 +133,9 @@ def test_every_measure_of_a_stock_model_is_that_of_autograd(name):
     kind, options = MODELS[name]
     model = kind(CHANNELS, CHANNELS, DEPTH, 5, **options).double()
     edges = [graph(), graph(9, 20)]
-    watch_and_compare(model, "convs.*", [square(features(), edges[0]), square(features(9, 2), edges[1])], edges)
+    watch_and_compare(
+        model, "convs.*", [square(features(), edges[0]), square(features(9, 2), edges[1])], edges
+    )
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -152,7 +169,9 @@ def watched_frame(model, *args, steps=3, **options):
 
 
 def wide(watched):
-    return watched.frame().pivot_table(index=["measure", "step"], columns="layer", values="value", dropna=False)
+    return watched.frame().pivot_table(
+        index=["measure", "step"], columns="layer", values="value", dropna=False
+    )
 
 
 def test_a_watched_training_goes_as_one_that_is_not():
@@ -166,9 +185,12 @@ def test_a_watched_training_goes_as_one_that_is_not():
 
 
 def hooks_of(model):
-    on_modules = [len(module._forward_pre_hooks) + len(module._forward_hooks) for module in model.modules()]
+    on_modules = [
+        len(module._forward_pre_hooks) + len(module._forward_hooks) for module in model.modules()
+    ]
     on_parameters = [
-        len(p._post_accumulate_grad_hooks or ()) + len(p._backward_hooks or ()) for p in model.parameters()
+        len(p._post_accumulate_grad_hooks or ()) + len(p._backward_hooks or ())
+        for p in model.parameters()
     ]
     return sum(on_modules) + sum(on_parameters)
 
@@ -221,7 +243,11 @@ def test_several_backward_passes_are_parts_of_one_batch():
         starts = np.cumsum([0, *(len(x) for x, _ in parts)])
         return x, torch.cat([edges + start for (_, edges), start in zip(parts, starts)], 1)
 
-    parts = [(features(9, 1), graph(9, 20, 1)), (features(5, 2), graph(5, 12, 2)), (features(1, 3), graph(1, 2, 3))]
+    parts = [
+        (features(9, 1), graph(9, 20, 1)),
+        (features(5, 2), graph(5, 12, 2)),
+        (features(1, 3), graph(1, 2, 3)),
+    ]
     found = []
     for batches in (parts, [one_graph(parts)]):
         model = loop()
@@ -263,7 +289,9 @@ def test_a_layer_that_is_called_several_times_in_a_pass_is_a_layer_at_each_call(
     found = watched_frame(tied, "layers.*", [*measures, "gradient_norm_parameters"], steps=1)
     expected = watched_frame(untied, "layers.*", measures, steps=1)
     assert list(found.columns) == [1, 2, 3, 4]
-    assert found.loc[measures].to_numpy() == pytest.approx(expected.loc[measures].to_numpy(), rel=1e-9, nan_ok=True)
+    assert found.loc[measures].to_numpy() == pytest.approx(
+        expected.loc[measures].to_numpy(), rel=1e-9, nan_ok=True
+    )
     of_parameters = found.loc["gradient_norm_parameters"].to_numpy()[0]
     assert (of_parameters == of_parameters[[place % names for place in range(4)]]).all()
 
@@ -382,8 +410,13 @@ def test_edges_are_those_of_the_call_or_those_given(given):
 
     edges, layers = graph().unique(dim=1), nn.ModuleList([Called(CHANNELS, CHANNELS).double()])
     adjacency = torch.sparse_coo_tensor(edges.flip(0), torch.ones(edges.shape[1]), (NODES, NODES))
-    options = {"edge_index": {"edge_index": edges}, "Graph": {"edge_index": gnn_depth.Graph(edges, NODES)}}
-    with gnn_depth.watch(layers, "*", ["mean_average_distance"], **options.get(given, {})) as watched:
+    options = {
+        "edge_index": {"edge_index": edges},
+        "Graph": {"edge_index": gnn_depth.Graph(edges, NODES)},
+    }
+    with gnn_depth.watch(
+        layers, "*", ["mean_average_distance"], **options.get(given, {})
+    ) as watched:
         layers[0](features(), adjacency if given == "sparse" else None).sum().backward()
         with pytest.warns(UserWarning, match="edge_index") if given == "missing" else nullcontext():
             watched.step()
@@ -484,16 +517,23 @@ def test_values_become_a_frame_a_figure_and_files(tmp_path):
     assert watched.plot("gradient_similarity").axes[0].get_xlabel() == "step"
     watched.save(tmp_path / "run")
     saved = measurements.load(tmp_path / "run", "gradient_similarity")
-    assert 10 ** saved.values.ravel() == pytest.approx(frame[frame.measure == "gradient_similarity"].value.to_numpy())
+    assert 10 ** saved.values.ravel() == pytest.approx(
+        frame[frame.measure == "gradient_similarity"].value.to_numpy()
+    )
     assert set(measurements.names(tmp_path / "run")) == set(frame.measure)
 
 
 def test_the_first_failure_is_found():
     model = loop(6)
     with gnn_depth.watch(model) as watched:
-        losses = [square(features(), graph())] * 2 + [lambda model: math.inf * square(features(), graph())(model)]
+        losses = [square(features(), graph())] * 2 + [
+            lambda model: math.inf * square(features(), graph())(model)
+        ]
         train(model, 3, watched, losses)
-    assert (watched.findings()["non_finite"]["step"], watched.findings()["non_finite"]["layer"]) == (2, 6)
+    assert (
+        watched.findings()["non_finite"]["step"],
+        watched.findings()["non_finite"]["layer"],
+    ) == (2, 6)
 
 
 def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
@@ -508,16 +548,29 @@ def test_callbacks_measure_what_a_watch_of_the_same_loop_does(make_trainer):
     expected = wide(watched)
     assert expected.notna().to_numpy().mean() > 0.9
     found = wide(measures)
-    assert found.to_numpy() == pytest.approx(expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True)
+    assert found.to_numpy() == pytest.approx(
+        expected.loc[found.index].to_numpy(), rel=1e-12, nan_ok=True
+    )
 
 
-def test_an_update_is_measured_beside_a_measure_that_the_last_layer_lacks_and_with_accumulated_batches(make_trainer):
-    measures, before, after = LayerMeasures(["gradient_growth", "update_ratio"], "rounds.*"), chain(), chain()
+def test_an_update_is_measured_beside_a_measure_that_the_last_layer_lacks_and_with_accumulated_batches(
+    make_trainer,
+):
+    measures, before, after = (
+        LayerMeasures(["gradient_growth", "update_ratio"], "rounds.*"),
+        chain(),
+        chain(),
+    )
     make_trainer([measures], max_epochs=1, accumulate_grad_batches=2).fit(after, loader(rows(), 10))
     values = wide(measures).loc["update_ratio", 0]
     for value, old, new in zip(values, before.rounds, after.rounds, strict=True):
-        weights = [torch.cat([weight.detach().flatten() for weight in one.parameters()]) for one in (old, new)]
-        assert value == pytest.approx(float((weights[1] - weights[0]).norm() / weights[0].norm()), rel=1e-5)
+        weights = [
+            torch.cat([weight.detach().flatten() for weight in one.parameters()])
+            for one in (old, new)
+        ]
+        assert value == pytest.approx(
+            float((weights[1] - weights[0]).norm() / weights[0].norm()), rel=1e-5
+        )
 
 
 def test_every_callback_of_layers_has_a_frame(make_trainer):

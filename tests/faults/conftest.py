@@ -1,4 +1,5 @@
-"""What the tests of faults share: the command line on small data, callbacks that do harm, and a disk to fill."""
+"""What the tests of faults share: the command line on small data, callbacks that do harm, and a
+disk to fill."""
 
 import shutil
 import subprocess
@@ -12,7 +13,13 @@ import pytest
 from tests.cli.conftest import QUIET, SMALL, Answer, gnn_depth  # noqa: F401  (a fixture)
 
 FIT = [
-    *("fit", *QUIET, "--trainer.accelerator=cpu", "--model.hidden_channels=8", "--model.compile=off"),
+    *(
+        "fit",
+        *QUIET,
+        "--trainer.accelerator=cpu",
+        "--model.hidden_channels=8",
+        "--model.compile=off",
+    ),
     *("--model.dropout=0.5", "--run.name=run"),
 ]
 
@@ -65,7 +72,8 @@ class Fill(Harm):
 
 @pytest.fixture
 def harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """``harm("Send", number=15)``: the words that add a callback which does harm in the third epoch."""
+    """``harm("Send", number=15)``: the words that add a callback which does harm in the third
+    epoch."""
     (tmp_path / "plug_harm.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "plug_harm", raising=False)
@@ -92,7 +100,8 @@ def fit(gnn_depth: Callable) -> Callable:  # noqa: F811
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Callable]:
-    """``mounted("size=1m")``: a small disk of its own; the test is skipped where nothing may be mounted."""
+    """``mounted("size=1m")``: a small disk of its own; the test is skipped where nothing may be
+    mounted."""
     folders: list[Path] = []
 
     def mount(options: str) -> Path:

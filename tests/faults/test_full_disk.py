@@ -28,7 +28,9 @@ def test_a_full_disk_ends_a_run_with_one_line_that_names_it_and_older_results_ar
     assert not list(folder.rglob("*.part"))
 
 
-def test_a_disk_that_is_full_from_the_start_is_found_before_training(fit: Callable, mounted: Callable):
+def test_a_disk_that_is_full_from_the_start_is_found_before_training(
+    fit: Callable, mounted: Callable
+):
     disk = mounted("size=1m")
     (disk / "filler").write_bytes(b"x" * shutil.disk_usage(disk).free)
     answer, folder = fit(root=str(disk / "runs"))

@@ -7,7 +7,14 @@ import pytest
 
 from gnn_depth.runs import read_result
 
-ATTENTION = ["--model.layer", "gat", "--model.layer.heads", "2", "--model.norm", "[lipschitz, pair]"]
+ATTENTION = [
+    "--model.layer",
+    "gat",
+    "--model.layer.heads",
+    "2",
+    "--model.norm",
+    "[lipschitz, pair]",
+]
 
 
 @pytest.mark.parametrize("precision", ["64", "bf16-true"])
@@ -27,7 +34,9 @@ def test_a_run_in_another_precision_ends_with_finite_losses(fit: Callable, preci
         ("transformer-engine", "transformer_engine"),
     ],
 )
-def test_what_a_cpu_cannot_compute_is_refused_and_not_replaced(fit: Callable, precision: str, said: str):
+def test_what_a_cpu_cannot_compute_is_refused_and_not_replaced(
+    fit: Callable, precision: str, said: str
+):
     answer, _ = fit("--trainer.precision", precision)
     assert answer.code == 2
     assert said in answer.err

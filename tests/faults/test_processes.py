@@ -1,4 +1,5 @@
-"""A training of two processes: it stops as one, and one that fails does not leave the other waiting."""
+"""A training of two processes: it stops as one, and one that fails does not leave the other
+waiting."""
 
 import os
 import subprocess
@@ -14,7 +15,13 @@ from gnn_depth.runs import read_result
 from tests.cli.conftest import SHORT
 
 TIME_LIMIT = 240.0  # on a machine with much else to do
-TWO = ["--trainer.devices=2", "--trainer.strategy=ddp", "--model.compile=off", "--run.name=run", "--run.root=runs"]
+TWO = [
+    "--trainer.devices=2",
+    "--trainer.strategy=ddp",
+    "--model.compile=off",
+    "--run.name=run",
+    "--run.root=runs",
+]
 
 PLUGIN = """
 import lightning as L
@@ -36,7 +43,9 @@ def training(tmp_path: Path) -> Iterator[Callable]:
     def start(*words: str) -> psutil.Popen:
         command = [sys.executable, "-m", "gnn_depth", "fit", *SHORT, *TWO, *words]
         env = os.environ | {"OMP_NUM_THREADS": "1"}
-        started.append(psutil.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True))
+        started.append(
+            psutil.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True)
+        )
         return started[-1]
 
     yield start
@@ -67,20 +76,35 @@ def test_a_signal_to_one_of_two_processes_ends_both_and_the_training_can_go_on(
     assert (result["status"], result["reason"]) == ("interrupted", "SIGTERM")
 
     more = str(result["epochs"] + 2)
-    words = [*SHORT, "--model.compile=off", "--ckpt_path", str(folder), "--trainer.max_epochs", more]
+    words = [
+        *SHORT,
+        "--model.compile=off",
+        "--ckpt_path",
+        str(folder),
+        "--trainer.max_epochs",
+        more,
+    ]
     answer = gnn_depth("fit", *words, "--run.name", "resumed")
     assert answer.code == 0, answer.err
     assert f"finished after {more} epochs" in answer.out
 
 
 @pytest.mark.slow  # tests/diagnostics/test_several_processes.py has one that fails, and a shorter start
-def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_line(training: Callable, tmp_path: Path):
-    process = training("--trainer.max_epochs=1000000", "--plugins=plug_fail.py", "--trainer.callbacks=plug_fail.Fail")
+def test_an_error_in_one_of_two_processes_is_shown_and_ends_the_other_with_one_line(
+    training: Callable, tmp_path: Path
+):
+    process = training(
+        "--trainer.max_epochs=1000000",
+        "--plugins=plug_fail.py",
+        "--trainer.callbacks=plug_fail.Fail",
+    )
     _, said = process.communicate(timeout=TIME_LIMIT)
     assert process.returncode == 1
     assert "ValueError: process 1 has had enough" in said
     lines = [line for line in said.splitlines() if not line.startswith("[rank1]")]
     assert "Traceback" not in "\n".join(lines)
-    assert any(line.startswith("stopped: another process of this training has ended") for line in lines)
+    assert any(
+        line.startswith("stopped: another process of this training has ended") for line in lines
+    )
     (folder,) = (tmp_path / "runs" / "run").iterdir()
     assert read_result(folder)["status"] == "failed"

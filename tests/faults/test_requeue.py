@@ -10,7 +10,14 @@ import pytest
 from gnn_depth.runs import read_result
 
 JOB = {"JOB_ID": "4711", "JOB_NAME": "train"}
-JOB |= {"NTASKS": "1", "NTASKS_PER_NODE": "1", "NNODES": "1", "NODEID": "0", "PROCID": "0", "LOCALID": "0"}
+JOB |= {
+    "NTASKS": "1",
+    "NTASKS_PER_NODE": "1",
+    "NNODES": "1",
+    "NODEID": "0",
+    "PROCID": "0",
+    "LOCALID": "0",
+}
 
 
 @pytest.fixture
@@ -60,7 +67,12 @@ def test_a_job_that_is_queued_again_goes_on_where_it_was_with_the_same_command(
     ],
 )
 def test_a_job_is_not_queued_again_where_it_would_start_anew_or_was_cancelled(
-    fit: Callable, harm: Callable, scontrol: Callable, number: signal.Signals, words: list[str], said: str
+    fit: Callable,
+    harm: Callable,
+    scontrol: Callable,
+    number: signal.Signals,
+    words: list[str],
+    said: str,
 ):
     answer, folder = fit(*harm("Send", number=number), *words)
     assert said in answer.err
@@ -77,4 +89,6 @@ def test_a_task_of_an_array_is_queued_again_as_itself_and_what_slurm_refuses_is_
     answer, _ = fit(*harm("Send", number=signal.SIGUSR1), "--ckpt_path", "auto")
     assert answer.code == 138
     assert scontrol() == ["requeue 4700_3"]
-    assert "could not be queued again: scontrol said 'Requested operation is disabled'." in answer.err
+    assert (
+        "could not be queued again: scontrol said 'Requested operation is disabled'." in answer.err
+    )

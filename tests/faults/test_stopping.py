@@ -17,13 +17,24 @@ from gnn_depth.training.checkpoints import read_checkpoint
 from tests.cli.conftest import SMALL
 from tests.cli.test_resume import assert_same
 
-PARTS = ["--data", "MiniBatches", "--data.source", "SyntheticCitation", "--data.parts", "4", "--data.method"]
+PARTS = [
+    "--data",
+    "MiniBatches",
+    "--data.source",
+    "SyntheticCitation",
+    "--data.parts",
+    "4",
+    "--data.method",
+]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGUSR1: 138}
 
 
 @pytest.mark.parametrize(
     ("number", "moment"),
-    [(signal.SIGTERM, "on_validation_start"), *((number, "on_before_optimizer_step") for number in CODES)],
+    [
+        (signal.SIGTERM, "on_validation_start"),
+        *((number, "on_before_optimizer_step") for number in CODES),
+    ],
 )
 def test_the_epoch_is_ended_saved_and_marked_as_interrupted(
     fit: Callable, harm: Callable, number: signal.Signals, moment: str
@@ -55,7 +66,11 @@ AVERAGING += ["--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.devi
         (SMALL, ["--trainer.check_val_every_n_epoch", "3"], 3),
         ([*PARTS, "random"], [*PLATEAU, "--trainer.val_check_interval", "3"], 9),
         ([*PARTS, "neighbor"], [], 9),
-        ([*PARTS, "random"], [*PLATEAU, *OPEN_WINDOW], 5),  # two steps an epoch, of three batches and of one
+        (
+            [*PARTS, "random"],
+            [*PLATEAU, *OPEN_WINDOW],
+            5,
+        ),  # two steps an epoch, of three batches and of one
         ([*PARTS, "random"], AVERAGING, 12),  # only between epochs
     ],
     ids=["whole", "parts", "drawn", "accumulated in float64", "averaged"],
@@ -64,11 +79,15 @@ def test_what_was_stopped_in_the_middle_of_a_step_ends_as_if_it_had_not_been(
     fit: Callable, harm: Callable, data: list[str], words: list[str], steps: int
 ):
     _, whole = fit(*words, data=data)
-    _, stopped = fit(*harm("Send", number=signal.SIGTERM, moment="on_after_backward"), *words, data=data)
+    _, stopped = fit(
+        *harm("Send", number=signal.SIGTERM, moment="on_after_backward"), *words, data=data
+    )
     assert read_checkpoint(stopped / "checkpoints" / "last.ckpt")["global_step"] == steps
     answer, resumed = fit(*words, "--ckpt_path", str(stopped), data=data)
     assert answer.code == 0, answer.err
-    assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (resumed, whole)))
+    assert_same(
+        *(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (resumed, whole))
+    )
     for key in ("metrics", "epochs", "steps", "best_epoch"):
         assert read_result(resumed)[key] == read_result(whole)[key], key
 
@@ -80,11 +99,15 @@ def test_steps_that_end_within_an_epoch_end_a_run_whose_longer_form_is_exact(fit
     assert (read_result(short)["status"], read_result(short)["steps"]) == ("finished", 6)
     assert (short / "checkpoints/best.ckpt").exists()
     _, longer = fit("--trainer.max_steps", "15", "--ckpt_path", str(short), data=data)
-    assert_same(*(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (longer, whole)))
+    assert_same(
+        *(read_checkpoint(folder / "checkpoints" / "last.ckpt") for folder in (longer, whole))
+    )
     assert read_result(longer)["metrics"] == read_result(whole)["metrics"]
 
 
-def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(fit: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(
+    fit: Callable, monkeypatch: pytest.MonkeyPatch
+):
     _, whole = fit()
     asked: list[int] = []
     with monkeypatch.context() as patch:
@@ -101,7 +124,9 @@ def test_a_time_limit_interrupts_a_run_which_then_goes_on_exactly(fit: Callable,
         assert_same(one[key], other[key], key)
 
 
-def test_more_signals_while_it_is_saved_change_nothing(fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_more_signals_while_it_is_saved_change_nothing(
+    fit: Callable, harm: Callable, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
     answer, folder = fit(*harm("SendWhileSaving", number=signal.SIGINT))
     assert answer.code == 130
@@ -116,7 +141,9 @@ def test_ctrl_c_pressed_again_stops_in_the_middle_of_a_step_and_keeps_what_was_s
     _, folder = fit(*harm("Send", number=signal.SIGINT, times=2))
     assert read_result(folder)["epochs"] == 3, "one key that two programs pass on is pressed once"
     monkeypatch.setattr(signals, "AGAIN_SECONDS", -1.0)
-    answer, folder = fit(*harm("Send", number=signal.SIGINT, times=2), "--run.save_every_epochs", "1")
+    answer, folder = fit(
+        *harm("Send", number=signal.SIGINT, times=2), "--run.save_every_epochs", "1"
+    )
     assert answer.code == 130
     assert read_result(folder)["status"] == "interrupted"
     assert read_checkpoint(folder / "checkpoints" / "last.ckpt")["global_step"] == 2
@@ -138,16 +165,25 @@ def test_a_signal_before_the_first_step_has_nothing_to_save_and_in_the_last_epoc
 def test_a_download_that_is_stopped_leaves_neither_a_file_nor_a_run(
     fit: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gnn_depth.data.downloads.open_url", lambda *_: signal.raise_signal(signal.SIGTERM))
-    answer, _ = fit("--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data"))
-    assert (answer.code, answer.err) == (143, "terminated before the training began: nothing was saved.\n")
+    monkeypatch.setattr(
+        "gnn_depth.data.downloads.open_url", lambda *_: signal.raise_signal(signal.SIGTERM)
+    )
+    answer, _ = fit(
+        "--data", "Planetoid", "--data.name", "Cora", "--data.root", str(tmp_path / "data")
+    )
+    assert (answer.code, answer.err) == (
+        143,
+        "terminated before the training began: nothing was saved.\n",
+    )
     assert not Path("runs").exists()
     assert {path.name for path in (tmp_path / "data").rglob("*") if path.is_file()} <= {".lock"}
 
 
 def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path: Path):
     command = [sys.executable, "-m", "gnn_depth", "fit", f"--run.root={tmp_path}"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
     deadline = time.monotonic() + 60
     # SIGTERM is caught (its bit is set) before the first large import.
     while not _catches(process.pid, signal.SIGTERM):
@@ -155,7 +191,10 @@ def test_a_program_that_is_still_starting_ends_with_one_line(tmp_path: Path):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (143, b"terminated before the training began: nothing was saved.\n")
+    assert (process.returncode, said) == (
+        143,
+        b"terminated before the training began: nothing was saved.\n",
+    )
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,5 @@
-"""A stack with compiled layers is the stack. Run by tests/nn/test_compiled.py, in a process of its own."""
+"""A stack with compiled layers is the stack. Run by tests/nn/test_compiled.py, in a process of its
+own."""
 
 import copy
 import json
@@ -37,11 +38,16 @@ STACKS = {
         encoder="none",
         decoder="none",
     ),
-    "gatv2": partial(DeepGNN, layer=partial(GATv2, heads=2, share_weights=True), norm=[PairNorm], dropout=0.6),
+    "gatv2": partial(
+        DeepGNN, layer=partial(GATv2, heads=2, share_weights=True), norm=[PairNorm], dropout=0.6
+    ),
     "gcn": partial(DeepGNN, layer=GCN, skip=Residual, dropout=0.5),
     "second_state": partial(DeepGNN, layer=GCN, skip=Oscillator, dropout=0.5),
     "transformer": partial(
-        DeepGNN, layer=partial(Transformer, heads=2, dropout=0.3, beta=True), norm=[LipschitzNorm], activation="elu"
+        DeepGNN,
+        layer=partial(Transformer, heads=2, dropout=0.3, beta=True),
+        norm=[LipschitzNorm],
+        activation="elu",
     ),
     "edges": partial(DeepGNN, layer=partial(GATv2, heads=2), dropout=0.5, edge_channels=2),
     "ggnn": partial(DeepGNN, layer=GGNN, activation="identity", share_layers=True, dropout=0.5),
@@ -101,14 +107,20 @@ def assert_same_numbers(kind, dtype, graph, layers):
     assert list(stack.state_dict()) == list(twin.state_dict())
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[slow] * (k not in ("gcn", "second_state"))) for k in STACKS])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[slow] * (k not in ("gcn", "second_state"))) for k in STACKS]
+)
 def test_training_and_evaluation_are_those_of_the_stack(kind, graph):
     graph = featured(graph) if kind == "edges" else graph
-    assert_same_numbers(kind, torch.float64 if kind in ("gatv2", "gcn") else torch.float32, graph, layers=2)
+    assert_same_numbers(
+        kind, torch.float64 if kind in ("gatv2", "gcn") else torch.float32, graph, layers=2
+    )
 
 
 @compiled_only
-@pytest.mark.parametrize(("kind", "dtype"), [("gcn", torch.float64), pytest.param("gatv2", torch.float32, marks=slow)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("gcn", torch.float64), pytest.param("gatv2", torch.float32, marks=slow)]
+)
 def test_compiled_code_does_what_the_stack_does(kind, dtype, graph):
     assert_same_numbers(kind, dtype, graph, layers=1)
 
@@ -172,7 +184,9 @@ def test_copies_pickles_and_saved_states_of_a_compiled_stack_are_the_stack(graph
             assert distance([again.eval()(X, graph)], [expected]) <= 1e-5
             assert_ran_compiled(again)
             assert all(p is not q for p, q in zip(again.parameters(), twin.parameters()))
-    assert all(torch.equal(value, twin.state_dict()[name]) for name, value in stack.state_dict().items())
+    assert all(
+        torch.equal(value, twin.state_dict()[name]) for name, value in stack.state_dict().items()
+    )
 
 
 def test_layers_with_normed_weights_share_their_compiled_code_and_follow_the_weights(graph):
@@ -182,12 +196,16 @@ def test_layers_with_normed_weights_share_their_compiled_code_and_follow_the_wei
     optimizers = [torch.optim.SGD(model.parameters(), 0.5) for model in (stack, twin)]
     for _ in range(3):
         assert_same_step(stack, twin, X, graph, 1e-4)
-        sizes = [torch.linalg.matrix_norm(layer.lin.normed_weight, 2).item() for layer in twin.layers]
+        sizes = [
+            torch.linalg.matrix_norm(layer.lin.normed_weight, 2).item() for layer in twin.layers
+        ]
         assert max(sizes) <= 2 / 3 * (1 + 1e-3)
         for optimizer in optimizers:
             optimizer.step()
     assert_ran_compiled(twin)
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2, "the first round, and all others"
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2, (
+        "the first round, and all others"
+    )
 
 
 class Tempered(ScoreNorm):
@@ -237,7 +255,9 @@ def test_a_stack_whose_compilation_fails_runs_uncompiled_and_says_so_once(graph,
 
 
 @pytest.mark.parametrize("inside", [True, pytest.param(False, marks=slow)])
-def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(graph, inside, tmp_path, monkeypatch):
+def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(
+    graph, inside, tmp_path, monkeypatch
+):
     stack, twin = two_of("gcn")
     torn = tmp_path / ("cache" if inside else "elsewhere") / "ab" / "code.main.so"
     torn.parent.mkdir(parents=True)
@@ -246,7 +266,9 @@ def test_a_library_that_a_killed_run_left_torn_is_compiled_anew(graph, inside, t
 
     def load(*args):
         if torn.exists():
-            raise torch._dynamo.exc.TorchDynamoException(f"ImportError: {torn}: file too short\nand more of it")
+            raise torch._dynamo.exc.TorchDynamoException(
+                f"ImportError: {torn}: file too short\nand more of it"
+            )
         return twin._compiled.function(*args)
 
     twin._compiled._compiled = load
@@ -279,7 +301,9 @@ def kept_by_a_round(graph, **parts):
         return out
 
     stack._compiled._compiled = one_round
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: found.setdefault(x.data_ptr(), x), lambda x: x):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: found.setdefault(x.data_ptr(), x), lambda x: x
+    ):
         stack(X, graph)
     assert stack._compiled.failed is None
     return rounds[1]
@@ -295,7 +319,9 @@ def test_a_round_of_a_residual_gcn_keeps_its_state_and_of_its_relu_a_byte(graph)
     assert floats_and_bytes(kept_by_a_round(graph, layer=GCN, skip=Residual)) == [1, 1]
 
 
-def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again_and_keeps_no_booleans(graph):
+def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again_and_keeps_no_booleans(
+    graph,
+):
     kept = kept_by_a_round(graph, layer=GAT, activation="elu", dropout=0.5)
     assert floats_and_bytes(kept) == [1, 0]
     # To store and to read them takes compiled code longer than to compute them again.
@@ -304,19 +330,25 @@ def test_a_round_that_keeps_what_enters_it_computes_activation_and_dropout_again
 
 @slow
 @pytest.mark.parametrize(("layer", "maps"), [(GAT, 1), (GATv2, 2)])
-def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(graph, layer, maps, monkeypatch):
+def test_linear_maps_of_a_layer_are_computed_again_where_many_edges_read_them(
+    graph, layer, maps, monkeypatch
+):
     # One takes 9 x 4 x 4 multiplications, and of its 4 channels 22 edges read 88 numbers.
     assert floats_and_bytes(kept_by_a_round(graph, layer=layer)) == [1, 0]
     monkeypatch.setattr(partition, "FEW_MULTIPLICATIONS", 0)
     assert floats_and_bytes(kept_by_a_round(graph, layer=layer)) == [1 + maps, 0]
 
 
-def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_its_weights_meet(graph):
+def test_a_round_keeps_what_its_relu_gave_and_nothing_else_where_that_is_what_its_weights_meet(
+    graph,
+):
     assert floats_and_bytes(kept_by_a_round(graph, layer=GCN)) == [1, 0]
 
 
 @compiled_only
-def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(graph, caplog, tmp_path, monkeypatch):
+def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(
+    graph, caplog, tmp_path, monkeypatch
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     for name in ("CXX", "CC"):
@@ -332,12 +364,25 @@ def test_without_a_cpp_compiler_layers_run_uncompiled_with_one_warning(graph, ca
 
 
 def test_a_compiled_run_ends_with_the_metrics_of_an_uncompiled_one(tmp_path, capsys):
-    words = ["--model.layer=gcn", "--model.num_layers=1", "--model.hidden_channels=8", "--model.dropout=0.3"]
-    words += ["--data.num_nodes=80", "--data.num_edges=160", "--data.num_train_per_class=3", "--data.num_val=20"]
+    words = [
+        "--model.layer=gcn",
+        "--model.num_layers=1",
+        "--model.hidden_channels=8",
+        "--model.dropout=0.3",
+    ]
+    words += [
+        "--data.num_nodes=80",
+        "--data.num_edges=160",
+        "--data.num_train_per_class=3",
+        "--data.num_val=20",
+    ]
     words += ["--data.num_test=20", "--trainer.max_epochs=2", "--trainer.accelerator=cpu"]
     ended = []
     for choice in ("on", "off"):
-        assert main(["fit", *words, f"--run.root={tmp_path / choice}", f"--model.compile={choice}"]) == 0
+        assert (
+            main(["fit", *words, f"--run.root={tmp_path / choice}", f"--model.compile={choice}"])
+            == 0
+        )
         said = capsys.readouterr().err
         assert ("layers run compiled: compile is on" in said) == (choice == "on")
         assert "from here on" not in said

@@ -29,13 +29,16 @@ def interpret(graph_module, inputs, **options):
 def compiler(request, monkeypatch):
     """torch.compile, with nothing compiled before: a graph takes g++ five seconds.
 
-    Interpreted, all is as compiled but the code: what is traced, how it is split in two passes, what is kept between.
+    Interpreted, all is as compiled but the code: what is traced, how it is split in two passes,
+    what is kept between.
     """
     keep_compiled_code()
     torch.compiler.reset()
     torch._dynamo.utils.counters.clear()
     if request.param == "interpreted":
-        monkeypatch.setattr(compile_fx, "compile_fx", partial(compile_fx.compile_fx, inner_compile=interpret))
+        monkeypatch.setattr(
+            compile_fx, "compile_fx", partial(compile_fx.compile_fx, inner_compile=interpret)
+        )
     cached = config.patch(enable_autograd_cache=request.param == "compiled")
     with warnings.catch_warnings(), cached:
         warnings.simplefilter("ignore")  # it warns of what it does itself
@@ -49,6 +52,7 @@ compiled_only = pytest.mark.parametrize("compiler", ["compiled"], indirect=True)
 
 @pytest.fixture
 def chain():
-    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all others."""
+    """Edges from later nodes to earlier ones mostly, so that the first nodes do not hear from all
+    others."""
     edges = [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 3), (7, 4), (8, 5), (0, 2), (2, 2)]
     return Graph(torch.tensor(edges).t(), 9)

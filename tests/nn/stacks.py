@@ -1,4 +1,5 @@
-"""Stacks of every layer that has a weight chain, put together in every way that a law of neurons must know of."""
+"""Stacks of every layer that has a weight chain, put together in every way that a law of neurons
+must know of."""
 
 import torch
 
@@ -47,15 +48,19 @@ ASSEMBLIES = {
     "largest_of_all": {"jump": "max"},
 }
 
-#: Every layer in the simplest stack and in a stream, and every assembly of some layers: variant, assembly.
+#: Every layer in the simplest stack and in a stream, and every assembly of some layers: variant,
+#: assembly.
 STACKS = [
     (variant, assembly)
     for variant in WITH_CHAIN
     for assembly in ASSEMBLIES
-    if variant != "gcnii" and (assembly in ("bare", "residual") or variant in ("gatv2", "gin", "transformer_with_gate"))
+    if variant != "gcnii"
+    and (assembly in ("bare", "residual") or variant in ("gatv2", "gin", "transformer_with_gate"))
 ]
 #: It needs an encoder, and layers of its own for every depth.
-STACKS += [("gcnii", assembly) for assembly in ("encoder_and_decoder", "residual", "first_activation")]
+STACKS += [
+    ("gcnii", assembly) for assembly in ("encoder_and_decoder", "residual", "first_activation")
+]
 
 
 def stack_of(variant, assembly, num_layers=3, **more):
@@ -66,7 +71,13 @@ def stack_of(variant, assembly, num_layers=3, **more):
         fitting = 6 * -(-out_channels // 6) if options.get("split_heads") else out_channels
         return registered("layer")[name](in_channels, fitting, **options)
 
-    chosen = {"in_channels": 5, "out_channels": 3, "hidden_channels": 6, **ASSEMBLIES[assembly], **more}
+    chosen = {
+        "in_channels": 5,
+        "out_channels": 3,
+        "hidden_channels": 6,
+        **ASSEMBLIES[assembly],
+        **more,
+    }
     return DeepGNN(layer=layer, num_layers=num_layers, **chosen)
 
 

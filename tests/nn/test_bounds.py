@@ -1,4 +1,5 @@
-"""The bounds hold everywhere: for drawn weights and inputs, and for those that gradient ascent finds."""
+"""The bounds hold everywhere: for drawn weights and inputs, and for those that gradient ascent
+finds."""
 
 import math
 from functools import partial
@@ -30,7 +31,9 @@ LAYERS = {
 SHAPES = {
     "pair": lambda: graph_of([(1, 0), (2, 0)], 3),
     "hub": lambda: graph_of(both_ways([(0, leaf) for leaf in range(1, 4)]), 4),
-    "out": lambda: graph_of([(0, leaf) for leaf in range(1, 4)] + [(4, leaf) for leaf in range(1, 4)], 5),
+    "out": lambda: graph_of(
+        [(0, leaf) for leaf in range(1, 4)] + [(4, leaf) for leaf in range(1, 4)], 5
+    ),
     "full": lambda: graph_of([(i, j) for i in range(3) for j in range(3)], 3),
     **{kind: GRAPHS[kind] for kind in ("repeated", "block", "no_edges")},
 }
@@ -47,7 +50,9 @@ def make(name, heads=2, scale=None, channels=(3, 2), **options):
 
 
 def stretch(layer, x, graph, create_graph=False):
-    jacobian = torch.autograd.functional.jacobian(lambda v: layer(v, graph), x, create_graph=create_graph)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda v: layer(v, graph), x, create_graph=create_graph
+    )
     return torch.linalg.matrix_norm(jacobian.reshape(-1, x.numel()), 2)
 
 
@@ -62,7 +67,8 @@ def test_no_jacobian_exceeds_the_bound_at_any_size_of_input_and_scale_of_norm(na
 
 
 def log_weights(layer):
-    """Mean of the logarithms of the matrices' norms: what ascent must not gain by merely growing the weights."""
+    """Mean of the logarithms of the matrices' norms: what ascent must not gain by merely growing
+    the weights."""
     norms = [
         torch.linalg.matrix_norm(w, 2)
         for name, w in layer.named_parameters()
@@ -105,7 +111,9 @@ def steepest(layer):
             layer.lin_key.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
             layer.lin_query.bias.copy_(torch.tensor([1.0, 0.0]))
         else:
-            (layer.att_src if isinstance(layer, GAT) else layer.att).copy_(torch.tensor([[1.0, 0.0]]))
+            (layer.att_src if isinstance(layer, GAT) else layer.att).copy_(
+                torch.tensor([[1.0, 0.0]])
+            )
     return torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
 
 
@@ -118,21 +126,35 @@ def test_the_bound_is_within_a_small_factor_of_what_can_happen(name, within):
 
 
 def test_by_hand_a_gat_on_two_nodes_has_the_theorems_constant():
-    # Each node reads both, so each feature is read twice: e^a / sqrt(n) + a sqrt(8), with n - 1 + e^(2a) in place of n.
+    # Each node reads both, so each feature is read twice: e^a / sqrt(n) + a sqrt(8), with n - 1 +
+    # e^(2a) in place of n.
     layer = make("gat", heads=1, channels=(3, 3))
     layer.lin.weight.data = 2 * torch.eye(3, dtype=torch.float64)
     alpha = 0.25
-    expected = 2 * (math.exp(alpha) / math.sqrt(1 + math.exp(2 * alpha)) + alpha * math.sqrt(8)) * math.sqrt(2)
-    assert layer.lipschitz_bound(graph_of([(0, 1), (1, 0)], 2)) == pytest.approx(expected, rel=1e-12)
+    expected = (
+        2
+        * (math.exp(alpha) / math.sqrt(1 + math.exp(2 * alpha)) + alpha * math.sqrt(8))
+        * math.sqrt(2)
+    )
+    assert layer.lipschitz_bound(graph_of([(0, 1), (1, 0)], 2)) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_by_hand_a_transformer_counts_a_node_that_only_asks():
     layer = make("transformer", heads=1, channels=(2, 2))
     with torch.no_grad():
-        for lin, size in ((layer.lin_query, 1.0), (layer.lin_key, 2.0), (layer.lin_value, 3.0), (layer.lin_root, 5.0)):
+        for lin, size in (
+            (layer.lin_query, 1.0),
+            (layer.lin_key, 2.0),
+            (layer.lin_value, 3.0),
+            (layer.lin_root, 5.0),
+        ):
             lin.weight.copy_(size * torch.eye(2))
     alpha = 1 / math.sqrt(2)
-    of_node_0 = 3 / math.sqrt(1 + math.exp(-2 * alpha)) + math.sqrt(8) * alpha * math.sqrt(1 + 4 + 9)
+    of_node_0 = 3 / math.sqrt(1 + math.exp(-2 * alpha)) + math.sqrt(8) * alpha * math.sqrt(
+        1 + 4 + 9
+    )
     assert layer.lipschitz_bound(SHAPES["pair"]()) == pytest.approx(of_node_0 + 5, rel=1e-12)
 
 
@@ -171,11 +193,15 @@ def test_no_jacobian_of_a_gcn_exceeds_its_bound_and_on_mirrored_edges_some_weigh
 def test_the_bound_of_a_gcn_is_that_of_its_normed_weights(graph):
     stack = DeepGNN(3, 2, GCN, 4, 3, norm=[partial(SpectralNorm, per_depth=2.0)])
     bound = 0.5 * of_propagation(graph.with_self_loops())
-    assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx([bound] * 4, rel=1e-5)
+    assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx(
+        [bound] * 4, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 1)])
-def test_the_spectral_norm_is_the_largest_singular_value_and_infinite_of_weights_that_diverged(shape):
+def test_the_spectral_norm_is_the_largest_singular_value_and_infinite_of_weights_that_diverged(
+    shape,
+):
     for size in (1e-200, 1.0, 1e200):
         matrices = [size * torch.randn(shape, dtype=torch.float64) for _ in range(2)]
         largest = torch.linalg.matrix_norm(torch.cat(matrices), 2).item()
@@ -192,7 +218,11 @@ def bounded(name, limit=0.7, width=3, **options):
     """Two layers, each limited as a whole."""
     layer = {**LAYERS, "gcn": GCN}[name]
     norm = partial(SpectralNorm, bound=limit, whole_layer=True)
-    stack = DeepGNN(3, 2, layer, 2, width, norm=[*BOUNDED[name], norm], skip=Residual, **options).double().eval()
+    stack = (
+        DeepGNN(3, 2, layer, 2, width, norm=[*BOUNDED[name], norm], skip=Residual, **options)
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for parameter in stack.layers.parameters():
             parameter.copy_(3 * torch.randn_like(parameter))
@@ -209,16 +239,22 @@ def test_no_jacobian_of_a_layer_limited_as_a_whole_exceeds_the_limit(name, kind)
         x = size * torch.randn(graph.num_nodes, 3, dtype=torch.float64)
         stack(x, graph)
         for layer in stack.layers:
-            assert stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9) <= 0.7 * 1.001
+            assert (
+                stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9) <= 0.7 * 1.001
+            )
 
 
 def test_the_limit_of_a_whole_layer_follows_the_graph_of_each_pass(graph):
     alone, stack = graph_of([], 4), bounded("gat")
     x = torch.randn(4, 3, dtype=torch.float64)
     before = stack(x, alone)
-    assert [layer.lipschitz_bound(alone) for layer in stack.layers] == pytest.approx([0.7] * 2, rel=1e-3)
+    assert [layer.lipschitz_bound(alone) for layer in stack.layers] == pytest.approx(
+        [0.7] * 2, rel=1e-3
+    )
     stack(torch.randn(graph.num_nodes, 3, dtype=torch.float64), graph)
-    assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx([0.7] * 2, rel=1e-3)
+    assert [layer.lipschitz_bound(graph) for layer in stack.layers] == pytest.approx(
+        [0.7] * 2, rel=1e-3
+    )
     assert torch.equal(stack(x, alone), before)
 
 
@@ -227,12 +263,19 @@ def test_gradients_of_a_layer_limited_as_a_whole_are_those_of_its_formula():
     x = torch.randn(4, 3, dtype=torch.float64)
     weights = [layer.lin.weight for layer in stack.layers]
     ours = torch.autograd.grad(stack(x, graph).square().sum(), weights)
-    plain = DeepGNN(3, 2, GAT, 2, 3, norm=[LipschitzNorm], skip=Residual, activation="identity").double().eval()
+    plain = (
+        DeepGNN(3, 2, GAT, 2, 3, norm=[LipschitzNorm], skip=Residual, activation="identity")
+        .double()
+        .eval()
+    )
     plain.load_state_dict(stack.state_dict(), strict=False)
 
     def loss(*matrices):
         normed = {
-            f"blocks.{place}.layer.lin.weight": 0.7 * w * layer.lin.weight_norm.share / torch.linalg.matrix_norm(w, 2)
+            f"blocks.{place}.layer.lin.weight": 0.7
+            * w
+            * layer.lin.weight_norm.share
+            / torch.linalg.matrix_norm(w, 2)
             for place, (w, layer) in enumerate(zip(matrices, stack.layers, strict=True))
         }
         return torch.func.functional_call(plain, normed, (x, graph)).square().sum()
@@ -255,7 +298,9 @@ def test_layers_without_a_known_bound_are_refused(layer, norms, named):
         DeepGNN(3, 2, layer, norm=[*norms, {"name": "spectral", "whole_layer": True}])
 
 
-@pytest.mark.parametrize(("name", "undirected"), [("gcn", False), ("gat", True), ("transformer", False)])
+@pytest.mark.parametrize(
+    ("name", "undirected"), [("gcn", False), ("gat", True), ("transformer", False)]
+)
 def test_on_chameleon_no_layer_limited_as_a_whole_exceeds_the_limit(real_data, name, undirected):
     with np.load(real_data / "heterophilous/chameleon.npz") as file:
         edges, nodes = torch.from_numpy(file["edges"]).t(), len(file["node_labels"])

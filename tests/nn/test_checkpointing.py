@@ -32,7 +32,9 @@ def two_of(checkpoint_every="sqrt", num_layers=5, **options):
     torch.manual_seed(1)
     options = {"layer": partial(GAT, dropout=0.3), "hidden_channels": 4, "dropout": 0.5} | options
     whole = DeepGNN(6, 3, num_layers=num_layers, **options).double()
-    again = DeepGNN(6, 3, num_layers=num_layers, checkpoint_every=checkpoint_every, **options).double()
+    again = DeepGNN(
+        6, 3, num_layers=num_layers, checkpoint_every=checkpoint_every, **options
+    ).double()
     again.load_state_dict(whole.state_dict())
     return whole, again
 
@@ -43,12 +45,19 @@ def step(stack, graph, read=9):
     stack.zero_grad()
     scores = stack(X, graph, read)
     scores.square().sum().backward()
-    return [scores, *(parameter.grad for parameter in stack.parameters()), *stack.buffers(), torch.rand(1)]
+    return [
+        scores,
+        *(parameter.grad for parameter in stack.parameters()),
+        *stack.buffers(),
+        torch.rand(1),
+    ]
 
 
 def assert_same(stacks, graph, **options):
     for _ in range(2):
-        for wanted, got in zip(step(stacks[0], graph, **options), step(stacks[1], graph, **options), strict=True):
+        for wanted, got in zip(
+            step(stacks[0], graph, **options), step(stacks[1], graph, **options), strict=True
+        ):
             assert (wanted is None and got is None) or torch.equal(wanted, got)
 
 
@@ -74,8 +83,12 @@ def test_numbers_are_to_the_last_bit_those_without_checkpoints(assembly, graph):
     assert_same(two_of(**ASSEMBLIES[assembly]), graph)
 
 
-@pytest.mark.parametrize(("every", "options"), [(1, {}), (100, {}), (2, {"num_layers": 2, "layer": GCN})])
-def test_segments_may_have_any_length_and_what_nobody_reads_is_left_out_of_them(every, options, graph):
+@pytest.mark.parametrize(
+    ("every", "options"), [(1, {}), (100, {}), (2, {"num_layers": 2, "layer": GCN})]
+)
+def test_segments_may_have_any_length_and_what_nobody_reads_is_left_out_of_them(
+    every, options, graph
+):
     assert_same(two_of(every, skip=Residual, **options), graph, read=2 if options else 9)
 
 
@@ -114,18 +127,24 @@ def test_rounds_that_ran_compiled_do_so_again_when_compiling_a_later_one_has_fai
         if block is stacks[1].blocks[3]:
             raise torch._dynamo.exc.TorchDynamoException("no such luck")
         update, *rest = compiled.function(block, *args)
-        return update * torch.ones_like(update, requires_grad=True), *rest  # keeps other tensors than uncompiled code
+        return update * torch.ones_like(
+            update, requires_grad=True
+        ), *rest  # keeps other tensors than uncompiled code
 
     compiled._compiled = run
     assert_same(stacks, graph)
     assert compiled.failed == "no such luck"
 
 
-def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(graph, monkeypatch):
+def test_layers_run_again_in_the_backward_pass_and_only_where_gradients_are_wanted(
+    graph, monkeypatch
+):
     _, stack = two_of(2, num_layers=4, layer=GCN)
     calls = []
     forward = GCN.forward
-    monkeypatch.setattr(GCN, "forward", lambda layer, *inputs: calls.append(layer) or forward(layer, *inputs))
+    monkeypatch.setattr(
+        GCN, "forward", lambda layer, *inputs: calls.append(layer) or forward(layer, *inputs)
+    )
     scores = stack(X, graph)
     assert calls == list(stack.layers)
     scores.sum().backward()

@@ -1,4 +1,5 @@
-"""Rescaling a neuron changes nothing, so the weights around it obey a conservation law: nn/neurons.py."""
+"""Rescaling a neuron changes nothing, so the weights around it obey a conservation law:
+nn/neurons.py."""
 
 from functools import partial
 
@@ -35,7 +36,9 @@ def is_conserved(stack, link):
     """Whether delta is zero to 1e-10, relative to what it is the sum of."""
     off = defect(link, lambda parameter: parameter.grad)
     shares = (*link.incoming, *link.attention, *link.outgoing)
-    largest = max((s.parameter * s.parameter.grad).abs().max() for s in shares if s.parameter.grad is not None)
+    largest = max(
+        (s.parameter * s.parameter.grad).abs().max() for s in shares if s.parameter.grad is not None
+    )
     assert largest > 1e-7
     return bool((off.abs() <= 1e-10 * largest).all())
 
@@ -46,7 +49,9 @@ def multiply(share, factor):
 
 
 @pytest.mark.parametrize(("variant", "assembly"), STACKS)
-def test_the_law_holds_for_every_neuron_of_a_stack_and_rescaling_them_changes_nothing(variant, assembly, graph):
+def test_the_law_holds_for_every_neuron_of_a_stack_and_rescaling_them_changes_nothing(
+    variant, assembly, graph
+):
     stack, x = drawn(stack_of(variant, assembly)), inputs(assembly, graph.num_nodes)
     backward(stack, x, graph)
     found = links(stack)
@@ -65,7 +70,17 @@ def test_the_law_holds_for_every_neuron_of_a_stack_and_rescaling_them_changes_no
 
 
 def test_the_imbalance_is_that_of_the_paper():
-    stack = drawn(DeepGNN(5, 3, partial(GATv2, share_weights=True, bias=False), 3, 6, encoder="none", decoder="none"))
+    stack = drawn(
+        DeepGNN(
+            5,
+            3,
+            partial(GATv2, share_weights=True, bias=False),
+            3,
+            6,
+            encoder="none",
+            decoder="none",
+        )
+    )
     for position, link in enumerate(links(stack)):
         layer, after = stack.layers[position], stack.layers[position + 1]
         for i, got in enumerate(imbalance(link).tolist()):
@@ -115,12 +130,19 @@ def test_an_activation_that_nothing_passes_and_no_norm_leave_the_law():
 def test_weights_made_of_other_parameters_have_no_law():
     by_torch, by_norm = stack_of("gcn", "bare"), stack_of("gcn", "bare", norm=[SpectralNorm])
     torch.nn.utils.parametrizations.weight_norm(by_torch.layers[1].lin)
-    assert why_no_law(by_torch) == why_no_law(by_norm) == "a weight is computed from other parameters"
+    assert (
+        why_no_law(by_torch) == why_no_law(by_norm) == "a weight is computed from other parameters"
+    )
 
 
 def test_inputs_and_outputs_are_no_neurons():
     assert [link.states for link in links(stack_of("gat", "bare"))] == [(1,), (2,)]
-    assert [link.states for link in links(stack_of("gcn", "encoder_and_decoder"))] == [(0,), (1,), (2,), (3,)]
+    assert [link.states for link in links(stack_of("gcn", "encoder_and_decoder"))] == [
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+    ]
     assert [link.states for link in links(stack_of("gcn", "residual"))] == [(0, 1, 2, 3)]
     assert [link.states for link in links(stack_of("gcn", "residual_after_a_map"))] == [(1, 2)]
     assert links(stack_of("gcn", "bare", skip=Residual, hidden_channels=5)) == []
@@ -139,7 +161,8 @@ class Sum(Skip):
 
 # Layers without a chain, and Dense, are refused in inits/test_balanced.py.
 @pytest.mark.parametrize(
-    ("options", "named"), [({"jump": "cat"}, r"jump cat.*last or max"), ({"skip": Sum}, "'?Sum'?.*Skip.adds")]
+    ("options", "named"),
+    [({"jump": "cat"}, r"jump cat.*last or max"), ({"skip": Sum}, "'?Sum'?.*Skip.adds")],
 )
 def test_neurons_that_cannot_be_rescaled_are_named(options, named):
     with pytest.raises(ValueError, match=named):

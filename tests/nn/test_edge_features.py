@@ -1,4 +1,5 @@
-"""Features of edges in stacks and data sets; tests/nn/layers/test_against_pyg.py has the layers that read them."""
+"""Features of edges in stacks and data sets; tests/nn/layers/test_against_pyg.py has the layers
+that read them."""
 
 import pytest
 import torch
@@ -22,14 +23,23 @@ def featured():
     return edges, features, torch.randn(NODES, 4, generator=draws, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("layer", [*LAYERS, {"name": "pyg", "conv": "GATv2Conv"}], ids=[*LAYERS, "pyg"])
+@pytest.mark.parametrize(
+    "layer", [*LAYERS, {"name": "pyg", "conv": "GATv2Conv"}], ids=[*LAYERS, "pyg"]
+)
 def test_stacks_read_the_features_of_blocks_as_of_the_whole_and_recompute_alike(featured, layer):
     edges, features, x = featured
     graph, found = Graph(edges, NODES, edge_attr=features), {}
     for options in ({}, {"checkpoint_every": 2}, {"encoder": "none"}):
         torch.manual_seed(0)
         stack = DeepGNN(
-            4, 2, layer=layer, num_layers=3, hidden_channels=4, edge_channels=CHANNELS, init="default", **options
+            4,
+            2,
+            layer=layer,
+            num_layers=3,
+            hidden_channels=4,
+            edge_channels=CHANNELS,
+            init="default",
+            **options,
         )
         stack.double()
         whole = stack(x, graph)
@@ -53,7 +63,9 @@ def test_scores_of_gat_and_gatv2_keep_the_law_and_others_say_that_they_have_none
             for share, power in [(one, 1) for one in link.incoming] + [
                 (one, -1) for one in (*link.attention, *link.outgoing)
             ]:
-                factor = (scale**power).view({0: (-1, 1), 1: (1, -1), None: share.parameter.shape}[share.axis])
+                factor = (scale**power).view(
+                    {0: (-1, 1), 1: (1, -1), None: share.parameter.shape}[share.axis]
+                )
                 share.parameter.mul_(factor)
         torch.testing.assert_close(stack(x, graph), before)
     for layer in ("transformer", "gin"):
@@ -61,7 +73,9 @@ def test_scores_of_gat_and_gatv2_keep_the_law_and_others_say_that_they_have_none
             DeepGNN(4, 2, layer=layer, init="balanced_xavier", edge_channels=CHANNELS)
 
 
-def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the_edges_that_remain(featured):
+def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the_edges_that_remain(
+    featured,
+):
     edges, features, x = featured
     y = torch.arange(NODES) % 2
     one = Data(x=x.float(), edge_index=edges, edge_attr=features, y=y)
@@ -74,9 +88,15 @@ def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the
     kept = graph.keeping(torch.arange(graph.num_edges) % 2 == 0)
     whole = kept.with_self_loops()
     for node in range(NODES):
-        mine = [row for s, t, row in zip(kept.source, kept.target, kept.edge_attr, strict=True) if s != t == node]
+        mine = [
+            row
+            for s, t, row in zip(kept.source, kept.target, kept.edge_attr, strict=True)
+            if s != t == node
+        ]
         expected = torch.stack(mine).mean(0) if mine else torch.zeros(CHANNELS, dtype=torch.float64)
-        torch.testing.assert_close(whole.edge_attr[(whole.source == node) & (whole.target == node)], expected[None])
+        torch.testing.assert_close(
+            whole.edge_attr[(whole.source == node) & (whole.target == node)], expected[None]
+        )
     data = PyGData(one)
     assert data.num_edge_features == MiniBatches(data, parts=2).num_edge_features == CHANNELS
     assert len({set_.checksum for set_ in (data, PyGData(one, edge_features=False))}) == 2
@@ -87,7 +107,10 @@ def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the
 def test_a_column_of_integers_is_one_hot_over_all_graphs_and_batches_of_graphs_keep_theirs():
     edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     kinds = [torch.tensor([0, 1, 0]), torch.tensor([2, 2, 1])]
-    graphs = [Data(num_nodes=3, edge_index=edges, edge_attr=kind, y=torch.tensor([k])) for k, kind in enumerate(kinds)]
+    graphs = [
+        Data(num_nodes=3, edge_index=edges, edge_attr=kind, y=torch.tensor([k]))
+        for k, kind in enumerate(kinds)
+    ]
     data = PyGData(graphs)
     assert data.num_edge_features == 3
     part = subset(data.batch, torch.tensor([1]))
@@ -98,24 +121,49 @@ def test_a_column_of_integers_is_one_hot_over_all_graphs_and_batches_of_graphs_k
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda graph: DeepGNN(4, 2)(torch.ones(NODES, 4), graph), "features.*gcn.*gat, gatv2, gin, transformer"),
-        (lambda graph: DeepGNN(4, 2, layer="sage", edge_channels=3), "features.*sage.*gat, gatv2, gin, transformer"),
-        (lambda graph: DeepGNN(4, 2, layer={"name": "pyg", "conv": "SAGEConv"}, edge_channels=3), "pyg.*edge_dim"),
+        (
+            lambda graph: DeepGNN(4, 2)(torch.ones(NODES, 4), graph),
+            "features.*gcn.*gat, gatv2, gin, transformer",
+        ),
+        (
+            lambda graph: DeepGNN(4, 2, layer="sage", edge_channels=3),
+            "features.*sage.*gat, gatv2, gin, transformer",
+        ),
+        (
+            lambda graph: DeepGNN(4, 2, layer={"name": "pyg", "conv": "SAGEConv"}, edge_channels=3),
+            "pyg.*edge_dim",
+        ),
         (
             lambda graph: DeepGNN(
-                4, 2, layer={"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}}, edge_channels=3
+                4,
+                2,
+                layer={"name": "pyg", "conv": "GATConv", "options": {"edge_dim": 2}},
+                edge_channels=3,
             ),
             "edge_dim is 2.*3",
         ),
-        (lambda graph: DeepGNN(4, 2, layer="gat")(torch.ones(NODES, 4), graph), "3 features.*edge_channels=0"),
         (
-            lambda graph: DeepGNN(4, 2, "gat", edge_channels=3)(torch.ones(NODES, 4), graph.edge_index),
+            lambda graph: DeepGNN(4, 2, layer="gat")(torch.ones(NODES, 4), graph),
+            "3 features.*edge_channels=0",
+        ),
+        (
+            lambda graph: DeepGNN(4, 2, "gat", edge_channels=3)(
+                torch.ones(NODES, 4), graph.edge_index
+            ),
             "have 0 features",
         ),
-        (lambda graph: DeepGNN(4, 2, layer="gat", norm="lipschitz", edge_channels=3), "LipschitzNorm.*edge features"),
-        (lambda graph: Graph(graph.edge_index, NODES, edge_attr=torch.ones(3)), r"edge_channels.*\(3,\)"),
         (
-            lambda graph: Graph(graph.edge_index, NODES, edge_attr=torch.full((graph.num_edges, 2), torch.nan)),
+            lambda graph: DeepGNN(4, 2, layer="gat", norm="lipschitz", edge_channels=3),
+            "LipschitzNorm.*edge features",
+        ),
+        (
+            lambda graph: Graph(graph.edge_index, NODES, edge_attr=torch.ones(3)),
+            r"edge_channels.*\(3,\)",
+        ),
+        (
+            lambda graph: Graph(
+                graph.edge_index, NODES, edge_attr=torch.full((graph.num_edges, 2), torch.nan)
+            ),
             r"edge_attr\[0, 0\] is nan",
         ),
     ],

@@ -1,4 +1,5 @@
-"""Edge weights: the layers that read them against PyTorch Geometric or a plain loop, in float64, gradients too."""
+"""Edge weights: the layers that read them against PyTorch Geometric or a plain loop, in float64,
+gradients too."""
 
 import pytest
 import torch
@@ -41,7 +42,8 @@ def of_sage(edges, weight):
     matrix = neighbours(edges, weight)
     mean = matrix / matrix.sum(1, keepdim=True).clamp_min(1e-30)
     own, root, bias = (
-        p.detach().clone().requires_grad_() for p in (layer.lin.weight, layer.lin_root.weight, layer.bias)
+        p.detach().clone().requires_grad_()
+        for p in (layer.lin.weight, layer.lin_root.weight, layer.bias)
     )
     return (
         layer,
@@ -88,7 +90,9 @@ def test_gcnii_reads_the_weights_of_the_normalised_adjacency(weighted):
     layer.enter_stack(1, 4)
     with torch.no_grad():
         layer.lin.weight.copy_(conv.weight1.T)
-    torch.testing.assert_close(layer(x, Graph(edges, NODES, edge_weight=weight), x), conv(x, x, edges, weight))
+    torch.testing.assert_close(
+        layer(x, Graph(edges, NODES, edge_weight=weight), x), conv(x, x, edges, weight)
+    )
 
 
 @pytest.mark.parametrize("layer", ["gcn", "sage", "gin"])
@@ -119,11 +123,15 @@ def test_weights_follow_their_edges_into_parts_of_the_graph(weighted):
     matrix = neighbours(edges, weight)
     nodes = torch.tensor([6, 1, 3, 0])
     part = induced_subgraph(graph, nodes)
-    found = torch.zeros(4, 4, dtype=torch.float64).index_put((part.target, part.source), part.edge_weight)
+    found = torch.zeros(4, 4, dtype=torch.float64).index_put(
+        (part.target, part.source), part.edge_weight
+    )
     assert torch.equal(found, matrix[nodes][:, nodes])
     kept = graph.keeping(torch.arange(graph.num_edges) % 2 == 0)
     assert torch.equal(kept.edge_weight, matrix[kept.target, kept.source])
-    data = PyGData(Data(x=x.float(), edge_index=edges, edge_weight=weight, y=torch.arange(NODES) % 2))
+    data = PyGData(
+        Data(x=x.float(), edge_index=edges, edge_weight=weight, y=torch.arange(NODES) % 2)
+    )
     unweighted = PyGData(Data(x=x.float(), edge_index=edges, y=torch.arange(NODES) % 2))
     assert data.checksum != unweighted.checksum
     (batch, *_) = MiniBatches(data, "neighbor", parts=1).train_dataloader()

@@ -11,11 +11,15 @@ from gnn_depth.nn.encoder import Embedding
 def test_rows_and_their_gradients_are_those_of_a_product_with_the_one_hot_columns(dtype):
     embedding = Embedding((4, 3, 200), 5).double()
     x = torch.stack([torch.arange(9) % 4, torch.arange(9) % 3, 199 - torch.arange(9) // 2], 1)
-    hot = torch.cat([one_hot(column, size) for column, size in zip(x.t(), embedding.sizes, strict=True)], 1).double()
+    hot = torch.cat(
+        [one_hot(column, size) for column, size in zip(x.t(), embedding.sizes, strict=True)], 1
+    ).double()
     ours, expected = embedding(x.to(dtype)), hot @ embedding.weight
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     direction = torch.randn_like(ours)
-    (gradient,), (theirs,) = (torch.autograd.grad(out, embedding.weight, direction) for out in (ours, expected))
+    (gradient,), (theirs,) = (
+        torch.autograd.grad(out, embedding.weight, direction) for out in (ours, expected)
+    )
     torch.testing.assert_close(gradient, theirs, rtol=1e-12, atol=1e-12)
 
 

@@ -17,8 +17,12 @@ JUMPS = ("max", "cat")
 
 @pytest.mark.parametrize("jump", JUMPS)
 @pytest.mark.parametrize("skip", [NoSkip, Residual])
-def test_the_decoder_reads_what_leaves_every_layer_norms_activations_and_skips_included(jump, skip, graph):
-    stack = DeepGNN(6, 3, partial(GAT, heads=2), 3, 2, [LayerNorm], skip, last_activation=True, jump=jump).double()
+def test_the_decoder_reads_what_leaves_every_layer_norms_activations_and_skips_included(
+    jump, skip, graph
+):
+    stack = DeepGNN(
+        6, 3, partial(GAT, heads=2), 3, 2, [LayerNorm], skip, last_activation=True, jump=jump
+    ).double()
     h, states = stack.encoder(X), []
     for layer, norms, joined in zip(stack.layers, stack.norms, stack.skips):
         h = joined(torch.relu(norms[0](layer(h, graph), graph)), [h], graph)

@@ -39,7 +39,9 @@ def test_parts_by_name_are_the_parts_themselves(make):
     (text, weights), (expected_text, expected) = drawn(make, BY_NAME), drawn(make, BY_CLASS)
     assert text == expected_text
     assert all(torch.equal(weights[name], expected[name]) for name in expected)
-    assert NodeClassifier(8, 4, **BY_NAME).hparams["layer"] == BY_NAME["layer"]  # so a checkpoint can be loaded
+    assert (
+        NodeClassifier(8, 4, **BY_NAME).hparams["layer"] == BY_NAME["layer"]
+    )  # so a checkpoint can be loaded
 
 
 @pytest.mark.parametrize("norm", ["pair", {"name": "pair"}, PairNorm, [PairNorm], ("pair",)])
@@ -69,7 +71,9 @@ def test_the_part_of_an_installed_plugin_is_found(monkeypatch):
 
     table = {kind: dict(names) for kind, names in registry._TABLE.items()}
     monkeypatch.setattr(registry, "_TABLE", table)
-    monkeypatch.setattr(registry, "load_entry_points", lambda: table["norm"].setdefault("of_plugin", OfPlugin))
+    monkeypatch.setattr(
+        registry, "load_entry_points", lambda: table["norm"].setdefault("of_plugin", OfPlugin)
+    )
     monkeypatch.setitem(globals(), "OfPlugin", OfPlugin)
     OfPlugin.__qualname__ = "OfPlugin"
     assert isinstance(DeepGNN(8, 4, norm="of_plugin").norms[0][0], OfPlugin)

@@ -22,7 +22,8 @@ def stack_of(reversible=2, num_layers=7, dtype=torch.float64, **options):
 
 
 def by_loop(stack, x, graph):
-    """The formula, without dropout: groups of channels as a list, each round replacing one of them."""
+    """The formula, without dropout: groups of channels as a list, each round replacing one of
+    them."""
     groups = list(stack.encoder(x).tensor_split(stack.reversible, 1))
     for position, layer in enumerate(stack.layers):
         turn = position % len(groups)
@@ -45,9 +46,9 @@ def results(stack, graph, x=X, forward=None):
 
 def distance(found, wanted):
     """The largest difference, over the largest number."""
-    return max(float((one - other).abs().max()) for one, other in zip(found, wanted, strict=True)) / max(
-        float(other.abs().max()) for other in wanted
-    )
+    return max(
+        float((one - other).abs().max()) for one, other in zip(found, wanted, strict=True)
+    ) / max(float(other.abs().max()) for other in wanted)
 
 
 def watched(stack, x, graph):
@@ -95,7 +96,9 @@ def test_hooks_see_whole_states_and_the_gradients_that_they_have(graph):
         x.register_hook(lambda gradient: gradients.__setitem__(position, gradient))
 
     handles = [
-        state.register_forward_pre_hook(lambda _, inputs, position=position: look(position, inputs[0]))
+        state.register_forward_pre_hook(
+            lambda _, inputs, position=position: look(position, inputs[0])
+        )
         for position, state in enumerate(stack.states)
     ]
     scores = stack(X, graph)

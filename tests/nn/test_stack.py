@@ -20,13 +20,17 @@ X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))
 def test_a_stack_with_encoder_and_decoder_is_its_parts_in_order(graph):
     stack = DeepGNN(6, 3, partial(GAT, heads=2), 2, 4, [LayerNorm], Residual, activation="elu")
     h0 = stack.encoder(X)
-    h1 = stack.skips[0](torch.nn.functional.elu(stack.norms[0][0](stack.layers[0](h0, graph), graph)), [h0], graph)
+    h1 = stack.skips[0](
+        torch.nn.functional.elu(stack.norms[0][0](stack.layers[0](h0, graph), graph)), [h0], graph
+    )
     h2 = h1 + stack.norms[1][0](stack.layers[1](h1, graph), graph)
     torch.testing.assert_close(stack(X, graph), stack.decoder(h2))
 
 
 def test_a_bare_stack_is_its_layers_with_activations_between_and_nothing_after(graph):
-    stack = DeepGNN(6, 3, partial(GATv2, bias=False), 2, 4, [LayerNorm], encoder="none", decoder="none")
+    stack = DeepGNN(
+        6, 3, partial(GATv2, bias=False), 2, 4, [LayerNorm], encoder="none", decoder="none"
+    )
     h1 = torch.relu(stack.norms[0][0](stack.layers[0](X, graph), graph))
     torch.testing.assert_close(stack(X, graph), stack.layers[1](h1, graph))
 
@@ -34,7 +38,9 @@ def test_a_bare_stack_is_its_layers_with_activations_between_and_nothing_after(g
 def test_without_a_decoder_the_heads_of_the_last_layer_are_averaged(graph):
     stack = DeepGNN(6, 3, partial(GAT, heads=4), 1, 4, encoder="none", decoder="none")
     out = stack.layers[0](X, graph)
-    torch.testing.assert_close(stack(X, graph), (out[:, :3] + out[:, 3:6] + out[:, 6:9] + out[:, 9:]) / 4)
+    torch.testing.assert_close(
+        stack(X, graph), (out[:, :3] + out[:, 3:6] + out[:, 6:9] + out[:, 9:]) / 4
+    )
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -63,7 +69,10 @@ def test_norms_go_where_their_base_class_says_with_the_width_and_the_heads_of_th
     stack = DeepGNN(6, 3, partial(GAT, heads=2), 2, 4, norm=norms)
     for layer, of_features in zip(stack.layers, stack.norms, strict=True):
         assert [(type(norm), norm.heads) for norm in layer.score_norms] == [(LipschitzNorm, 2)]
-        assert [(type(norm), norm.channels) for norm in of_features] == [(PairNorm, 8), (LayerNorm, 8)]
+        assert [(type(norm), norm.channels) for norm in of_features] == [
+            (PairNorm, 8),
+            (LayerNorm, 8),
+        ]
     without = DeepGNN(6, 3, GAT, 2, 4, norm=[LipschitzNorm, LayerNorm], decoder="none")
     assert [len(layer.score_norms) for layer in without.layers] == [1, 1]
     assert len(without.norms) == 1
@@ -73,12 +82,18 @@ def test_norms_go_where_their_base_class_says_with_the_width_and_the_heads_of_th
     ("options", "message"),
     [
         ({"norm": [LipschitzNorm]}, r"'lipschitz'.*'gcn'.*gat.*'spectral'"),
-        ({"layer": GAT, "num_layers": 1, "norm": [LipschitzNorm, PairNorm], "decoder": "none"}, "'pair'.*decoder"),
+        (
+            {"layer": GAT, "num_layers": 1, "norm": [LipschitzNorm, PairNorm], "decoder": "none"},
+            "'pair'.*decoder",
+        ),
         ({"norm": [torch.nn.Linear]}, "Linear.*FeatureNorm"),
         ({"norm": [lambda width: LayerNorm(width)]}, "functools.partial"),
         ({"decoder": "none", "last_activation": True}, "last_activation needs a decoder"),
         ({"encoder": "none", "first_activation": True}, "first_activation needs an encoder"),
-        ({"encoder": "none", "decoder": "none", "outer_dropout": 0.5}, "linear encoder or decoder, and there is neit"),
+        (
+            {"encoder": "none", "decoder": "none", "outer_dropout": 0.5},
+            "linear encoder or decoder, and there is neit",
+        ),
         ({"encoder": "embedding"}, "linear or none"),
         ({"in_channels": (4, 3)}, "2 columns.*embedding"),
     ],
@@ -108,7 +123,9 @@ class JoinsAll(Skip):
 
 
 @pytest.mark.parametrize("skip", [JoinsAll, Residual])
-def test_a_skip_sees_every_earlier_state_if_it_reads_them_and_the_layers_input_otherwise(graph, skip):
+def test_a_skip_sees_every_earlier_state_if_it_reads_them_and_the_layers_input_otherwise(
+    graph, skip
+):
     stack = DeepGNN(6, 3, GCN, 3, 4, skip=skip)
     seen = []
     for joined in stack.skips:
@@ -145,7 +162,9 @@ def test_shared_layers_of_equal_shape_are_one_and_normed_once(graph):
     torch.testing.assert_close(again(X, graph), stack(X, graph))
 
 
-SKIPS = {name: cls for name, cls in registered("skip").items() if cls.__module__.startswith("gnn_depth.")}
+SKIPS = {
+    name: cls for name, cls in registered("skip").items() if cls.__module__.startswith("gnn_depth.")
+}
 PRUNED = {
     "gat": {"layer": partial(GAT, heads=2), "norm": [LipschitzNorm, LayerNorm]},
     "bare": {"layer": partial(GATv2, bias=False), "encoder": "none", "decoder": "none"},
@@ -153,11 +172,18 @@ PRUNED = {
     "second state": {"skip": Oscillator},
     "all states": {"skip": JoinsAll},
     **{
-        f"{name}, norm {when}": {"norm": [LayerNorm], "skip": cls, "norm_after_skip": when == "after"}
+        f"{name}, norm {when}": {
+            "norm": [LayerNorm],
+            "skip": cls,
+            "norm_after_skip": when == "after",
+        }
         for name, cls in SKIPS.items()
         for when in ("before", "after")
     },
-    **{f"jump {jump}": {"norm": [LayerNorm], "skip": Residual, "jump": jump} for jump in ("max", "cat")},
+    **{
+        f"jump {jump}": {"norm": [LayerNorm], "skip": Residual, "jump": jump}
+        for jump in ("max", "cat")
+    },
 }
 
 
@@ -210,7 +236,8 @@ def test_a_norm_that_looks_at_other_nodes_keeps_all_of_them(chain):
 
 
 @pytest.mark.parametrize(
-    ("shape", "message"), [((8, 6), "8 nodes.*9"), ((10, 6), "10 nodes.*9"), ((9, 5), "5.*in_channels=6")]
+    ("shape", "message"),
+    [((8, 6), "8 nodes.*9"), ((10, 6), "10 nodes.*9"), ((9, 5), "5.*in_channels=6")],
 )
 def test_features_of_another_number_of_nodes_or_width_are_refused(graph, shape, message):
     with pytest.raises(ValueError, match=message):

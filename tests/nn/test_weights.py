@@ -39,11 +39,16 @@ def train(stack, graph, steps=3, optimizer=None):
 
 def sizes(stack):
     """The largest singular value of every normed matrix."""
-    return [torch.linalg.matrix_norm(linear.normed_weight.detach(), 2).item() for linear in normed(stack)]
+    return [
+        torch.linalg.matrix_norm(linear.normed_weight.detach(), 2).item()
+        for linear in normed(stack)
+    ]
 
 
 def normed(stack):
-    return [module for module in stack.modules() if getattr(module, "weight_norm", None) is not None]
+    return [
+        module for module in stack.modules() if getattr(module, "weight_norm", None) is not None
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,9 @@ def test_evaluation_follows_weights_that_have_moved_and_changes_nothing_otherwis
     train(stack, graph)
     before = copy.deepcopy(stack.state_dict())
     stack.eval()(X, graph)
-    moved = [name for name, value in stack.state_dict().items() if not torch.equal(before[name], value)]
+    moved = [
+        name for name, value in stack.state_dict().items() if not torch.equal(before[name], value)
+    ]
     assert bool(moved) == (kind == "spectral")
     assert all(name.endswith((".u", ".v")) for name in moved)
     before = copy.deepcopy(stack.state_dict())
@@ -156,7 +163,9 @@ def test_a_training_with_evaluations_is_the_one_without(kind, graph):
         twin.train()
         train(plain, graph, 1, optimizers[0])
         train(twin, graph, 1, optimizers[1])
-    assert all(torch.equal(twin.state_dict()[name], value) for name, value in plain.named_parameters())
+    assert all(
+        torch.equal(twin.state_dict()[name], value) for name, value in plain.named_parameters()
+    )
 
 
 @every_norm

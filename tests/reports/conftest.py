@@ -19,15 +19,20 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(runs: Path) -> Callable[..., Path]:
-    """``run(0.8, seed=1, depth=2)`` writes the folder of a run of a sweep with these axes, and returns it.
+    """``run(0.8, seed=1, depth=2)`` writes the folder of a run of a sweep with these axes, and
+    returns it.
 
-    No two runs have the same identity. ``result`` replaces keys of ``result.json``; a value of None is a run without
-    metrics.
+    No two runs have the same identity. ``result`` replaces keys of ``result.json``; a value of None
+    is a run without metrics.
     """
     count = 0
 
     def write(
-        value: Any = 0.5, seed: int | None = 0, status: str = "finished", result: Any = None, **axes: Any
+        value: Any = 0.5,
+        seed: int | None = 0,
+        status: str = "finished",
+        result: Any = None,
+        **axes: Any,
     ) -> Path:
         nonlocal count
         count += 1
@@ -39,7 +44,9 @@ def run(runs: Path) -> Callable[..., Path]:
             "metrics": {} if value is None else {METRIC: value, "val/loss": 1.0},
             "hparams": {"model.layer": "gat", "seed_everything": seed, **hparams},
         }
-        return make_run(runs, axes, seed, value, status, result=own | (result or {}), suffix=f"{count:08x}")
+        return make_run(
+            runs, axes, seed, value, status, result=own | (result or {}), suffix=f"{count:08x}"
+        )
 
     return write
 
@@ -47,7 +54,11 @@ def run(runs: Path) -> Callable[..., Path]:
 def cell(*values: float, first_seed: int = 0, **settings: str) -> Cell:
     """A cell of finished runs with consecutive seeds."""
     return Cell(
-        tuple(Run(seed, "finished", value, "folder") for seed, value in enumerate(values, start=first_seed)), settings
+        tuple(
+            Run(seed, "finished", value, "folder")
+            for seed, value in enumerate(values, start=first_seed)
+        ),
+        settings,
     )
 
 

@@ -26,7 +26,8 @@ def make_run(
     result: Mapping[str, Any] | None = None,
     suffix: str = "",
 ) -> Path:
-    """Write the folder of a run of a sweep and return it; a value of None is a run that reached no validation.
+    """Write the folder of a run of a sweep and return it; a value of None is a run that reached no
+    validation.
 
     ``result`` replaces keys of ``result.json``, ``suffix`` the end of the folder's name.
     """
@@ -54,13 +55,17 @@ def make_run(
         with (folder / "metrics.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["epoch", "step", *curves])
-            writer.writerows([epoch, epoch, *row] for epoch, row in enumerate(zip(*curves.values(), strict=True)))
+            writer.writerows(
+                [epoch, epoch, *row] for epoch, row in enumerate(zip(*curves.values(), strict=True))
+            )
     for measurement in measures:
         measurements.save(folder, measurement)
     return folder
 
 
-def similarity(name: str, seed: int = 0, steps: int = 6, depth: int = 5, slope: float = -0.5) -> Measurement:
+def similarity(
+    name: str, seed: int = 0, steps: int = 6, depth: int = 5, slope: float = -0.5
+) -> Measurement:
     """log10 of a similarity that decays with the distance from the last layer."""
     draws = np.random.default_rng(seed)
     fall = slope * np.arange(depth)[::-1]

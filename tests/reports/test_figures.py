@@ -38,7 +38,10 @@ def grid(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("spread", ["std", "ci"])
 def test_lines_are_means_in_percent_and_bands_their_spread(grid, spread):
-    assert not any(line.bands for line in chart("depth", load(grid), line="norm", spread="none").panels[0].lines)
+    assert not any(
+        line.bands
+        for line in chart("depth", load(grid), line="norm", spread="none").panels[0].lines
+    )
     (panel,) = depth(load(grid), spread=spread).panels
     for line in panel.lines:
         for place, number in enumerate((2, 10)):
@@ -52,7 +55,10 @@ def test_lines_are_means_in_percent_and_bands_their_spread(grid, spread):
             half = statistics.stdev(values)
             if spread == "ci":
                 half *= student.ppf(0.975, len(values) - 1) / math.sqrt(len(values))
-            assert edges == (pytest.approx(line.y[place] - half), pytest.approx(line.y[place] + half))
+            assert edges == (
+                pytest.approx(line.y[place] - half),
+                pytest.approx(line.y[place] + half),
+            )
 
 
 def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_connects_them(grid):
@@ -64,14 +70,23 @@ def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_co
             "over": "depth",
             "values": {10: "70 +- 3"},
         },
-        {"source": "B 2021, table 2", "where": {"norm": "lip"}, "over": "depth", "values": {10: 60, 2: 75, 99: 1}},
+        {
+            "source": "B 2021, table 2",
+            "where": {"norm": "lip"},
+            "over": "depth",
+            "values": {10: 60, 2: 75, 99: 1},
+        },
     ]
     (panel,) = depth(load(grid), published=parse(entries)).panels
     ours = {line.label: line for line in panel.lines}
     first, second = ours["lip, A 2020"], ours["lip, B 2021"]
     assert (first.x.tolist(), first.y.tolist()) == ([10], [pytest.approx(70)])
     assert (first.bands[0][0][0], first.bands[0][1][0]) == (pytest.approx(67), pytest.approx(73))
-    assert (second.x.tolist(), second.y.tolist(), second.bands) == ([2, 10], [pytest.approx(75), pytest.approx(60)], ())
+    assert (second.x.tolist(), second.y.tolist(), second.bands) == (
+        [2, 10],
+        [pytest.approx(75), pytest.approx(60)],
+        (),
+    )
     strokes = [stroke(line.style) for line in (ours["lip"], first, second)]
     assert len({pen.colour for pen in strokes}) == 1
     assert len({pen.marker for pen in strokes}) == 3
@@ -80,12 +95,17 @@ def test_published_numbers_stand_beside_the_line_that_they_are_of_and_nothing_co
 
 
 def test_a_diverged_run_counts_with_its_value_and_an_accident_does_not(tmp_path):
-    for seed, (value, status) in enumerate([(0.8, "finished"), (0.4, "diverged"), (None, "diverged"), (0.1, "failed")]):
+    for seed, (value, status) in enumerate(
+        [(0.8, "finished"), (0.4, "diverged"), (None, "diverged"), (0.1, "failed")]
+    ):
         make_run(tmp_path, {"depth": 2}, seed, value, status)
     make_run(tmp_path, {"depth": 30}, 0, None, "diverged")
     drawn = depth(load(tmp_path))
     np.testing.assert_allclose(drawn.panels[0].lines[0].y, [60, np.nan])
-    assert "3 of 4 runs diverged. Left out: 1 failed. Without a value: depth 30 (1 diverged)." in drawn.caption
+    assert (
+        "3 of 4 runs diverged. Left out: 1 failed. Without a value: depth 30 (1 diverged)."
+        in drawn.caption
+    )
 
 
 def test_a_combination_that_nobody_ran_is_no_gap_in_the_line(tmp_path):
@@ -138,7 +158,8 @@ def test_powers_of_two_get_a_logarithmic_axis_and_the_papers_depths_do_not():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"line": ["depth"]}, "'depth' is used twice"), ({"spread": "sd"}, "Did you mean 'std'?")]
+    ("options", "message"),
+    [({"line": ["depth"]}, "'depth' is used twice"), ({"spread": "sd"}, "Did you mean 'std'?")],
 )
 def test_what_does_not_exist_is_answered_with_what_does(grid, options, message):
     with pytest.raises(ReportError) as error:
@@ -183,7 +204,9 @@ def test_a_run_that_diverged_before_anything_was_measured_is_counted(tmp_path):
 def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
     for seed, steps in enumerate(([0, 20, 40], [0, 10, 20])):
         values = np.array(steps, dtype=float)[:, None] + 100 * seed
-        make_run(tmp_path, {"depth": 1}, seed, measures=[Measurement("mu", np.array(steps), values)])
+        make_run(
+            tmp_path, {"depth": 1}, seed, measures=[Measurement("mu", np.array(steps), values)]
+        )
     drawn = heatmap(load(tmp_path))
     panel = drawn.panels[0].map
     assert dict(zip(panel.x, panel.values[0])) == {0: 50, 10: 110, 20: 70, 40: 40}
@@ -193,7 +216,9 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
 def test_overflow_and_exact_zeros_are_counted_apart(tmp_path):
     values = similarity("mu").values.copy()
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
-    make_run(tmp_path, {"depth": 5}, measures=[Measurement("mu", np.arange(6), values, "mu", log10=True)])
+    make_run(
+        tmp_path, {"depth": 5}, measures=[Measurement("mu", np.arange(6), values, "mu", log10=True)]
+    )
     drawn = heatmap(load(tmp_path))
     assert drawn.panels[0].map.log10
     assert np.isneginf(drawn.panels[0].map.values[0, 0])
@@ -234,7 +259,10 @@ def test_what_differs_between_single_fits_gets_a_line_or_a_panel(tmp_path):
         for seed in range(2):
             own = {"axes": {}, "hparams": {"model.num_layers": number, "seed_everything": seed}}
             own["identity"] = f"{number} {seed}"
-            parts = {"curves": {"val/acc": [0.1, 0.2]}, "measures": [similarity("mu", seed, depth=number)]}
+            parts = {
+                "curves": {"val/acc": [0.1, 0.2]},
+                "measures": [similarity("mu", seed, depth=number)],
+            }
             make_run(tmp_path, {}, seed, result=own, suffix=f"{number}", **parts)
     frame = load(tmp_path)
     assert [panel.title for panel in heatmap(frame).panels] == ["layers=3", "layers=5"]
@@ -250,8 +278,12 @@ def test_layers_have_start_end_and_all_between(tmp_path):
         make_run(tmp_path, {"norm": "gat"}, seed, measures=[measure])
     lines = {line.part: line for line in layers(load(tmp_path)).panels[0].lines}
     for layer in range(5):
-        assert lines["start"].y[layer] == pytest.approx(statistics.median(one.values[0, layer] for one in made))
-        assert lines["end"].y[layer] == pytest.approx(statistics.median(one.values[-1, layer] for one in made))
+        assert lines["start"].y[layer] == pytest.approx(
+            statistics.median(one.values[0, layer] for one in made)
+        )
+        assert lines["end"].y[layer] == pytest.approx(
+            statistics.median(one.values[-1, layer] for one in made)
+        )
         every = [value for one in made for value in one.values[:, layer]]
         assert lines["end"].bands[0][0][layer] == min(every)
         assert lines["end"].bands[0][1][layer] == max(every)
@@ -295,13 +327,18 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
         assert line.y[step] == pytest.approx(statistics.fmean(neurons))
         assert (line.bands[0][0][step], line.bands[0][1][step]) == (neurons[0], neurons[-1])
         first, _, third = statistics.quantiles(neurons, n=4, method="inclusive")
-        assert (line.bands[1][0][step], line.bands[1][1][step]) == (pytest.approx(first), pytest.approx(third))
+        assert (line.bands[1][0][step], line.bands[1][1][step]) == (
+            pytest.approx(first),
+            pytest.approx(third),
+        )
 
 
 def test_of_many_layers_a_history_shows_six_from_the_first_to_the_last(tmp_path):
     make_run(tmp_path, {"depth": 33}, measures=[similarity("mu", depth=33)])
     drawn = history(load(tmp_path))
-    assert [panel.title for panel in drawn.panels] == [f"layer {layer}" for layer in (1, 7, 14, 20, 27, 33)]
+    assert [panel.title for panel in drawn.panels] == [
+        f"layer {layer}" for layer in (1, 7, 14, 20, 27, 33)
+    ]
     assert not drawn.panels[0].lines[0].bands, "one value has no distribution"
     assert drawn.caption == "Layers shown: 1, 7, 14, 20, 27, 33 of 33."
     with pytest.raises(ReportError, match=r"layer 34 .* 1 to 33"):
@@ -311,14 +348,25 @@ def test_of_many_layers_a_history_shows_six_from_the_first_to_the_last(tmp_path)
 def test_curves_are_means_up_to_where_the_first_run_finished(tmp_path):
     made = [[0.1, 0.4, 0.6, 0.7], [0.3, 0.5, 0.8], [0.2, math.nan]]
     for seed, values in enumerate(made):
-        make_run(tmp_path, {"depth": 2}, seed, 0.5, "diverged" if seed == 2 else "finished", {"val/acc": values})
+        make_run(
+            tmp_path,
+            {"depth": 2},
+            seed,
+            0.5,
+            "diverged" if seed == 2 else "finished",
+            {"val/acc": values},
+        )
     drawn = convergence(load(tmp_path))
     (line,) = drawn.panels[0].lines
     assert line.x.tolist() == [0, 1, 2]
     for epoch in range(3):
-        there = [100 * one[epoch] for one in made if epoch < len(one) and not math.isnan(one[epoch])]
+        there = [
+            100 * one[epoch] for one in made if epoch < len(one) and not math.isnan(one[epoch])
+        ]
         assert line.y[epoch] == pytest.approx(statistics.fmean(there))
-        assert line.bands[0][1][epoch] == pytest.approx(statistics.fmean(there) + statistics.stdev(there))
+        assert line.bands[0][1][epoch] == pytest.approx(
+            statistics.fmean(there) + statistics.stdev(there)
+        )
     assert "the first of its runs" in drawn.caption
 
 
@@ -342,7 +390,13 @@ def test_a_loss_over_decades_gets_a_logarithmic_axis_and_its_band_stays_positive
 def test_a_point_of_a_scatter_is_a_run_at_its_last_step(tmp_path):
     for seed in range(3):
         measures = [similarity("gradients", seed), similarity("hidden", seed + 5)]
-        make_run(tmp_path, {"norm": "gat"}, seed, None if seed == 2 else 0.5 + seed / 10, measures=measures)
+        make_run(
+            tmp_path,
+            {"norm": "gat"},
+            seed,
+            None if seed == 2 else 0.5 + seed / 10,
+            measures=measures,
+        )
     drawn = scatter(load(tmp_path))
     (points,) = drawn.panels[0].points
     assert points.x.tolist() == [similarity("hidden", seed + 5).values[-1, -1] for seed in range(3)]
@@ -357,7 +411,11 @@ def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):
     name, place = "gradient_similarity", 0  # of gradients the first layer, of states the last
     for seed in range(3):
         make_run(
-            tmp_path, {"norm": "gat"}, seed, None if seed == 2 else 0.5 + seed / 10, measures=[similarity(name, seed)]
+            tmp_path,
+            {"norm": "gat"},
+            seed,
+            None if seed == 2 else 0.5 + seed / 10,
+            measures=[similarity(name, seed)],
         )
     frame = load(tmp_path)
     drawn = scatter(frame)
@@ -378,7 +436,9 @@ def test_of_a_single_measure_a_scatter_has_the_metric_upwards(tmp_path):
 def test_stretches_are_the_places_that_are_there_and_as_long_as_can_be(there):
     places = np.array(there, dtype=bool)
     found = stretches(places)
-    assert [place for part in found for place in range(part.start, part.stop)] == np.flatnonzero(places).tolist()
+    assert [place for part in found for place in range(part.start, part.stop)] == np.flatnonzero(
+        places
+    ).tolist()
     assert all(after.start > before.stop for before, after in pairwise(found))
     edge = np.where(places, 1.0, np.nan)
     areas, bars = areas_and_bars(edge, edge, apart=False)

@@ -36,22 +36,48 @@ def lines() -> Chart:
     gap = line("lip", [81, 75, NAN, 60], [1, 1, NAN, 2], 1)
     ticks = tuple((place, f"{place:g}") for place in DEPTHS)
     panels = (Panel("data=Cora", (full, gap)), Panel("data=CiteSeer", (gap,)))
-    return Chart(Axis("depth", ticks), Axis("accuracy, %", within=(-2, 102)), panels, "norm", caption="Mean, n = 3.")
+    return Chart(
+        Axis("depth", ticks),
+        Axis("accuracy, %", within=(-2, 102)),
+        panels,
+        "norm",
+        caption="Mean, n = 3.",
+    )
 
 
 @pytest.fixture
 def maps() -> Chart:
     values = np.array([[0.0, 1.0, -np.inf], [NAN, np.inf, 2.0]])
-    panel = Panel("depth=2", map=HeatMap(np.array([0.0, 10.0, 20.0]), np.array([1, 2]), values, True, "runs/one"))
-    return Chart(Axis("step"), Axis("layer", whole=True), (panel,), colour=Axis("log₁₀ mu"), caption="One run.")
+    panel = Panel(
+        "depth=2",
+        map=HeatMap(np.array([0.0, 10.0, 20.0]), np.array([1, 2]), values, True, "runs/one"),
+    )
+    return Chart(
+        Axis("step"),
+        Axis("layer", whole=True),
+        (panel,),
+        colour=Axis("log₁₀ mu"),
+        caption="One run.",
+    )
 
 
 @pytest.fixture
 def points() -> Chart:
     some = Points(
-        "gat", np.array([1.0, 2.0, 3.0]), np.array([4.0, NAN, 6.0]), np.array([50.0, 60.0, NAN]), 0, ("a",) * 3
+        "gat",
+        np.array([1.0, 2.0, 3.0]),
+        np.array([4.0, NAN, 6.0]),
+        np.array([50.0, 60.0, NAN]),
+        0,
+        ("a",) * 3,
     )
-    return Chart(Axis("mu(X)"), Axis("mu(G)"), (Panel("", points=(some,)),), "layer", colour=Axis("accuracy, %"))
+    return Chart(
+        Axis("mu(X)"),
+        Axis("mu(G)"),
+        (Panel("", points=(some,)),),
+        "layer",
+        colour=Axis("accuracy, %"),
+    )
 
 
 @pytest.fixture(params=["lines", "maps", "points"])
@@ -68,7 +94,9 @@ def test_paper_draws_the_means_and_the_edges_of_the_bands(lines):
             np.testing.assert_array_equal(drawn[expected.label].get_ydata(), expected.y)
     full, gap = (part for part in figure.axes[0].collections if isinstance(part, PolyCollection))
     assert corners(full) == {
-        (x, y) for x, half, y in zip(DEPTHS, (1, 2, 3, 4), (80, 70, 60, 20)) for y in (y - half, y + half)
+        (x, y)
+        for x, half, y in zip(DEPTHS, (1, 2, 3, 4), (80, 70, 60, 20))
+        for y in (y - half, y + half)
     }
     assert corners(gap) == {(2, 80), (2, 82), (5, 74), (5, 76)}
     (bar,) = figure.axes[0].containers
@@ -87,16 +115,22 @@ def test_a_page_has_the_means_and_the_edges_of_the_bands(lines):
         assert list(trace.x) == expected.x.tolist()
         np.testing.assert_array_equal(np.array(trace.y, dtype=float), expected.y)
         assert all(note in text for note, text in zip(expected.notes, trace.hovertext, strict=True))
-    outline = next(trace for trace in traces if trace.fill == "toself" and trace.legendgroup == "lip")
+    outline = next(
+        trace for trace in traces if trace.fill == "toself" and trace.legendgroup == "lip"
+    )
     assert list(zip(outline.x, outline.y)) == [(2, 80), (5, 74), (5, 76), (2, 82), (None, None)]
     bar = next(trace for trace in traces if trace.error_y.array is not None)
     assert (bar.x[0], bar.y[0], bar.error_y.array[0]) == (30, 60, 2)
-    assert [trace.showlegend for trace in means] == [True, True, False], "one entry in the legend for all panels"
+    assert [trace.showlegend for trace in means] == [True, True, False], (
+        "one entry in the legend for all panels"
+    )
 
 
 def test_hovering_over_a_point_shows_its_place_value_and_band_and_the_notes(lines):
     named = line("a", [1, 2, 3, 4], [0.5] * 4)
-    named = replace(named, notes=("1st", "2nd\n<i>", "3rd", "4th"), note="runs/a\nruns/b", part="end")
+    named = replace(
+        named, notes=("1st", "2nd\n<i>", "3rd", "4th"), note="runs/a\nruns/b", part="end"
+    )
     *_, trace = to_plotly(Chart(lines.x, lines.y, (Panel("", (named,)),))).data
     assert trace.hovertext[1] == "a (end)<br>depth 5: 2<br>1.5 to 2.5<br>2nd<br>&lt;i&gt;"
     assert trace.hovertemplate == "%{hovertext}<br>runs/a<br>runs/b<extra></extra>"
@@ -107,7 +141,9 @@ def test_categories_are_not_joined_by_lines(lines):
     apart = Chart(Axis("init", ticks, categories=True), lines.y, lines.panels[:1])
     axes = draw(apart).axes[0]
     assert not [part for part in axes.collections if isinstance(part, PolyCollection)]
-    assert {artist.get_linestyle() for artist in axes.lines if artist.get_label() in ("gat", "lip")} == {"None"}
+    assert {
+        artist.get_linestyle() for artist in axes.lines if artist.get_label() in ("gat", "lip")
+    } == {"None"}
     assert [len(bars[2][0].get_segments()) for bars in axes.containers] == [4, 3]
     assert {trace.mode for trace in to_plotly(apart).data} == {"markers"}
 
@@ -142,13 +178,21 @@ def test_paper_hatches_what_is_not_finite_and_dots_an_exact_zero(maps):
     axes = figure.axes[0]
     (mesh,) = (part for part in axes.collections if isinstance(part, QuadMesh))
     np.testing.assert_array_equal(
-        mesh.get_array().filled(NAN), np.where(np.isfinite(maps.panels[0].map.values), maps.panels[0].map.values, NAN)
+        mesh.get_array().filled(NAN),
+        np.where(np.isfinite(maps.panels[0].map.values), maps.panels[0].map.values, NAN),
     )
     assert mesh.get_coordinates()[0, :, 0].tolist() == [-5, 5, 15, 25]
     assert mesh.get_clim() == (0, 2)
-    marks = {patch.get_hatch(): patch.get_bbox().bounds for patch in axes.patches if isinstance(patch, Rectangle)}
+    marks = {
+        patch.get_hatch(): patch.get_bbox().bounds
+        for patch in axes.patches
+        if isinstance(patch, Rectangle)
+    }
     assert marks == {"////": (-5, 1.5, 20, 1), "....": (15, 0.5, 10, 1)}
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["not finite", "exactly zero"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "not finite",
+        "exactly zero",
+    ]
     finite = Panel("", map=HeatMap(np.arange(3), np.array([1, 2]), np.ones((2, 3))))
     assert not draw(replace(maps, panels=(finite,))).legends
 
@@ -156,8 +200,12 @@ def test_paper_hatches_what_is_not_finite_and_dots_an_exact_zero(maps):
 def test_a_page_says_of_every_cell_what_it_is(maps):
     lost, lost_key, zero, zero_key, values = to_plotly(maps).data
     np.testing.assert_array_equal(np.array(values.z, dtype=float), [[0, 1, NAN], [NAN, NAN, 2]])
-    np.testing.assert_array_equal(np.isfinite(np.array(lost.z, dtype=float)), [[False] * 3, [True, True, False]])
-    np.testing.assert_array_equal(np.isfinite(np.array(zero.z, dtype=float)), [[False, False, True], [False] * 3])
+    np.testing.assert_array_equal(
+        np.isfinite(np.array(lost.z, dtype=float)), [[False] * 3, [True, True, False]]
+    )
+    np.testing.assert_array_equal(
+        np.isfinite(np.array(zero.z, dtype=float)), [[False, False, True], [False] * 3]
+    )
     assert "not finite" in lost.hovertemplate
     assert "exactly zero" in zero.hovertemplate
     assert values.text[1][2] == "layer 2, step 20"
@@ -165,13 +213,17 @@ def test_a_page_says_of_every_cell_what_it_is(maps):
     assert [key.name for key in (lost_key, zero_key)] == ["not finite", "exactly zero"]
 
 
-@pytest.mark.parametrize(("values", "limits"), [([-1.0, 2.0], (-2, 2)), ([-8.0, 0.5], (-8, 0.5)), ([1.0, 2.0], (1, 2))])
+@pytest.mark.parametrize(
+    ("values", "limits"), [([-1.0, 2.0], (-2, 2)), ([-8.0, 0.5], (-8, 0.5)), ([1.0, 2.0], (1, 2))]
+)
 def test_white_is_zero_where_values_lie_on_both_sides_of_it(maps, values, limits):
     panel = Panel("", map=HeatMap(np.arange(2), np.array([1]), np.array([values])))
     chart = replace(maps, panels=(panel,))
     (mesh,) = (part for part in draw(chart).axes[0].collections if isinstance(part, QuadMesh))
     assert mesh.get_clim() == limits
-    assert chart.colours.diverging == (mesh.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01))
+    assert chart.colours.diverging == (
+        mesh.get_cmap()(0.5)[:3] == pytest.approx((0.97, 0.97, 0.97), abs=0.01)
+    )
     colours = to_plotly(chart).layout.coloraxis
     assert (colours.cmin, colours.cmax) == limits
     assert len(colours.colorscale) == (11 if chart.colours.diverging else 10)
@@ -241,12 +293,16 @@ def test_drawing_leaves_matplotlib_as_it_was(any_chart):
     before = dict(rcParams)
     draw(any_chart)
     assert dict(rcParams) == before
-    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+    assert (
+        "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+    )
 
 
 def test_a_dollar_or_a_tag_in_a_label_is_itself(lines, tmp_path):
     panel = Panel("a<i>", lines.panels[0].lines)
-    chart = Chart(Axis("depth $x"), Axis("<b>y</b> $\\alpha$"), (panel,), "norm", caption="1 < 2 & 3")
+    chart = Chart(
+        Axis("depth $x"), Axis("<b>y</b> $\\alpha$"), (panel,), "norm", caption="1 < 2 & 3"
+    )
     figure = draw(chart, "$1 & $2")
     figure.canvas.draw()
     assert figure.axes[0].get_ylabel() == "<b>y</b> $\\alpha$"
@@ -292,7 +348,11 @@ def test_ticks_stand_at_the_values_and_powers_of_ten_are_written_as_such(lines):
 
 
 def test_files_are_what_their_suffix_says_and_need_no_other(lines, tmp_path):
-    for suffix, start in ((".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".html", b"<!DOCTYPE html>")):
+    for suffix, start in (
+        (".png", b"\x89PNG\r\n"),
+        (".pdf", b"%PDF-"),
+        (".html", b"<!DOCTYPE html>"),
+    ):
         with rc_context({"pdf.compression": 0}):
             save(lines, tmp_path / f"figure{suffix}", "A title")
         assert (tmp_path / f"figure{suffix}").read_bytes().startswith(start)
@@ -312,7 +372,10 @@ def test_a_picture_shows_legend_and_caption_whole(lines, tmp_path):
     box = figure.get_tightbbox(figure.canvas.get_renderer())
     height, _, _ = imread(tmp_path / "figure.png").shape
     assert height / DPI >= box.height
-    assert all(box.y0 <= part.get_window_extent().y0 / figure.dpi + 1e-6 for part in (*figure.legends, *figure.texts))
+    assert all(
+        box.y0 <= part.get_window_extent().y0 / figure.dpi + 1e-6
+        for part in (*figure.legends, *figure.texts)
+    )
 
 
 def test_an_existing_file_is_not_overwritten(lines, tmp_path):

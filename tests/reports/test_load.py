@@ -13,11 +13,18 @@ from tests.reports.made import METRIC, balance, make_run, similarity
 
 
 def test_a_row_holds_what_the_run_left_behind(run: Callable, runs: Path):
-    folder = run(0.75, seed=3, depth=10, norm=None, result={"seconds": 1.5, "epochs": 20, "best_epoch": None})
+    folder = run(
+        0.75, seed=3, depth=10, norm=None, result={"seconds": 1.5, "epochs": 20, "best_epoch": None}
+    )
     frame = load(runs)
     row = frame.iloc[0]
     assert list(frame.columns[: len(COLUMNS)]) == list(COLUMNS)
-    assert (row["folder"], row["status"], row["seed"], row["seconds"]) == (str(folder), "finished", 3, 1.5)
+    assert (row["folder"], row["status"], row["seed"], row["seconds"]) == (
+        str(folder),
+        "finished",
+        3,
+        1.5,
+    )
     assert (row["sweep"], row["version"], row[METRIC]) == ("grid", "0.1.0", 0.75)
     assert (row["depth"], row["norm"], row["model.layer"]) == (10, "null", "gat")
     assert math.isnan(row["best_epoch"])
@@ -37,8 +44,15 @@ def test_every_result_is_read_once_wherever_it_lies(run: Callable, runs: Path):
 
 def test_an_axis_wins_over_a_hyperparameter_of_its_name(run: Callable, runs: Path):
     run(result={"hparams": {"model.norm": ["lipschitz", "layer"]}})
-    run(result={"axes": {"model.norm": "pair"}, "hparams": {"model.norm": "gnn_depth.nn.norms.PairNorm"}})
-    assert list(load(runs)["model.norm"]) == ["['lipschitz', 'layer']", "pair"], "text, where it is not a scalar"
+    run(
+        result={
+            "axes": {"model.norm": "pair"},
+            "hparams": {"model.norm": "gnn_depth.nn.norms.PairNorm"},
+        }
+    )
+    assert list(load(runs)["model.norm"]) == ["['lipschitz', 'layer']", "pair"], (
+        "text, where it is not a scalar"
+    )
 
 
 def test_names_of_numbers_that_are_not_finite_become_such_numbers(run: Callable, runs: Path):
@@ -118,7 +132,9 @@ def test_a_folder_without_results_is_an_error_that_names_it(runs: Path, run: Cal
         load(runs)
 
 
-def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run: Callable, runs: Path):
+def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(
+    run: Callable, runs: Path
+):
     same = {"identity": "a" * 64}
     run(0.1, result=same | {"started": "2026-01-01"})
     run(0.2, result=same | {"started": "2026-01-03"})
@@ -148,7 +164,9 @@ def test_runs_of_several_versions_are_warned_of(run: Callable, runs: Path):
 
 def test_curves_hold_every_epoch_that_has_the_metric(run: Callable, runs: Path):
     first, second, _ = run(seed=0), run(seed=1), run(seed=2)
-    (first / "metrics.csv").write_text("epoch,step,train/loss,val/acc\n0,0,2.0,0.5\n1,1,nan,\n2,2,1.0,0.75\n")
+    (first / "metrics.csv").write_text(
+        "epoch,step,train/loss,val/acc\n0,0,2.0,0.5\n1,1,nan,\n2,2,1.0,0.75\n"
+    )
     (second / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.25\n")
     frame = load(runs)
     assert curves(frame, "val/acc").values.tolist() == [[0, 0, 0.5], [0, 2, 0.75], [1, 0, 0.25]]
@@ -164,7 +182,9 @@ def test_a_row_that_was_cut_off_in_the_writing_is_no_epoch(run: Callable, runs: 
 
 
 @pytest.mark.parametrize("text", ["epoch,step,val/acc\n0,0,O.5\n", "step,val/acc\n0,0.5\n"])
-def test_damaged_curves_are_skipped_with_a_warning_that_names_them(run: Callable, runs: Path, text: str):
+def test_damaged_curves_are_skipped_with_a_warning_that_names_them(
+    run: Callable, runs: Path, text: str
+):
     bad = run(seed=0) / "metrics.csv"
     bad.write_text(text)
     (run(seed=1) / "metrics.csv").write_text("epoch,step,val/acc\n0,0,0.5\n")
@@ -192,7 +212,9 @@ def test_every_value_has_its_run_step_and_layer(tmp_path):
         for row, step in enumerate(one.steps)
         for column, layer in enumerate(one.layers)
     ]
-    assert sorted(found[["seed", "step", "layer", "value"]].itertuples(index=False, name=None)) == sorted(expected)
+    assert sorted(
+        found[["seed", "step", "layer", "value"]].itertuples(index=False, name=None)
+    ) == sorted(expected)
     assert table.attrs == {"unit": "mu", "log10": True}
 
 
@@ -207,7 +229,9 @@ def test_neurons_have_a_column(tmp_path):
 
 def test_what_is_not_finite_is_kept(tmp_path):
     values = np.array([[-np.inf, np.nan, np.inf]])
-    make_run(tmp_path, {"depth": 3}, measures=[Measurement("mu", np.array([0]), values, log10=True)])
+    make_run(
+        tmp_path, {"depth": 3}, measures=[Measurement("mu", np.array([0]), values, log10=True)]
+    )
     np.testing.assert_array_equal(measures(load(tmp_path), "mu")["value"], values[0])
 
 
@@ -219,7 +243,12 @@ def test_a_measure_that_no_run_has_is_answered_with_those_there_are(tmp_path):
 
 def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
     make_run(tmp_path, {"norm": "gat"}, 0, measures=[similarity("mu")])
-    make_run(tmp_path, {"norm": "gat"}, 1, measures=[Measurement("mu", np.arange(2), np.ones((2, 5)), "mu")])
+    make_run(
+        tmp_path,
+        {"norm": "gat"},
+        1,
+        measures=[Measurement("mu", np.arange(2), np.ones((2, 5)), "mu")],
+    )
     with pytest.raises(ReportError, match=r"'mu', 'mu' as log10"):
         measures(load(tmp_path), "mu")
 

@@ -31,7 +31,9 @@ def test_numbers_are_read_in_the_unit_of_our_metrics():
 def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_interval():
     (fractions,) = parse([ENTRY | {"unit": "fraction", "values": {2: 0.5, None: -1.5e-3, True: 1}}])
     assert fractions.numbers == {"2": Number(0.5), "null": Number(-0.0015), "true": Number(1.0)}
-    (entry,) = parse({"published": [{"source": "A", "over": "depth", "values": {2: 50}}], "grid": "other keys"})
+    (entry,) = parse(
+        {"published": [{"source": "A", "over": "depth", "values": {2: 50}}], "grid": "other keys"}
+    )
     assert (entry.numbers, entry.interval, entry.where) == ({"2": Number(0.5)}, None, {})
 
 
@@ -48,7 +50,9 @@ def test_fractions_stay_what_they_are_and_nothing_said_means_percent_without_int
     ],
 )
 def test_an_entry_that_is_not_understood_is_named(change: dict[str, Any], message: str):
-    with pytest.raises(ReportError, match=r"^numbers.yaml, entry 2 \(Mustafa et al. 2023, table 6\).*" + message):
+    with pytest.raises(
+        ReportError, match=r"^numbers.yaml, entry 2 \(Mustafa et al. 2023, table 6\).*" + message
+    ):
         parse([ENTRY, ENTRY | change], "numbers.yaml")
 
 
@@ -68,7 +72,12 @@ def test_a_file_that_holds_no_entries_is_named(tmp_path: Path):
         ([0.80, 0.82], Number(0.82, 0.01), "std", "inside"),  # exactly on the edge
         ([0.80, 0.82], Number(0.825, 0.005), "std", "overlapping"),  # ours 0.81 +- 0.01414
         ([0.80, 0.82], Number(0.85, 0.01), "std", "outside"),
-        ([0.80, 0.82], Number(0.90, 0.01), "ci", "overlapping"),  # ours 0.81 +- 0.127: t(0.975, 1) = 12.7
+        (
+            [0.80, 0.82],
+            Number(0.90, 0.01),
+            "ci",
+            "overlapping",
+        ),  # ours 0.81 +- 0.127: t(0.975, 1) = 12.7
         ([0.80, 0.82], Number(0.81), None, "overlapping"),  # no published interval: never inside
         ([0.81], Number(0.815, 0.01), "std", "inside"),
         ([0.81], Number(0.81), None, "outside"),  # one run against one number: nothing to say
@@ -86,7 +95,12 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run: Callable, runs: 
                 for seed, value in enumerate((0.80, 0.82)):
                     run(value, seed, data=data, norm=norm, depth=depth)
     table = tabulate(load(runs), ["data", "depth"], "norm")
-    other = ENTRY | {"source": "B", "where": {"norm": "lipschitz"}, "interval": "none", "values": {"10.0": 81}}
+    other = ENTRY | {
+        "source": "B",
+        "where": {"norm": "lipschitz"},
+        "interval": "none",
+        "values": {"10.0": 81},
+    }
     found = compare_published(table, parse([ENTRY, other]))
     assert [(one.row, one.column, one.published.source, one.level) for one in found] == [
         (("CiteSeer", "10"), ("lipschitz",), "B", "overlapping"),

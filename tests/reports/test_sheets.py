@@ -13,7 +13,13 @@ from gnn_depth.reports import load
 from gnn_depth.reports.formats import html_page, latex, latex_text, markdown, terminal
 from gnn_depth.reports.published import compare_published, parse
 from gnn_depth.reports.settings import is_percent
-from gnn_depth.reports.sheets import Sheet, agreement_sheet, comparison_sheet, format_value, table_sheet
+from gnn_depth.reports.sheets import (
+    Sheet,
+    agreement_sheet,
+    comparison_sheet,
+    format_value,
+    table_sheet,
+)
 from gnn_depth.reports.table import Table, compare, tabulate
 from tests.reports.made import METRIC
 
@@ -26,7 +32,9 @@ from tests.reports.made import METRIC
         ("val/loss", 0.000123456, "0.0001235"),
     ],
 )
-def test_fractions_of_nodes_are_in_percent_and_other_metrics_have_four_digits(metric: str, value: float, text: str):
+def test_fractions_of_nodes_are_in_percent_and_other_metrics_have_four_digits(
+    metric: str, value: float, text: str
+):
     assert is_percent(metric) == (text == "81.2")
     assert format_value(value, metric) == text
 
@@ -47,7 +55,9 @@ def test_the_bold_number_is_the_best_of_what_is_compared(run: Callable, runs: Pa
     assert bold(flat, best="row") == bold(upright, best="column") == {"90.0", "30.0"}
     assert bold(flat, best="table") == {"90.0"}
     assert bold(flat, best="none") == set()
-    assert bold(flat, comparison=compare(flat, "2", "t")) == {"90.0", "30.0"}, "depths, compared with depth 2"
+    assert bold(flat, comparison=compare(flat, "2", "t")) == {"90.0", "30.0"}, (
+        "depths, compared with depth 2"
+    )
 
 
 @pytest.mark.parametrize(("metric", "best"), [(METRIC, {"pair", "layer"}), ("val/loss", {"none"})])
@@ -75,7 +85,9 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run: Call
     notes = [line[1].partition("\n")[2] for line in sheet.lines]
     assert notes == ["", "4 of 5, 1 diverged", "4 diverged", "n = 3", "1 failed"]
     assert sheet.lines[-1][1].startswith("-\n")
-    for note, words in zip(sheet.notes, ("%.*3 to 5 seeds", "data=Cora", "5; 4", "2 failed, 1 running"), strict=True):
+    for note, words in zip(
+        sheet.notes, ("%.*3 to 5 seeds", "data=Cora", "5; 4", "2 failed, 1 running"), strict=True
+    ):
         assert re.search(words, note.replace(",", " ", 1) if "%" in words else note)
 
 
@@ -102,7 +114,9 @@ def test_significant_differences_have_a_star_that_is_explained(run: Callable, ru
     }
 
 
-def test_agreement_with_published_numbers_is_listed_with_the_sources_below(run: Callable, runs: Path):
+def test_agreement_with_published_numbers_is_listed_with_the_sources_below(
+    run: Callable, runs: Path
+):
     for seed, value in enumerate((0.80, 0.82)):
         run(value, seed, norm="lipschitz", depth=2)
     table = tabulate(load(runs), "depth", "norm")
@@ -133,7 +147,9 @@ def test_readers_see_words_and_programs_names(run: Callable, runs: Path):
     sheet = table_sheet(tabulate(load(runs), "num_layers", "norm"))
     assert (sheet.head, sheet.label) == (("layers", "pair"), "tab:num_layers-norm")
     assert sheet.notes[0].startswith("Test accuracy at best validation (%)")
-    own = table_sheet(tabulate(load(runs), "num_layers"), caption="Deeper is better.", label="tab:mine")
+    own = table_sheet(
+        tabulate(load(runs), "num_layers"), caption="Deeper is better.", label="tab:mine"
+    )
     assert own.notes == ("Deeper is better.", "All runs: norm=pair.")
     text = latex([own])
     assert r"\caption{Deeper is better. All runs: norm=pair.}" in text
@@ -167,16 +183,27 @@ def test_markdown_reads_back_as_the_same_table(table: Table):
             assert half == pytest.approx(100 * cell.half_width("std"), abs=0.05001)
     assert "(2 of 3, 1 diverged)" in lines[0][2]
     text = markdown([sheet("none", "pair")]).splitlines()
-    assert (text[0], text[4], text[-1]) == ("**A title**", "| 0 | **79.3 ± 1.2** | 79.3 ± 1.2 |", "- a note")
+    assert (text[0], text[4], text[-1]) == (
+        "**A title**",
+        "| 0 | **79.3 ± 1.2** | 79.3 ± 1.2 |",
+        "- a note",
+    )
 
 
-@given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\r\n\x0b\x0c\x1c\x1d\x1e")), min_size=1))
+@given(
+    st.lists(
+        st.text(st.characters(codec="ascii", exclude_characters="\r\n\x0b\x0c\x1c\x1d\x1e")),
+        min_size=1,
+    )
+)
 def test_no_label_breaks_a_markdown_table(labels: list[str]):
     head, line = read_markdown(markdown([Sheet("", ("x", *labels), 1, (("1", *labels),))]))
     assert len(head) == len(line) == 1 + len(labels)
 
 
-def test_latex_is_a_booktabs_table_with_equally_many_fields_in_every_line_and_balanced_braces(table: Table):
+def test_latex_is_a_booktabs_table_with_equally_many_fields_in_every_line_and_balanced_braces(
+    table: Table,
+):
     text = latex([table_sheet(table), sheet("2", "2", note="4 of 5")])
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
     assert re.findall(r"\\(\w+rule)", text) == ["toprule", "midrule", "bottomrule"] * 2
@@ -190,7 +217,9 @@ def test_latex_is_a_booktabs_table_with_equally_many_fields_in_every_line_and_ba
     assert bare.count("$") % 2 == 0
     assert "%" not in bare
     assert "_" not in bare
-    for tabular in re.findall(r"\\begin\{tabular\}\{([lr]+)\}(.*?)\\end\{tabular\}", bare, re.DOTALL):
+    for tabular in re.findall(
+        r"\\begin\{tabular\}\{([lr]+)\}(.*?)\\end\{tabular\}", bare, re.DOTALL
+    ):
         lines = [line for line in tabular[1].splitlines() if line.endswith(r"\\")]
         assert len(lines) == 3
         assert all(line.count("&") == len(tabular[0]) - 1 for line in lines)
@@ -228,16 +257,27 @@ def test_a_field_that_is_wider_than_the_terminal_is_folded_and_not_cut():
 def test_only_a_styled_terminal_has_codes_and_square_brackets_are_not_markup():
     assert "\x1b" not in terminal([sheet("none")], 80)
     assert "\x1b[1m79.3 ± 1.2" in terminal([sheet("none")], 80, styled=True)
-    assert terminal([Sheet("[red]", ("[red]",), 1, (("[red]",),), ("[red]",))], 80).count("[red]") == 4
+    assert (
+        terminal([Sheet("[red]", ("[red]",), 1, (("[red]",),), ("[red]",))], 80).count("[red]") == 4
+    )
 
 
 def test_numbers_are_aligned_whether_a_star_follows_or_not():
-    lines = terminal([Sheet("", ("a", "b"), 1, (("1", "2.0*\nn = 3"), ("2", "3.0")))], 80).splitlines()
+    lines = terminal(
+        [Sheet("", ("a", "b"), 1, (("1", "2.0*\nn = 3"), ("2", "3.0")))], 80
+    ).splitlines()
     assert lines[2].index("2.0") == lines[4].index("3.0")
 
 
 def test_text_on_a_page_is_text_whatever_it_contains():
-    text = html_page([Sheet("A & B", ("a<b",), 1, (("<script>\nlong " + "x" * 99,),), ("x & y",))], "<i>")
+    text = html_page(
+        [Sheet("A & B", ("a<b",), 1, (("<script>\nlong " + "x" * 99,),), ("x & y",))], "<i>"
+    )
     assert "<script>" not in text
-    for part in ("<h1>&lt;i&gt;</h1>", "A &amp; B", "&lt;script&gt;<br>long " + "x" * 99, "x &amp; y"):
+    for part in (
+        "<h1>&lt;i&gt;</h1>",
+        "A &amp; B",
+        "&lt;script&gt;<br>long " + "x" * 99,
+        "x &amp; y",
+    ):
         assert part in text

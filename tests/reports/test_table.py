@@ -1,4 +1,5 @@
-"""Means and spreads in the cells of a table, the runs behind them, and paired tests between cells."""
+"""Means and spreads in the cells of a table, the runs behind them, and paired tests between
+cells."""
 
 import csv
 import io
@@ -15,7 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnn_depth.reports import ReportError, load
-from gnn_depth.reports.table import Cell, Table, arrange, compare, p_value, pair, tabulate, to_csv, write_parquet
+from gnn_depth.reports.table import (
+    Cell,
+    Table,
+    arrange,
+    compare,
+    p_value,
+    pair,
+    tabulate,
+    to_csv,
+    write_parquet,
+)
 from tests.reports.conftest import cell
 from tests.reports.made import METRIC
 
@@ -48,7 +59,13 @@ def test_diverged_runs_count_with_what_they_reached_and_accidents_never(run: Cal
     assert [cell.n for cell in tabulate(load(runs), "status").cells.values()] == [1, 1, 0, 0, 0]
     (one,) = tabulate(load(runs), "layer").cells.values()
     assert (one.mean, one.n, one.results) == (0.375, 2, 4)
-    assert one.statuses == {"finished": 2, "diverged": 2, "failed": 2, "interrupted": 1, "running": 1}
+    assert one.statuses == {
+        "finished": 2,
+        "diverged": 2,
+        "failed": 2,
+        "interrupted": 1,
+        "running": 1,
+    }
     assert len(one.runs) == 8
 
 
@@ -74,7 +91,9 @@ def test_a_forgotten_axis_is_named_with_its_values(run: Callable, runs: Path):
     for data in ("Cora", "CiteSeer"):
         for norm in ("none", "pair"):
             run(data=data, norm=norm)
-    with pytest.raises(ReportError, match=r"data \(CiteSeer, Cora\): .*--rows norm data, .*--where data=CiteSeer"):
+    with pytest.raises(
+        ReportError, match=r"data \(CiteSeer, Cora\): .*--rows norm data, .*--where data=CiteSeer"
+    ):
         tabulate(load(runs), "norm")
     assert tabulate(load(runs), "norm", "data").cells[("pair",), ("Cora",)].n == 1
 
@@ -87,10 +106,16 @@ def test_a_forgotten_axis_is_named_with_its_values(run: Callable, runs: Path):
             {"model.norm": "none"},
             r"model.norm \(pair, none\): .*=pair\.$",
         ),
-        ({"a.b": 1, "trainer.gradient_clip_val": 1.0}, {"a.b": 1}, r"trainer.gradient_clip_val \(1, -\)"),
+        (
+            {"a.b": 1, "trainer.gradient_clip_val": 1.0},
+            {"a.b": 1},
+            r"trainer.gradient_clip_val \(1, -\)",
+        ),
     ],
 )
-def test_an_option_that_differs_is_named_also_where_only_some_runs_have_it(run, runs, first, second, message):
+def test_an_option_that_differs_is_named_also_where_only_some_runs_have_it(
+    run, runs, first, second, message
+):
     run(seed=0, depth=2, result={"hparams": first})
     run(seed=1, depth=2, result={"hparams": second})
     with pytest.raises(ReportError, match=message):
@@ -99,7 +124,11 @@ def test_an_option_that_differs_is_named_also_where_only_some_runs_have_it(run, 
 
 def test_what_cannot_change_a_result_may_differ_and_old_runs_do_not_say(run: Callable, runs: Path):
     for seed, root in enumerate(["/a", "/b"]):
-        run(seed=seed, depth=2, result={"hparams": {"seed_everything": seed, "data.root": root, "model.layer": "gat"}})
+        run(
+            seed=seed,
+            depth=2,
+            result={"hparams": {"seed_everything": seed, "data.root": root, "model.layer": "gat"}},
+        )
     run(seed=2, depth=2, result={"hparams": {}})
     assert tabulate(load(runs), "depth").cells[("2",), ()].n == 3
 
@@ -194,11 +223,18 @@ def one_row(**cells: Cell) -> Table:
 
 
 def signed_rank_p(differences: list[float]) -> float:
-    """Wilcoxon's two-sided p from its definition: all assignments of signs to the ranks of what is not zero."""
+    """Wilcoxon's two-sided p from its definition: all assignments of signs to the ranks of what is
+    not zero."""
     sizes = [abs(difference) for difference in differences if difference]
-    ranks = [sum(other < size for other in sizes) + (sum(other == size for other in sizes) + 1) / 2 for size in sizes]
+    ranks = [
+        sum(other < size for other in sizes) + (sum(other == size for other in sizes) + 1) / 2
+        for size in sizes
+    ]
     positive = sum(rank for rank, d in zip(ranks, [d for d in differences if d]) if d > 0)
-    sums = [sum(itertools.compress(ranks, signs)) for signs in itertools.product((0, 1), repeat=len(ranks))]
+    sums = [
+        sum(itertools.compress(ranks, signs))
+        for signs in itertools.product((0, 1), repeat=len(ranks))
+    ]
     below = np.mean([total <= positive for total in sums])
     above = np.mean([total >= positive for total in sums])
     return min(1.0, 2 * min(below, above))
@@ -222,7 +258,8 @@ def test_noise_of_single_precision_breaks_no_ties(pairs: list[tuple[int, int]]):
 
 
 def test_the_paired_t_test_by_hand():
-    # differences 1, 2, 3: mean 2, s = 1, t = 2 sqrt(3); for two degrees of freedom p = 1 - t / sqrt(t^2 + 2)
+    # differences 1, 2, 3: mean 2, s = 1, t = 2 sqrt(3); for two degrees of freedom p = 1 - t /
+    # sqrt(t^2 + 2)
     assert p_value(np.array([1.0, 2.0, 3.0]), "t", 0.0) == pytest.approx(1 - np.sqrt(12 / 14))
 
 

@@ -30,7 +30,8 @@ def mark_both_ends(began: Path, seconds: float, ended: Path) -> int:
 
 
 def meet(folder: Path, number: int, name: str = "") -> tuple[int, str | None]:
-    """Wait until this many processes are in this function; return the process id and an environment variable."""
+    """Wait until this many processes are in this function; return the process id and an environment
+    variable."""
     mark(folder)
     until = time.monotonic() + 60
     while len(list(folder.iterdir())) < number:
@@ -71,7 +72,8 @@ def is_imported(name: str) -> bool:
 
 
 def threads_used() -> tuple[int, int]:
-    """The number of torch's threads, and of all threads of this process once torch has used them."""
+    """The number of torch's threads, and of all threads of this process once torch has used
+    them."""
     import torch
 
     x = torch.rand(600, 600)
@@ -80,4 +82,6 @@ def threads_used() -> tuple[int, int]:
 
 
 def interrupt_is_ignored() -> bool:
-    return signal.getsignal(signal.SIGINT) == signal.SIG_IGN and signal.SIGINT not in signal.pthread_sigmask(0, ())
+    return signal.getsignal(
+        signal.SIGINT
+    ) == signal.SIG_IGN and signal.SIGINT not in signal.pthread_sigmask(0, ())

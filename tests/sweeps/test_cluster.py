@@ -1,4 +1,5 @@
-"""The engine of a Dask cluster: a scheduler and workers in processes of their own, which are really killed."""
+"""The engine of a Dask cluster: a scheduler and workers in processes of their own, which are really
+killed."""
 
 import json
 import os
@@ -29,7 +30,8 @@ ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def running(*words: str) -> Iterator[subprocess.Popen]:
-    """A command of Dask, in a process group that is killed at the end, nannies and their workers alike."""
+    """A command of Dask, in a process group that is killed at the end, nannies and their workers
+    alike."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dask", *words, "--no-dashboard", "--host", "127.0.0.1"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -49,11 +51,15 @@ def cluster(folder: Path, workers: int, *options: str) -> Iterator[tuple[str, su
     """A scheduler's address and process, with workers that are on their way."""
     known = folder / "scheduler.json"
     with ExitStack() as stack:
-        scheduler = stack.enter_context(running("scheduler", "--port", "0", "--scheduler-file", str(known)))
+        scheduler = stack.enter_context(
+            running("scheduler", "--port", "0", "--scheduler-file", str(known))
+        )
         assert eventually(lambda: known.exists() and known.read_text().endswith("}"))
         address = json.loads(known.read_text())["address"]
         for _ in range(workers):
-            stack.enter_context(running("worker", address, "--local-directory", str(folder), *options))
+            stack.enter_context(
+                running("worker", address, "--local-directory", str(folder), *options)
+            )
         yield address, scheduler
 
 

@@ -14,12 +14,17 @@ from gnn_depth.sweeps.worker import ELSEWHERE, Task
 
 
 def ended(status):
-    measured = {"monitor": "val/mae", "metrics": {"test_mae_at_best_val": 0.25}} if status == "finished" else {}
+    measured = (
+        {"monitor": "val/mae", "metrics": {"test_mae_at_best_val": 0.25}}
+        if status == "finished"
+        else {}
+    )
     return Record(Path(), {"status": status, "reason": status, **measured})
 
 
 class Scripted(Pool):
-    """The n-th call of a seed comes out as ``script[seed][n]``; one without a word for it runs until it is killed."""
+    """The n-th call of a seed comes out as ``script[seed][n]``; one without a word for it runs
+    until it is killed."""
 
     def __init__(self, script, workers=2):
         super().__init__()
@@ -82,14 +87,18 @@ def sweep(tmp_path, monkeypatch):
             for place in (Place("all", seed, f"{seed}" * 64) for seed in range(seeds))
         ]
         run.tally = Sweep(Plan(None, [], store), engine, live).run(tasks)
-        return {int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()}
+        return {
+            int(identity[0]): outcome.status for identity, outcome in run.tally.outcomes.items()
+        }
 
     run.store, run.live = store, live
     return run
 
 
 def test_a_call_that_cannot_be_made_fails_its_run_alone_and_a_lost_engine_ends_the_sweep(sweep):
-    engine = Scripted({0: [OSError(12, "Cannot allocate memory")], 1: ["finished"], 2: [CancelledError()]})
+    engine = Scripted(
+        {0: [OSError(12, "Cannot allocate memory")], 1: ["finished"], 2: [CancelledError()]}
+    )
     assert sweep(engine, 3) == {0: "failed", 1: "finished", 2: "failed"}
     assert "Cannot allocate memory" in sweep.tally.outcomes["0" * 64].reason
     with pytest.raises(PoolError, match="gone"):
@@ -105,7 +114,9 @@ def test_runs_are_compared_by_the_metric_of_their_task_unless_the_grid_names_one
 
 
 @pytest.mark.parametrize("end", [WorkerDied("it died"), "interrupted"])
-def test_a_run_that_died_or_was_stopped_by_others_is_tried_again_a_bounded_number_of_times(sweep, end):
+def test_a_run_that_died_or_was_stopped_by_others_is_tried_again_a_bounded_number_of_times(
+    sweep, end
+):
     engine = Scripted({0: [end, "finished"], 1: [end] * 10})
     assert sweep(engine, 2) == {0: "finished", 1: "failed"}
     assert (engine.calls.count(0), engine.calls.count(1)) == (2, 3)
@@ -127,7 +138,8 @@ def test_a_run_elsewhere_is_looked_at_again_while_others_run(sweep):
 
 
 class Interrupted(Scripted):
-    """Ctrl-C at a call while two runs are under way, and as often again as ``again`` says while they are waited for."""
+    """Ctrl-C at a call while two runs are under way, and as often again as ``again`` says while
+    they are waited for."""
 
     again = 0
 

@@ -38,7 +38,10 @@ def test_a_combination_has_the_options_of_its_labels_and_then_those_of_the_rules
     for combination in grid(FULL).combinations():
         labels, settings = combination.labels, combination.settings
         depth = labels["depth"]
-        assert settings[1] == {"model.num_layers": depth, "model.optimizer.lr": {2: 0.01, 10: 0.005, 30: 0.001}[depth]}
+        assert settings[1] == {
+            "model.num_layers": depth,
+            "model.optimizer.lr": {2: 0.01, 10: 0.005, 30: 0.001}[depth],
+        }
         if labels["method"] == "GAT":
             assert settings[2] == {"model.layer": "gat", "model.skip": "none"}
         else:
@@ -57,11 +60,17 @@ def test_a_group_is_called_by_the_last_word_of_each_axis_and_a_part_by_its_name_
 
 @pytest.mark.parametrize(
     ("value", "label"),
-    [("{name: lipschitz, scale: 4}", "lipschitz scale=4"), ("[[pair, layer]]", "pair+layer"), ("null", None)],
+    [
+        ("{name: lipschitz, scale: 4}", "lipschitz scale=4"),
+        ("[[pair, layer]]", "pair+layer"),
+        ("null", None),
+    ],
 )
 def test_a_rule_names_a_value_as_its_axis_does(value, label):
     axes = "axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null]}"
-    found = grid(f"{{{axes}, rules: [{{when: {{model.norm: {value}}}, skip: true}}]}}").combinations()
+    found = grid(
+        f"{{{axes}, rules: [{{when: {{model.norm: {value}}}, skip: true}}]}}"
+    ).combinations()
     labels = [combination.labels["model.norm"] for combination in found]
     assert len(labels) == 3
     assert label not in labels
@@ -80,7 +89,9 @@ def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
     assert part.seeds == (0, 1)
 
 
-@pytest.mark.parametrize(("chosen", "said"), [({"dept": ["2"]}, "Did you mean 'depth'"), ({"depth": ["3"]}, "'3'")])
+@pytest.mark.parametrize(
+    ("chosen", "said"), [({"dept": ["2"]}, "Did you mean 'depth'"), ({"depth": ["3"]}, "'3'")]
+)
 def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
     with pytest.raises(GridError, match=said):
         grid(FULL).subset(chosen)
@@ -105,10 +116,18 @@ def test_a_subset_of_what_is_not_there_is_refused(chosen, said):
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`", ("axes", "d", "a")),
         ("axes: {config: [3]}", "names a config file, not 3", ("axes", "config")),
         ("rules: [3]", "each of rules must be a mapping", ("rules", 0)),
-        ("{axes: {d: [1]}, rules: [{when: {d: {a: 1}}, skip: true}]}", "needs a label", ("rules", 0, "when", "d")),
+        (
+            "{axes: {d: [1]}, rules: [{when: {d: {a: 1}}, skip: true}]}",
+            "needs a label",
+            ("rules", 0, "when", "d"),
+        ),
         ("rules: [{skip: true}]", "skip every combination", ("rules",)),
         ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'", ("rules", 0, "when", "x")),
-        ("{axes: {d: [1]}, rules: [{when: {d: 3}, skip: true}]}", "unknown value", ("rules", 0, "when", "d")),
+        (
+            "{axes: {d: [1]}, rules: [{when: {d: 3}, skip: true}]}",
+            "unknown value",
+            ("rules", 0, "when", "d"),
+        ),
         ("{axes: {d: [1, 2]}, rules: [{when: {d: 1}}]}", "either `set`", ("rules", 0)),
         ("{axes: {d: [1, 2]}, rules: [{wen: {d: 1}}]}", "Did you mean 'when'", ("rules", 0, "wen")),
     ],
@@ -121,6 +140,9 @@ def test_a_grid_that_says_nothing_sensible_is_refused_with_its_place(text, said,
 
 
 def test_a_grid_of_a_thousand_million_runs_is_refused_before_it_is_expanded():
-    axes = {f"model.{name}": list(range(1, 1001)) for name in ("num_layers", "hidden_channels", "reversible")}
+    axes = {
+        f"model.{name}": list(range(1, 1001))
+        for name in ("num_layers", "hidden_channels", "reversible")
+    }
     with pytest.raises(GridError, match="1,000,000,000 runs"):
         read_grid({"axes": axes}, "large")

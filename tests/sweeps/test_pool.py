@@ -41,7 +41,9 @@ def test_calls_run_at_once_each_in_a_fresh_process_of_its_own(two, tmp_path):
     assert not any(map(alive, seen))
 
 
-def test_calls_find_their_imports_done_and_all_cores_their_own_and_leave_interrupts_to_the_driver(monkeypatch):
+def test_calls_find_their_imports_done_and_all_cores_their_own_and_leave_interrupts_to_the_driver(
+    monkeypatch,
+):
     for name in THREADS:
         monkeypatch.delenv(name, raising=False)
     with LocalPool(1, ["torch", "no.such.module"], gpus=[]) as one:
@@ -82,7 +84,12 @@ def test_a_user_may_ask_for_fewer_threads_than_the_share(monkeypatch):
 
 @pytest.mark.parametrize(
     ("named", "count", "gpus"),
-    [(None, 0, []), (None, 2, ["0", "1"]), ("3, 1", 2, ["3", "1"]), ("GPU-a,GPU-b,-1,2", 2, ["GPU-a", "GPU-b"])],
+    [
+        (None, 0, []),
+        (None, 2, ["0", "1"]),
+        ("3, 1", 2, ["3", "1"]),
+        ("GPU-a,GPU-b,-1,2", 2, ["GPU-a", "GPU-b"]),
+    ],
 )
 def test_only_visible_gpus_count(monkeypatch, named, count, gpus):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
@@ -105,7 +112,9 @@ def test_a_killed_or_crashed_process_loses_its_own_call_and_no_other(two, tmp_pa
 
 def test_the_server_of_the_processes_is_replaced_when_it_has_died(two):
     two.submit(jobs.pid).result(60)
-    (server,) = (child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline()))
+    (server,) = (
+        child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())
+    )
     server.kill()
     assert eventually(lambda: not alive(server.pid))
     assert two.submit(jobs.pid).result(60)
@@ -140,7 +149,9 @@ def test_leaving_the_pool_leaves_no_process_behind_even_while_the_server_imports
         assert len(wait(calls, timeout=0).done) == 2
         assert all(isinstance(call.exception(), CancelledError) for call in calls)
     assert not any(alive(int(mark.name)) for mark in tmp_path.iterdir())
-    assert not [child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())]
+    assert not [
+        child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())
+    ]
 
 
 DRIVER = """
@@ -196,7 +207,9 @@ def test_calls_of_a_killed_driver_come_to_their_end_and_leave_nothing(driver):
     assert eventually(lambda: not any(alive(child.pid) for child in children))
 
 
-@pytest.mark.parametrize("preload", [["pandas"], []], ids=["while the server imports", "while calls run"])
+@pytest.mark.parametrize(
+    "preload", [["pandas"], []], ids=["while the server imports", "while calls run"]
+)
 def test_an_interrupt_from_the_terminal_reaches_the_driver_alone(driver, preload):
     process, began, _ = driver
     assert process.stdout.readline() == "up\n"

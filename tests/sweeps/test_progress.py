@@ -22,12 +22,21 @@ class Terminal(io.StringIO):
 
 def in_a_log(total=40, done=0, **options):
     file = io.StringIO()
-    return SweepProgress(total, done, POOL, ACC, Console(file=file, color_system=None, **options)), file
+    return SweepProgress(
+        total, done, POOL, ACC, Console(file=file, color_system=None, **options)
+    ), file
 
 
 def on_a_terminal(width=100):
     file = Terminal()
-    console = Console(file=file, force_terminal=True, width=width, height=10, color_system=None, legacy_windows=False)
+    console = Console(
+        file=file,
+        force_terminal=True,
+        width=width,
+        height=10,
+        color_system=None,
+        legacy_windows=False,
+    )
     return SweepProgress(40, 4, POOL, ACC, console), file
 
 
@@ -44,12 +53,19 @@ def test_the_time_left_is_that_of_the_runs_left_over_the_workers():
     assert left(progress) == "about 20 s left"  # two rounds of three, 10 s each
     for label in "defgh":
         progress.end(label, "diverged", None, 10.0)
-    assert left(progress) == "about 10 s left"  # the last run takes its time, however many workers are idle
+    assert (
+        left(progress) == "about 10 s left"
+    )  # the last run takes its time, however many workers are idle
     progress.end("i", "finished", 0.5, 10.0)
     assert left(progress) == ""
 
 
-@given(st.lists(st.tuples(st.sampled_from(["finished", "diverged", "failed"]), st.none() | st.floats()), max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["finished", "diverged", "failed"]), st.none() | st.floats()),
+        max_size=5,
+    )
+)
 def test_the_best_is_the_highest_accuracy_and_the_lowest_loss_of_runs_that_have_one(ends):
     known = [v for status, v in ends if status != "failed" and v is not None and math.isfinite(v)]
     for metric, best in ((ACC, max), ("val/loss", min), ("test_mae_at_best_val", min)):
@@ -61,7 +77,14 @@ def test_the_best_is_the_highest_accuracy_and_the_lowest_loss_of_runs_that_have_
 
 
 def test_an_estimate_is_no_more_precise_than_it_can_be():
-    said = {0: "0 s", 59.5: "1 min", 3569: "59 min", 3570: "1 h 0 min", 7805: "2 h 10 min", 360_000: "4 d 4 h"}
+    said = {
+        0: "0 s",
+        59.5: "1 min",
+        3569: "59 min",
+        3570: "1 h 0 min",
+        7805: "2 h 10 min",
+        360_000: "4 d 4 h",
+    }
     assert {seconds: duration(seconds) for seconds in said} == said
 
 
@@ -77,9 +100,12 @@ def test_in_a_log_every_run_that_has_ended_is_one_line():
         progress.retry("depth=10 seed 0", "its worker died")
         progress.retry("depth=10 seed 2", "")
     assert file.getvalue().splitlines() == [
-        "[12/40] depth=10 seed 3: finished 0.791 (best so far) in 12.3 s; 3 running, about 2 min left",
-        "[13/40] depth=10 seed 1: diverged 1.23e+04 (best so far) in 12.3 s; 1 diverged, 2 running, about 2 min left",
-        "[14/40] depth=10 seed 0: failed in 1.0 s; 1 diverged, 1 failed, 1 running, about 2 min left",
+        "[12/40] depth=10 seed 3: finished 0.791 (best so far) in 12.3 s; 3 running, about 2 min "
+        "left",
+        "[13/40] depth=10 seed 1: diverged 1.23e+04 (best so far) in 12.3 s; 1 diverged, 2 "
+        "running, about 2 min left",
+        "[14/40] depth=10 seed 0: failed in 1.0 s; 1 diverged, 1 failed, 1 running, about 2 min "
+        "left",
         "depth=10 seed 0 will be started again: its worker died",
     ]
     assert not progress.running
@@ -99,12 +125,18 @@ def test_on_a_terminal_printed_text_stays_above_a_bar_with_counts_and_times():
         for label in "abcd":
             progress.start(label)
         progress.print("something happened")
-        for label, status, value in (("a", "diverged", 0.25), ("b", "finished", 0.75), ("c", "failed", None)):
+        for label, status, value in (
+            ("a", "diverged", 0.25),
+            ("b", "finished", 0.75),
+            ("c", "failed", None),
+        ):
             progress.end(label, status, value, 20.0)
     assert file.getvalue().count("something happened") == 1
     bar = file.getvalue().rpartition("\x1b[2K")[2]
     assert "something happened" not in bar
-    assert all(part in bar for part in ("7/40", "1 diverged, 1 failed, 1 running, about 4 min left"))
+    assert all(
+        part in bar for part in ("7/40", "1 diverged, 1 failed, 1 running, about 4 min left")
+    )
 
 
 def test_however_a_sweep_ends_the_terminal_gets_its_cursor_back():

@@ -77,18 +77,26 @@ def test_a_mark_keeps_what_the_result_says_already(store):
     begin(store, axes={"depth": 2})
     store.mark(store.find(PLACE), "interrupted", "why")
     result = json.loads((store.place(PLACE) / "result.json").read_text())
-    assert (result["status"], result["reason"], result["axes"]) == ("interrupted", "why", {"depth": 2})
+    assert (result["status"], result["reason"], result["axes"]) == (
+        "interrupted",
+        "why",
+        {"depth": 2},
+    )
 
 
 def test_results_of_another_version_are_refused_with_both_versions_and_the_way_out(store):
     folder = begin(store, status="finished", packages={"gnn-depth": "0.0.9"})
     assert folder.exists()
     store.check_version("0.0.9")
-    with pytest.raises(StoreError, match=r"gnn-depth 0\.0\.9, and this is 1\.0.*\n.*--root, or --force"):
+    with pytest.raises(
+        StoreError, match=r"gnn-depth 0\.0\.9, and this is 1\.0.*\n.*--root, or --force"
+    ):
         store.check_version("1.0")
 
 
-def test_a_file_system_without_locks_is_refused_since_claims_would_outlive_their_processes(store, monkeypatch):
+def test_a_file_system_without_locks_is_refused_since_claims_would_outlive_their_processes(
+    store, monkeypatch
+):
     def missing(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 

@@ -24,7 +24,13 @@ def make_run(folder: Path, seed: int, curves: dict) -> Path:
         rows.writerow(["epoch", "step", *curves])
         for epoch in range(epochs):
             # two steps an epoch: the step is what TensorBoard has on its axis, not the epoch
-            rows.writerow([epoch, 2 * epoch + 1, *(c[epoch] if epoch < len(c) else "" for c in curves.values())])
+            rows.writerow(
+                [
+                    epoch,
+                    2 * epoch + 1,
+                    *(c[epoch] if epoch < len(c) else "" for c in curves.values()),
+                ]
+            )
     return run
 
 
@@ -36,7 +42,9 @@ def points(events: EventAccumulator, tag: str) -> list[tuple[int, float]]:
     return [(point.step, round(point.value, 6)) for point in events.Scalars(tag)]
 
 
-curve = st.lists(st.floats(-10, 10) | st.sampled_from([math.nan, math.inf, -math.inf]), min_size=1, max_size=8)
+curve = st.lists(
+    st.floats(-10, 10) | st.sampled_from([math.nan, math.inf, -math.inf]), min_size=1, max_size=8
+)
 
 
 @given(st.lists(curve, min_size=1, max_size=5))
@@ -49,7 +57,10 @@ def test_the_mean_is_over_all_seeds_and_a_stopped_one_counts_with_its_last_finit
         lasts = [[x for x in values[: step + 1] if math.isfinite(x)][-1:] for values in begun]
         if all(lasts):
             now = [last[0] for last in lasts]
-            expected[step] = (statistics.fmean(now), statistics.stdev(now) if len(now) > 1 else math.nan)
+            expected[step] = (
+                statistics.fmean(now),
+                statistics.stdev(now) if len(now) > 1 else math.nan,
+            )
     found = average([pd.Series(values, dtype=float) for values in curves])
     assert list(found.index) == list(expected)
     for step, (mean, std) in expected.items():
@@ -57,8 +68,12 @@ def test_the_mean_is_over_all_seeds_and_a_stopped_one_counts_with_its_last_finit
         assert found["std"][step] == pytest.approx(std, abs=1e-6, nan_ok=True)
 
 
-def test_tensorboard_reads_the_mean_under_the_metrics_own_tag_and_steps_and_the_band_beside_it(tmp_path):
-    runs = [make_run(tmp_path, seed, {"val/acc": [0.1 * seed, 0.5 + 0.1 * seed]}) for seed in (1, 2, 3)]
+def test_tensorboard_reads_the_mean_under_the_metrics_own_tag_and_steps_and_the_band_beside_it(
+    tmp_path,
+):
+    runs = [
+        make_run(tmp_path, seed, {"val/acc": [0.1 * seed, 0.5 + 0.1 * seed]}) for seed in (1, 2, 3)
+    ]
     file = write_summary(tmp_path, GROUP, runs)
     events = read(tmp_path)
     lower, upper = band("val/acc")
@@ -70,7 +85,11 @@ def test_tensorboard_reads_the_mean_under_the_metrics_own_tag_and_steps_and_the_
 
 
 def test_custom_scalars_are_told_to_draw_a_band_for_every_metric(tmp_path):
-    write_summary(tmp_path, GROUP, [make_run(tmp_path, s, {"val/acc": [0.5], "val/loss": [1.0 + s]}) for s in (0, 1)])
+    write_summary(
+        tmp_path,
+        GROUP,
+        [make_run(tmp_path, s, {"val/acc": [0.5], "val/loss": [1.0 + s]}) for s in (0, 1)],
+    )
     (event,) = read(tmp_path).Tensors("custom_scalars__config__")
     (category,) = Layout.FromString(event.tensor_proto.string_val[0]).category
     series = [(c.title, s.value, s.lower, s.upper) for c in category.chart for s in c.margin.series]
@@ -78,7 +97,10 @@ def test_custom_scalars_are_told_to_draw_a_band_for_every_metric(tmp_path):
 
 
 def test_one_seed_has_no_band_and_of_several_it_is_said_how_many_were_still_training(tmp_path):
-    runs = [make_run(tmp_path, seed, {"val/acc": [0.5] * length}) for seed, length in {0: 4, 1: 2, 2: 3}.items()]
+    runs = [
+        make_run(tmp_path, seed, {"val/acc": [0.5] * length})
+        for seed, length in {0: 4, 1: 2, 2: 3}.items()
+    ]
     write_summary(tmp_path, GROUP, runs[:1])
     assert set(read(tmp_path).Tags()["scalars"]) == {"val/acc", TRAINING}
     write_summary(tmp_path, GROUP, runs)
@@ -96,7 +118,9 @@ def test_runs_without_curves_do_not_count(tmp_path):
     assert points(read(tmp_path), "val/acc") == [(1, 0.5)]
 
 
-@pytest.mark.parametrize("text", ["no table\n1,2,3\n4\n", "epoch,step,val/acc\n0,1,half\n", "epoch,val/acc\n0,0.5\n"])
+@pytest.mark.parametrize(
+    "text", ["no table\n1,2,3\n4\n", "epoch,step,val/acc\n0,1,half\n", "epoch,val/acc\n0,0.5\n"]
+)
 def test_damaged_curves_are_left_out_with_a_warning_that_names_the_file(tmp_path, text):
     runs = [make_run(tmp_path, seed, {"val/acc": [0.5 + seed]}) for seed in (0, 1)]
     (runs[1] / "metrics.csv").write_text(text)
@@ -115,4 +139,6 @@ def test_a_tensorboard_that_is_running_sees_the_summary_of_more_seeds_in_place_o
         for events in (running.Reload(), read(tmp_path)):
             assert points(events, "val/acc") == [(1, mean), (3, mean), (5, mean)]
     sizes = [path.stat().st_size for path in sorted((tmp_path / "summary" / GROUP).iterdir())]
-    assert [size > 0 for size in sizes] == [False, False, True], "the files before the newest are empty"
+    assert [size > 0 for size in sizes] == [False, False, True], (
+        "the files before the newest are empty"
+    )

@@ -1,6 +1,7 @@
 """Every built-in part conforms, and so does what ``gnn-depth new`` writes.
 
-Run by tests/nn/test_compiled.py, in a process of its own: torch cannot compile through the shape checks of others.
+Run by tests/nn/test_compiled.py, in a process of its own: torch cannot compile through the shape
+checks of others.
 """
 
 import importlib
@@ -18,9 +19,12 @@ from tests.nn.layers.variants import VARIANTS as LAYERS
 
 CHECKS = {kind: getattr(testing, f"check_{kind}") for kind in KINDS if kind != "data"}
 
-#: Options that a part needs, or that make it another one; and what it does not do by intent, with the reason.
+#: Options that a part needs, or that make it another one; and what it does not do by intent, with
+#: the reason.
 VARIANTS = {
-    ("norm", "batch"): {"except_for": ["batch"]},  # statistics of the step, whichever graphs it holds
+    ("norm", "batch"): {
+        "except_for": ["batch"]
+    },  # statistics of the step, whichever graphs it holds
     ("norm", "group"): {"except_for": ["batch"]},  # the same, group by group
     ("init", "balanced"): {"base": Xavier()},
     ("skip", "rezero"): {"initial": 0.5},
@@ -44,7 +48,9 @@ COMPILED += ["norm, lipschitz", "norm, neighbor", "norm, pair"]
 
 def leave_out(names: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for suite in ("COMMON", "OF_GRAPHS"):
-        monkeypatch.setattr(checks, suite, [each for each in getattr(checks, suite) if each.name not in names])
+        monkeypatch.setattr(
+            checks, suite, [each for each in getattr(checks, suite) if each.name not in names]
+        )
 
 
 @pytest.mark.parametrize("label", PARTS)
@@ -55,7 +61,11 @@ def test_a_built_in_part_conforms(label: str, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    "label", [pytest.param(label, marks=[pytest.mark.slow] * (label not in COMPILED)) for label in COMPILABLE]
+    "label",
+    [
+        pytest.param(label, marks=[pytest.mark.slow] * (label not in COMPILED))
+        for label in COMPILABLE
+    ],
 )
 def test_a_built_in_part_compiles_as_a_whole(label: str, monkeypatch: pytest.MonkeyPatch):
     leave_out({each.name for each in checks.OF_GRAPHS} - {"shape", "compile", "batch"}, monkeypatch)
@@ -63,10 +73,19 @@ def test_a_built_in_part_compiles_as_a_whole(label: str, monkeypatch: pytest.Mon
     CHECKS[kind](name, **options)
 
 
-@pytest.mark.parametrize("extent", ["all but compiling", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "extent", ["all but compiling", pytest.param("all", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "words",
-    [["norm"], ["norm", "--kind-of", "score"], ["norm", "--kind-of", "weight"], ["layer"], ["init"], ["skip"]],
+    [
+        ["norm"],
+        ["norm", "--kind-of", "score"],
+        ["norm", "--kind-of", "weight"],
+        ["layer"],
+        ["init"],
+        ["skip"],
+    ],
     ids=lambda words: words[-1],
 )
 def test_the_tests_of_a_part_that_was_just_written_pass(

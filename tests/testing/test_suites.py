@@ -63,25 +63,42 @@ def uses_up_chance(self, x, graph):
 
 
 def doubles_the_first_node_of_each_graph(self, x, graph):
-    of_node = torch.zeros(len(x), dtype=torch.long) if graph.node_to_graph is None else graph.node_to_graph
+    of_node = (
+        torch.zeros(len(x), dtype=torch.long)
+        if graph.node_to_graph is None
+        else graph.node_to_graph
+    )
     number = torch.arange(len(x))
     first = torch.full((graph.num_graphs,), len(x)).scatter_reduce(0, of_node, number, "amin")
     return x * (1 + (number == first[of_node]).to(x.dtype))[:, None]
 
 
 def centres(self, x, graph):
-    of_node = torch.zeros(len(x), dtype=torch.long) if graph.node_to_graph is None else graph.node_to_graph
+    of_node = (
+        torch.zeros(len(x), dtype=torch.long)
+        if graph.node_to_graph is None
+        else graph.node_to_graph
+    )
     total = x.new_zeros(graph.num_graphs, x.shape[1]).index_add(0, of_node, x)
-    return x - (total / torch.bincount(of_node, minlength=graph.num_graphs).to(x.dtype)[:, None])[of_node]
+    return (
+        x
+        - (total / torch.bincount(of_node, minlength=graph.num_graphs).to(x.dtype)[:, None])[
+            of_node
+        ]
+    )
 
 
 BROKEN_NORMS = {
     "shape": norm(lambda self, x, graph: torch.cat([x, x], 1)),
     "finite": norm(lambda self, x, graph: x / x.norm(dim=-1, keepdim=True)),
     "gradient": norm(lambda self, x, graph: x * x.detach()),
-    "state": norm(lambda self, x, graph: x + self.drawn.to(x.dtype), __init__=with_attributes(drawn=torch.randn)),
+    "state": norm(
+        lambda self, x, graph: x + self.drawn.to(x.dtype),
+        __init__=with_attributes(drawn=torch.randn),
+    ),
     "ddp": norm(
-        lambda self, x, graph: 2 * x, __init__=with_attributes(unused=lambda width: nn.Parameter(torch.ones(width)))
+        lambda self, x, graph: 2 * x,
+        __init__=with_attributes(unused=lambda width: nn.Parameter(torch.ones(width))),
     ),
     "inputs": norm(empties_its_input),
     "repeat": norm(uses_up_chance),
@@ -95,7 +112,9 @@ BROKEN_NORMS = {
 def not_compiled(monkeypatch):
     """To compile a part takes three times as long as to check all its other properties."""
     for suite in ("COMMON", "OF_GRAPHS"):
-        monkeypatch.setattr(checks, suite, [each for each in getattr(checks, suite) if each.name != "compile"])
+        monkeypatch.setattr(
+            checks, suite, [each for each in getattr(checks, suite) if each.name != "compile"]
+        )
 
 
 def test_a_norm_that_cannot_be_compiled_lacks_that_property_alone():
@@ -143,13 +162,16 @@ class Summing(Lonely):
     takes_blocks = True
 
     def forward(self, x, graph):
-        sent = x.new_zeros(len(x)).index_add(0, graph.source, x.new_ones(graph.num_edges))  # of a block not all
+        sent = x.new_zeros(len(x)).index_add(
+            0, graph.source, x.new_ones(graph.num_edges)
+        )  # of a block not all
         return (self.lin(x) * sent[:, None])[: graph.num_nodes]
 
 
 @pytest.mark.usefixtures("not_compiled")
 @pytest.mark.parametrize(
-    ("layer", "lacking"), [(Squaring, "chain"), (Forgetting, "chain"), (Boasting, "sparse"), (Summing, "blocks")]
+    ("layer", "lacking"),
+    [(Squaring, "chain"), (Forgetting, "chain"), (Boasting, "sparse"), (Summing, "blocks")],
 )
 def test_a_promise_that_a_layer_does_not_keep_is_named(layer, lacking):
     assert fails(check_layer, layer) == [lacking]
@@ -183,7 +205,9 @@ class Remembering(Skip):
 
 
 @pytest.mark.usefixtures("not_compiled")
-@pytest.mark.parametrize(("skip", "lacking"), [(Doubling, "invertible"), (Rotating, "adds"), (Remembering, "rows")])
+@pytest.mark.parametrize(
+    ("skip", "lacking"), [(Doubling, "invertible"), (Rotating, "adds"), (Remembering, "rows")]
+)
 def test_a_promise_that_a_skip_does_not_keep_is_named(skip, lacking):
     class OfOneWidth(skip):
         def __init__(self, widths, out_channels):
@@ -272,7 +296,12 @@ def redirects_edges(self, graph):
     ("call", "lacking"),
     [
         (lambda self, graph: graph.with_self_loops(), "fewer"),
-        (lambda self, graph: graph.keeping(torch.tensor([random.random() < 0.5 for _ in graph.source]).bool()), "seed"),
+        (
+            lambda self, graph: graph.keeping(
+                torch.tensor([random.random() < 0.5 for _ in graph.source]).bool()
+            ),
+            "seed",
+        ),
         (redirects_edges, "inputs"),
     ],
 )
@@ -286,9 +315,14 @@ def test_the_report_names_every_failure_its_input_the_deviation_and_the_remedy()
     report = str(caught.value)
     assert re.match(r"Mine \(.*\) .* 2 of 11 properties:\n", report)
     assert re.search(
-        r"\n  finite: .*\n    features, zeros on a graph .* in training: 36 of 36 entries of the output", report
+        r"\n  finite: .*\n    features, zeros on a graph .* in training: 36 of 36 entries of the "
+        r"output",
+        report,
     )
-    assert re.search(r"\n  batch: .*\n    features in evaluation, graph 0 .* off by \d\.\d+ in row \d\.\n", report)
+    assert re.search(
+        r"\n  batch: .*\n    features in evaluation, graph 0 .* off by \d\.\d+ in row \d\.\n",
+        report,
+    )
     assert "graph_mean(x, graph)" in report
     assert report.endswith("check_norm(..., except_for=('finite', 'batch')).")
 
@@ -301,10 +335,18 @@ def raises(*args):
     ("check", "part", "said"),
     [
         (check_norm, norm(raises), "KeyError: 'lost'\n    test_suites.py:{line}: raise KeyError"),
-        (check_norm, norm(centres, __init__=raises), "KeyError: 'lost'\n    test_suites.py:{line}: raise KeyError"),
+        (
+            check_norm,
+            norm(centres, __init__=raises),
+            "KeyError: 'lost'\n    test_suites.py:{line}: raise KeyError",
+        ),
         (check_norm, norm(lambda self, x, graph: (x, x)), "tuple"),
         (check_norm, norm(lambda self, x, graph: x.float()), "torch.float32"),
-        (check_norm, norm(lambda self, x, graph: x * torch.ones(1, dtype=torch.float64)), "torch.float64"),
+        (
+            check_norm,
+            norm(lambda self, x, graph: x * torch.ones(1, dtype=torch.float64)),
+            "torch.float64",
+        ),
         (check_init, init(lambda parameter: 1 / 0), "ZeroDivisionError"),
         (check_graph_dropout, graph_dropout(lambda self, graph: None), "NoneType"),
     ],

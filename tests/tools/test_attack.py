@@ -8,13 +8,21 @@ from tools.attack.table import GROUPS
 
 def test_a_sample_of_every_group_of_attacks_is_answered_as_it_should_be():
     sample = [attack for group in GROUPS.values() for attack in group[::20]]
-    assert not [f"{attack.name}: {fault}" for attack, outcome in run(sample) if (fault := outcome.fault(attack))]
+    assert not [
+        f"{attack.name}: {fault}"
+        for attack, outcome in run(sample)
+        if (fault := outcome.fault(attack))
+    ]
 
 
 def test_configs_drawn_at_random_are_trained_or_refused_in_one_screen():
     sample = configs.draw(6, seed=1)
     assert len({attack.name for attack in sample}) == len(sample)
-    assert not [f"{attack.name}: {fault}" for attack, outcome in run(sample) if (fault := outcome.fault(attack))]
+    assert not [
+        f"{attack.name}: {fault}"
+        for attack, outcome in run(sample)
+        if (fault := outcome.fault(attack))
+    ]
 
 
 def test_trainings_stopped_at_random_go_on_to_the_last_bit(tmp_path, monkeypatch):

@@ -10,7 +10,8 @@ SIZES = Sizes(nodes=1000, edges=5000, features=200, words=3000, classes=7)
 
 
 class Unit:
-    """A machine of one byte and one multiplication and addition a second, or of endless speed in one of them."""
+    """A machine of one byte and one multiplication and addition a second, or of endless speed in
+    one of them."""
 
     def __init__(self, products: bool = True, copies: bool = True) -> None:
         self.products, self.copies = products, copies
@@ -29,7 +30,9 @@ def test_edges_are_read_once_a_reduction_and_layer():
     assert edges("gat-lip-30-h1") == 3 * 30 * 4 * SIZES.edges * WIDTH
     assert edges("gcn-64-cora") == 2 * 64 * 4 * SIZES.edges * WIDTH
     assert edges("gatv2-10-cora") == 6 * 4 * SIZES.edges * (9 * WIDTH + SIZES.classes)
-    assert edges("gt-lip-20-h8") == 20 * 6 * 4 * (SIZES.edges - SIZES.nodes) * 8 * WIDTH  # no self-loops
+    assert (
+        edges("gt-lip-20-h8") == 20 * 6 * 4 * (SIZES.edges - SIZES.nodes) * 8 * WIDTH
+    )  # no self-loops
 
 
 def test_of_trees_only_what_reaches_the_roots_counts():

@@ -9,15 +9,23 @@ from tools.bench import graphs
     ("name", "share", "sizes"),
     [("chameleon", 0.48, (2277, 31371, 2325, 5)), ("cora", 140 / 2708, (2708, 5278, 1433, 7))],
 )
-def test_where_there_are_no_files_a_graph_of_the_same_size_is_generated(name, share, sizes, tmp_path):
+def test_where_there_are_no_files_a_graph_of_the_same_size_is_generated(
+    name, share, sizes, tmp_path
+):
     nodes, edges, features, classes = sizes
     data = graphs.load(name, str(tmp_path))
     assert data.origin == "generated"
-    assert (data.x.shape, data.graph.num_edges, data.classes) == ((nodes, features), 2 * edges, classes)
+    assert (data.x.shape, data.graph.num_edges, data.classes) == (
+        (nodes, features),
+        2 * edges,
+        classes,
+    )
     assert len(data.train) == pytest.approx(share * nodes, rel=0.01)
 
 
-@pytest.mark.parametrize(("name", "edges"), [("cora", 10556), ("squirrel", 396706), ("chameleon", 62742)])
+@pytest.mark.parametrize(
+    ("name", "edges"), [("cora", 10556), ("squirrel", 396706), ("chameleon", 62742)]
+)
 def test_real_graphs_are_read_where_their_files_are(name, edges, real_data):
     data = graphs.load(name, str(real_data))
     assert (data.origin, data.graph.num_edges) == ("real", edges)

@@ -12,7 +12,10 @@ from tools.bench.cases import Case
 from tools.bench.graphs import Data, load
 
 FAMILIES = [
-    *(Case("", family, "cora", 3, heads) for family, heads in (("gat-lip", 1), ("gat-lip", 2), ("gt-lip", 2))),
+    *(
+        Case("", family, "cora", 3, heads)
+        for family, heads in (("gat-lip", 1), ("gat-lip", 2), ("gt-lip", 2))
+    ),
     *(Case("", family, "cora", 3) for family in ("gatv2", "gcn")),
 ]
 TREES = Case("", "trees", "trees-3", 4, 4, width=8)
@@ -36,7 +39,9 @@ def gradients(ours: sides.Side, peer: sides.Side) -> tuple[torch.Tensor, torch.T
         side()
         for parameter in side.model.parameters():
             parameter.data = parameter.grad
-    expected = torch.cat([parameter.data.flatten().clone() for parameter in peer.model.parameters()])
+    expected = torch.cat(
+        [parameter.data.flatten().clone() for parameter in peer.model.parameters()]
+    )
     sides.share_weights(ours.model, peer.model)
     return torch.cat([parameter.data.flatten() for parameter in peer.model.parameters()]), expected
 
@@ -46,10 +51,14 @@ def gradients(ours: sides.Side, peer: sides.Side) -> tuple[torch.Tensor, torch.T
     [*((case, "peer") for case in (*FAMILIES, TREES)), (FAMILIES[-1], "torch.sparse")],
     ids=lambda given: given if isinstance(given, str) else f"{given.family}-{given.heads}",
 )
-def test_with_the_same_weights_both_sides_have_the_same_scores_and_gradients(case, kind, data, trees):
+def test_with_the_same_weights_both_sides_have_the_same_scores_and_gradients(
+    case, kind, data, trees
+):
     given = trees if case is TREES else data
     if kind == "torch.sparse":  # needs the reverse of every edge
-        given = replace(data, graph=Graph(torch.cat([data.edge_index, data.edge_index.flip(0)], 1), 9))
+        given = replace(
+            data, graph=Graph(torch.cat([data.edge_index, data.edge_index.flip(0)], 1), 9)
+        )
     ours, peer = sides.ours(case, given, "off"), sides.peer(case, given, kind)
     sides.share_weights(ours.model, peer.model)
     assert sides.check_equal(ours.scores(), peer.scores()) < 1e-5
@@ -64,7 +73,9 @@ def test_of_trees_the_peer_reads_what_we_read(trees):
     collated = Batch.from_data_list(examples)
     assert (read, len(trees.y)) == (len(examples), len(examples))
     torch.testing.assert_close(collated.x, x.view(15, read, 2).transpose(0, 1).flatten(0, 1))
-    rows = torch.arange(15 * read).view(15, read).t().flatten()  # in our graph, of the collated nodes
+    rows = (
+        torch.arange(15 * read).view(15, read).t().flatten()
+    )  # in our graph, of the collated nodes
     mine = Graph(rows[collated.edge_index], graph.num_nodes)
     torch.testing.assert_close(mine.edge_index, graph.edge_index)
     torch.testing.assert_close(collated.y, trees.y)

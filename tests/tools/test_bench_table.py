@@ -40,12 +40,19 @@ def test_a_measurement_stands_in_the_table_with_failures_below():
     table = render([ROW])
     for text in ("28162", "0.011 (.011-.012)", "2.03", "12.90 -> 0.12 "):
         assert text in table
-    table = render([ROW | {"failure": "no compiler"}, {"case": "gcn-64-cora", "malloc": "tuned", "error": "no memory"}])
+    table = render(
+        [
+            ROW | {"failure": "no compiler"},
+            {"case": "gcn-64-cora", "malloc": "tuned", "error": "no memory"},
+        ]
+    )
     assert "FAILED gcn-64-cora (tuned malloc): no memory" in table
     assert "gatv2-40-squirrel was not compiled: no compiler" in table
 
 
-def test_what_was_measured_before_an_interrupt_is_printed_and_written(monkeypatch, tmp_path, capsys):
+def test_what_was_measured_before_an_interrupt_is_printed_and_written(
+    monkeypatch, tmp_path, capsys
+):
     def one_case(case, given):
         if case.name == SHORT[1]:
             raise KeyboardInterrupt

@@ -26,23 +26,36 @@ def test_the_page_is_what_the_results_give():
 def test_every_claim_is_one_run_for_each_seed_and_says_with_which_code_it_was_measured(results):
     assert len({json.dumps(claim.at) for claim in results.claims}) == len(results.claims)
     assert all(claim.data["commit"] for claim in results.claims)
-    assert all(len(claim.data["seeds"]) == len(claim.values) for claim in results.claims if claim.values)
+    assert all(
+        len(claim.data["seeds"]) == len(claim.values) for claim in results.claims if claim.values
+    )
     if "config" in results.head:
         assert (ROOT / "configs" / results.head["config"]).is_file()
         return
     grid = load_grid(str(load_item(results.head["item"]).grid), True)
     for claim in results.claims:
-        assert len(list(grid.subset({axis: [value] for axis, value in claim.at.items()}).combinations())) == 1
+        assert (
+            len(
+                list(
+                    grid.subset({axis: [value] for axis, value in claim.at.items()}).combinations()
+                )
+            )
+            == 1
+        )
 
 
 def test_a_claim_is_compared_as_a_cell_of_the_same_runs():
     values = [81.0, 79.5, 80.1, 82.2, 80.4]
     claim = Claim({"values": values}, "std")
-    cell = Cell(tuple(Run(seed, "finished", value / 100, "") for seed, value in enumerate(values)), {})
+    cell = Cell(
+        tuple(Run(seed, "finished", value / 100, "") for seed, value in enumerate(values)), {}
+    )
     assert claim.mean == pytest.approx(cell.mean)
     for spread in ("std", "ci"):
         assert claim.half_width(spread) == pytest.approx(cell.half_width(spread))
-        stated = Claim({"mean": 100 * cell.mean, "spread": 100 * cell.half_width(spread), "n": 5}, spread)
+        stated = Claim(
+            {"mean": 100 * cell.mean, "spread": 100 * cell.half_width(spread), "n": 5}, spread
+        )
         for asked in ("std", "ci"):
             assert stated.half_width(asked) == pytest.approx(cell.half_width(asked))
         for number in (Number(0.8), Number(0.825, 0.01), Number(0.9, 0.01)):
@@ -57,7 +70,14 @@ def made(folder, claims, **head):
 
 
 def test_verdicts_stand_in_the_table_and_are_counted(tmp_path):
-    published = [{"source": "A 2020, table 1", "interval": "std", "over": "depth", "values": {"2": "80 +- 1"}}]
+    published = [
+        {
+            "source": "A 2020, table 1",
+            "interval": "std",
+            "over": "depth",
+            "values": {"2": "80 +- 1"},
+        }
+    ]
     results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}, "mean": 80.5, "commit": "abc"},
                               {"at": {"data": "CiteSeer", "depth": 2}, "mean": 70, "commit": "abc"},
                               {"at": {"data": "PubMed", "depth": 2}, "values": [70, 71], "commit": "abc"}],
@@ -82,16 +102,30 @@ def test_finished_runs_take_the_place_of_an_older_claim_unless_it_has_more_seeds
     finished(tmp_path / "runs", at, (1, 0.79), (0, 0.81))
     assert list(take(tmp_path / "runs", tmp_path / "results")) == ["made.json: Cora, 2: 80.0 ± 1.4"]
     (claim,) = load(tmp_path / "results")[0].claims
-    assert claim.data == {"at": at, "values": [81.0, 79.0], "seeds": [0, 1], "commit": "0123456", "seconds": 3}
+    assert claim.data == {
+        "at": at,
+        "values": [81.0, 79.0],
+        "seeds": [0, 1],
+        "commit": "0123456",
+        "seconds": 3,
+    }
     finished(tmp_path / "one", at, (0, 0.7))
     assert not list(take(tmp_path / "one", tmp_path / "results"))
     assert load(tmp_path / "results")[0].claims[0].values == [0.81, 0.79]
 
 
-def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are_shown(tmp_path, monkeypatch):
+def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are_shown(
+    tmp_path, monkeypatch
+):
     at = {"data": "PubMed", "depth": 2}
     monkeypatch.setenv("GNN_DEPTH_DATA", str(tmp_path / "sets"))
-    options = ["--trainer.max_epochs=60", "--data.root", str(tmp_path / "sets/PubMed"), "--run.root", "runs"]
+    options = [
+        "--trainer.max_epochs=60",
+        "--data.root",
+        str(tmp_path / "sets/PubMed"),
+        "--run.root",
+        "runs",
+    ]
     finished(tmp_path / "runs", at, (0, 0.5), options=options)
     made(tmp_path / "results", [])
     assert list(take(tmp_path / "runs", tmp_path / "results"))
@@ -102,7 +136,9 @@ def test_options_that_change_the_config_are_part_of_a_claim_and_fewer_epochs_are
     monkeypatch.delenv("GNN_DEPTH_DATA")
     made(tmp_path / "elsewhere", [])
     (line,) = take(tmp_path / "runs", tmp_path / "elsewhere")
-    assert line.endswith(f"left out, for {tmp_path / 'sets/PubMed'} is not below the folder GNN_DEPTH_DATA")
+    assert line.endswith(
+        f"left out, for {tmp_path / 'sets/PubMed'} is not below the folder GNN_DEPTH_DATA"
+    )
     assert not load(tmp_path / "elsewhere")[0].claims
 
 
@@ -122,8 +158,20 @@ def test_runs_of_fewer_epochs_do_not_mix_with_whole_ones_nor_take_their_place(tm
 
 
 def test_claims_of_fewer_epochs_are_counted_apart(tmp_path):
-    published = [{"source": "A 2020, table 1", "interval": "std", "over": "depth", "values": {"2": "80 +- 1"}}]
-    short = {"values": [80.0], "seeds": [0], "commit": "abc", "options": ["--trainer.max_epochs", "60"]}
+    published = [
+        {
+            "source": "A 2020, table 1",
+            "interval": "std",
+            "over": "depth",
+            "values": {"2": "80 +- 1"},
+        }
+    ]
+    short = {
+        "values": [80.0],
+        "seeds": [0],
+        "commit": "abc",
+        "options": ["--trainer.max_epochs", "60"],
+    }
     results = made(tmp_path, [{"at": {"data": "Cora", "depth": 2}} | short], published=published)
     assert "80.0 (60 epochs; 80.0 ± 1.0 inside)" in results.table()
     assert "| A 2020 | made | 0 | 0 | 0 | 0 | 1 |" in measured.counts([results])
@@ -142,7 +190,13 @@ def test_a_rerun_passes_if_it_is_equal_or_within_the_interval_of_one_more_run():
 
 
 def test_a_rerun_uses_the_claims_options_and_its_first_seed(tmp_path):
-    claim = {"at": {"data": "Cora"}, "values": [80.0], "seeds": [3], "commit": "abc", "options": ["--b", "2"]}
+    claim = {
+        "at": {"data": "Cora"},
+        "values": [80.0],
+        "seeds": [3],
+        "commit": "abc",
+        "options": ["--b", "2"],
+    }
     results = Results(tmp_path, {"config": "gcn_2.yaml", "options": ["--a", "1"]}, [])
     words = verify_numbers.command(results, Claim(claim, "std"), "folder")
     assert words[0] == "fit"

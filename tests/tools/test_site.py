@@ -16,7 +16,9 @@ from tools.site.maths import mathml, with_mathml
 
 def test_a_formula_becomes_mathml_in_a_line_and_in_a_block():
     page = with_mathml(
-        r'<p>a <span class="arithmatex">\(x &lt; 1\)</span></p><div class="arithmatex">\[' + "\ny^2\n" + r"\]</div>"
+        r'<p>a <span class="arithmatex">\(x &lt; 1\)</span></p><div class="arithmatex">\['
+        + "\ny^2\n"
+        + r"\]</div>"
     )
     assert page.count("<math") == 2
     assert "<mi>x</mi><mo>&#x0003C;</mo><mn>1</mn>" in page
@@ -76,4 +78,6 @@ def test_the_citation_is_whole_and_of_this_version():
     assert {"title", "message", "authors"} <= set(citation)
     for reference in citation["references"]:
         assert {"type", "title", "authors"} <= set(reference)
-        assert reference["title"] in (ROOT / "README.md").read_text(encoding="utf-8").replace("\n", " ")
+        assert reference["title"] in (ROOT / "README.md").read_text(encoding="utf-8").replace(
+            "\n", " "
+        )

@@ -13,7 +13,8 @@ logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
 
 class Tiny(NodeDataModule):
-    """Two cliques of ten nodes, joined by one edge; the class is the clique, the features hint at it."""
+    """Two cliques of ten nodes, joined by one edge; the class is the clique, the features hint at
+    it."""
 
     num_classes = 2
 
@@ -32,7 +33,14 @@ class Tiny(NodeDataModule):
         x = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)) + y[:, None]
         place = torch.arange(20) % 10
         graph = Graph(torch.cat([edges, edges.flip(0)], 1), 20)
-        return NodeBatch(x if self._x is None else self._x, y, graph, place < 3, (place >= 3) & (place < 6), place >= 6)
+        return NodeBatch(
+            x if self._x is None else self._x,
+            y,
+            graph,
+            place < 3,
+            (place >= 3) & (place < 6),
+            place >= 6,
+        )
 
 
 class Several:

@@ -1,4 +1,5 @@
-"""Checkpoints on the disk: whole at every instant, compared with their checksums, and read without running code."""
+"""Checkpoints on the disk: whole at every instant, compared with their checksums, and read without
+running code."""
 
 import contextlib
 import errno
@@ -39,7 +40,8 @@ class Killed(BaseException):
 
 
 class Dying:
-    """Let a process die at one of its calls that change the disk: it and all later ones do nothing."""
+    """Let a process die at one of its calls that change the disk: it and all later ones do
+    nothing."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.left = at
@@ -59,7 +61,9 @@ class Dying:
         return guarded
 
 
-def test_a_process_that_is_killed_at_any_step_leaves_a_whole_checkpoint_and_can_save_again(tmp_path):
+def test_a_process_that_is_killed_at_any_step_leaves_a_whole_checkpoint_and_can_save_again(
+    tmp_path,
+):
     for step in range(100):
         path = tmp_path / str(step) / "last.ckpt"
         save(path, 1.0)
@@ -101,7 +105,9 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(path):
     refused, weights = set(), whole.index(torch.ones(20).numpy().tobytes())
     for place in range(len(whole)):
         content = bytearray(whole)
-        content[place] ^= 1 << 4  # in the archive's table of contents this bit may say that a tensor is a folder
+        content[place] ^= (
+            1 << 4
+        )  # in the archive's table of contents this bit may say that a tensor is a folder
         path.write_bytes(content)
         try:
             found = read_checkpoint(path)
@@ -173,7 +179,9 @@ def test_a_state_that_could_run_code_is_left_out_with_a_warning_and_the_others_s
 def test_a_user_s_own_checkpoints_are_verified_too_and_removed_with_all_that_belongs_to_them(
     tmp_path, make_trainer, tiny, model
 ):
-    own = ModelCheckpoint(dirpath=tmp_path / "own", save_top_k=1, monitor="val/loss", filename="{epoch}")
+    own = ModelCheckpoint(
+        dirpath=tmp_path / "own", save_top_k=1, monitor="val/loss", filename="{epoch}"
+    )
     trainer = make_trainer(4, callbacks=[own], enable_checkpointing=True)
     trainer.strategy.checkpoint_io = DISK
     trainer.fit(model, datamodule=tiny)

@@ -38,7 +38,9 @@ def test_what_cannot_gain_is_not_compiled_and_says_why(stack, monkeypatch):
     thinned = DeepGNN(8, 3, GAT, num_layers=30, hidden_channels=32, graph_dropout=DropEdge(0.2))
     others = decide("auto", stack, None, steps=10**9), decide("auto", thinned, CORA, steps=10**9)
     monkeypatch.setattr(compiling, "which", lambda name: None)
-    for decision, word in zip((*others, decide("auto", stack, CORA, 10**6)), ("batch", "graph_dropout", "no C++")):
+    for decision, word in zip(
+        (*others, decide("auto", stack, CORA, 10**6)), ("batch", "graph_dropout", "no C++")
+    ):
         assert not decision.compiled
         assert word in decision.reason
 
@@ -93,7 +95,10 @@ def test_a_training_ends_with_whatever_ends_first(make_trainer, options, expecte
 def trainer_of(loader, steps):
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
     return SimpleNamespace(
-        train_dataloader=loader, estimated_stepping_batches=steps, accumulate_grad_batches=1, strategy=strategy
+        train_dataloader=loader,
+        estimated_stepping_batches=steps,
+        accumulate_grad_batches=1,
+        strategy=strategy,
     )
 
 
@@ -101,7 +106,9 @@ def test_batches_of_trees_are_compiled_for_since_they_have_one_graph():
     trees = TreeNeighborsMatch(4, batch_size=32)
     trees.prepare_data()
     loader = trees.train_dataloader()
-    stack = DeepGNN(trees.num_features, 16, partial(GAT, heads=4), num_layers=5, encoder="embedding")
+    stack = DeepGNN(
+        trees.num_features, 16, partial(GAT, heads=4), num_layers=5, encoder="embedding"
+    )
     compiling.compile_layers("auto", stack, trainer_of(loader, steps=10**7))
     assert stack._compiled.only is next(iter(loader)).graph is loader.repeated.graph
     assert loader.repeated.read == 32
@@ -118,7 +125,13 @@ def test_every_round_of_a_tree_is_compiled_by_itself(stack):
 
 
 def test_one_graph_alone_is_compiled_for_in_evaluation_too(stack):
-    sizes = {"num_nodes": 200, "num_edges": 300, "num_train_per_class": 2, "num_val": 20, "num_test": 20}
+    sizes = {
+        "num_nodes": 200,
+        "num_edges": 300,
+        "num_train_per_class": 2,
+        "num_val": 20,
+        "num_test": 20,
+    }
     batch = SyntheticCitation(num_features=8, **sizes).batch
     compiling.compile_layers("on", stack, trainer_of(FullBatch(batch), steps=1))
     assert stack._compiled.only is None

@@ -1,4 +1,5 @@
-"""Trying the parts of a stack once before a run: the stack stays as it is, and no good part is refused."""
+"""Trying the parts of a stack once before a run: the stack stays as it is, and no good part is
+refused."""
 
 import pytest
 import torch
@@ -17,7 +18,10 @@ STACKS += [{"checkpoint_every": 2}, {"reversible": 2, "skip": "residual"}]
 def test_a_stack_of_good_parts_passes_and_neither_it_nor_random_numbers_change(options):
     torch.manual_seed(3)
     stack = DeepGNN(6, 3, num_layers=3, hidden_channels=8, dropout=0.5, **options)
-    before, numbers = {name: value.clone() for name, value in stack.state_dict().items()}, torch.get_rng_state()
+    before, numbers = (
+        {name: value.clone() for name, value in stack.state_dict().items()},
+        torch.get_rng_state(),
+    )
     check_parts(stack, 6)
     assert torch.equal(numbers, torch.get_rng_state())
     assert all(torch.equal(value, before[name]) for name, value in stack.state_dict().items())

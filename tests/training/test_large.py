@@ -1,4 +1,5 @@
-"""Graphs that do not fit: refused before the allocation, or trained on in parts and evaluated whole."""
+"""Graphs that do not fit: refused before the allocation, or trained on in parts and evaluated
+whole."""
 
 import math
 import os
@@ -21,7 +22,13 @@ from gnn_depth.nn.skips import Residual
 from gnn_depth.training import memory
 
 NODES, EDGES, WIDTH = 3000, 30_000, 32
-LAYERS = {"gcn": GCN, "gat": GAT, "8 heads": partial(GAT, heads=8, split_heads=True), "gatv2": GATv2, "ggnn": GGNN}
+LAYERS = {
+    "gcn": GCN,
+    "gat": GAT,
+    "8 heads": partial(GAT, heads=8, split_heads=True),
+    "gatv2": GATv2,
+    "ggnn": GGNN,
+}
 
 
 def stack(layer, depth=6, **options):
@@ -29,7 +36,8 @@ def stack(layer, depth=6, **options):
 
 
 def kept_by(model, x, graph):
-    """Bytes that autograd keeps of a forward pass, but for features, parameters and what is the graph's."""
+    """Bytes that autograd keeps of a forward pass, but for features, parameters and what is the
+    graph's."""
     model(x, graph)  # the graph derives what it will be asked for
     kept = {}
     known = {part.untyped_storage().data_ptr() for part in (x, *model.parameters())}
@@ -62,7 +70,11 @@ def test_the_estimate_of_a_layer_is_what_autograd_keeps_of_it(layer, options):
 
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({"checkpoint_every": "sqrt"}, 0.5), ({"checkpoint_every": 3}, 0.5), ({"reversible": 2, "skip": Residual}, 0.2)],
+    [
+        ({"checkpoint_every": "sqrt"}, 0.5),
+        ({"checkpoint_every": 3}, 0.5),
+        ({"reversible": 2, "skip": Residual}, 0.2),
+    ],
     ids=["sqrt", "3", "reversible"],
 )
 def test_what_is_computed_again_is_not_counted(options, most):
@@ -75,7 +87,9 @@ def test_a_layer_of_ones_own_says_itself_what_it_keeps():
         def kept_numbers(self, nodes, edges):
             return super().kept_numbers(nodes, edges) + 10 * edges
 
-    less, more = (memory.estimate(stack(layer, depth=4), NODES, EDGES, 4) for layer in (GCN, Greedy))
+    less, more = (
+        memory.estimate(stack(layer, depth=4), NODES, EDGES, 4) for layer in (GCN, Greedy)
+    )
     assert more - less == 4 * 10 * 4 * (NODES + EDGES)
 
 
@@ -89,7 +103,9 @@ def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tm
     monkeypatch.setenv(memory.VARIABLE, "inf")
     assert memory.available(cpu) == math.inf
     monkeypatch.setenv(memory.VARIABLE, "lots")
-    with pytest.raises(MisconfigurationException, match="number of gigabytes, or inf to check nothing, not 'lots'"):
+    with pytest.raises(
+        MisconfigurationException, match="number of gigabytes, or inf to check nothing, not 'lots'"
+    ):
         memory.available(cpu)
 
 
@@ -98,7 +114,11 @@ def test_memory_is_that_of_the_machine_or_what_the_variable_says(monkeypatch, tm
     [
         ("0::/jobs/4711\n", 10**6, 600),  # of the inner group: 700 - 100
         ("0::/jobs\n", 10**6, 800),
-        ("5:cpu,cpuacct:/box\n4:memory:/box\n", 10**6, 430),  # version 1, with 30 bytes of cached pages
+        (
+            "5:cpu,cpuacct:/box\n4:memory:/box\n",
+            10**6,
+            430,
+        ),  # version 1, with 30 bytes of cached pages
         ("4:memory:/../other\n", 10**6, 5000),  # outside of what a container sees
         ("0::/\n", 3, 3 * 1024),
         (None, 10**6, 10**6 * 1024),
@@ -126,21 +146,39 @@ def test_free_memory_is_that_of_the_machine_within_every_control_group_around_th
 
 
 WORDS = [
-    *("--data.source=SyntheticCitation", "--data.source.num_nodes=120", "--data.source.num_edges=240"),
-    *("--data.source.num_features=30", "--data.source.num_train_per_class=5", "--data.source.num_val=30"),
+    *(
+        "--data.source=SyntheticCitation",
+        "--data.source.num_nodes=120",
+        "--data.source.num_edges=240",
+    ),
+    *(
+        "--data.source.num_features=30",
+        "--data.source.num_train_per_class=5",
+        "--data.source.num_val=30",
+    ),
     *("--data.source.num_test=30", "--trainer.max_epochs=3", "--trainer.accelerator=cpu"),
     *("--model.hidden_channels=8", "--trainer.enable_progress_bar=false"),
 ]
-FULL = [word.replace("--data.source.", "--data.") for word in WORDS if not word.startswith("--data.source=")]
+FULL = [
+    word.replace("--data.source.", "--data.")
+    for word in WORDS
+    if not word.startswith("--data.source=")
+]
 PARTS = ["--data=MiniBatches", *WORDS, "--data.parts=4"]
 
 
-def test_a_graph_larger_than_memory_is_refused_with_the_numbers_and_the_ways_out(monkeypatch, tmp_path, capsys):
+def test_a_graph_larger_than_memory_is_refused_with_the_numbers_and_the_ways_out(
+    monkeypatch, tmp_path, capsys
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(memory.VARIABLE, "0.00001")
     assert main(["fit", *FULL]) == 2
     said = capsys.readouterr().err
-    for part in ("120 nodes and 480 edges", "GB of memory for 2 layers, and 1e-05 GB are free", "--data MiniBatches"):
+    for part in (
+        "120 nodes and 480 edges",
+        "GB of memory for 2 layers, and 1e-05 GB are free",
+        "--data MiniBatches",
+    ):
         assert part in said
     assert "--model.checkpoint_every sqrt" in said
     assert f"{memory.VARIABLE}=1" in said
@@ -160,7 +198,9 @@ def test_what_is_needed_depends_on_the_precision(monkeypatch, tmp_path, capsys):
 
     single = needed()
     for precision, times in (("64-true", 2), ("bf16-mixed", 1)):
-        assert needed(f"--trainer.precision={precision}") == pytest.approx(times * single, rel=0.02), precision
+        assert needed(f"--trainer.precision={precision}") == pytest.approx(
+            times * single, rel=0.02
+        ), precision
 
 
 def test_parts_that_do_not_fit_are_refused_before_there_is_a_run(monkeypatch, tmp_path, capsys):
@@ -171,9 +211,13 @@ def test_parts_that_do_not_fit_are_refused_before_there_is_a_run(monkeypatch, tm
 
 
 @pytest.mark.parametrize("method", ["partition", "neighbor"])
-def test_a_training_on_parts_learns_and_is_measured_on_the_whole_graph(tiny, make_trainer, model, method):
+def test_a_training_on_parts_learns_and_is_measured_on_the_whole_graph(
+    tiny, make_trainer, model, method
+):
     data = MiniBatches(tiny, method, 2, chunks=2 if method == "partition" else None)
-    before = F.cross_entropy(model(tiny.batch)[tiny.batch.train_mask], tiny.batch.y[tiny.batch.train_mask]).item()
+    before = F.cross_entropy(
+        model(tiny.batch)[tiny.batch.train_mask], tiny.batch.y[tiny.batch.train_mask]
+    ).item()
     trainer = make_trainer(30)
     trainer.fit(model, datamodule=data)
     assert trainer.global_step == 60
@@ -195,7 +239,9 @@ def test_a_training_on_parts_learns_and_is_measured_on_the_whole_graph(tiny, mak
         (["--trainer.devices=99999"], "99999 processes"),
     ],
 )
-def test_sizes_that_cannot_fit_are_refused_before_anything_is_allocated(monkeypatch, tmp_path, capsys, words, said):
+def test_sizes_that_cannot_fit_are_refused_before_anything_is_allocated(
+    monkeypatch, tmp_path, capsys, words, said
+):
     monkeypatch.chdir(tmp_path)
     began = time.process_time()
     assert main(["fit", *FULL, *words]) == 2

@@ -1,4 +1,5 @@
-"""What the package takes for granted about Lightning's private parts. A new Lightning that changes them fails here."""
+"""What the package takes for granted about Lightning's private parts. A new Lightning that changes
+them fails here."""
 
 import signal
 import time
@@ -44,9 +45,13 @@ def by_step(logger):
     return steps
 
 
-def fit(make_trainer, cls=NodeClassifier, epochs=12, callbacks=(), data=None, options=(), **trainer):
+def fit(
+    make_trainer, cls=NodeClassifier, epochs=12, callbacks=(), data=None, options=(), **trainer
+):
     torch.manual_seed(0)
-    model = cls(4, 2, hidden_channels=8, norm=[BatchNorm], num_layers=3, dropout=0.5, **dict(options))
+    model = cls(
+        4, 2, hidden_channels=8, norm=[BatchNorm], num_layers=3, dropout=0.5, **dict(options)
+    )
     logger = Rows()
     trainer = make_trainer(epochs, logger=logger, callbacks=list(callbacks), **trainer)
     trainer.fit(model, datamodule=data or Tiny())
@@ -71,11 +76,18 @@ def test_the_rows_are_those_of_lightnings_own_loop(make_trainer, every, precisio
 
 
 @pytest.mark.parametrize(("monitor", "every"), [("val/loss", 1), ("train/loss", 5)])
-def test_a_plateau_schedule_lowers_the_rate_when_it_does_under_lightnings_own_loop(make_trainer, monitor, every):
+def test_a_plateau_schedule_lowers_the_rate_when_it_does_under_lightnings_own_loop(
+    make_trainer, monitor, every
+):
     schedule = partial(ReduceLROnPlateau, monitor=monitor, patience=0, threshold=1e-2)
     options = {"scheduler": schedule, "optimizer": partial(torch.optim.SGD, lr=1.0)}
     ours, theirs = (
-        [row["train/lr"] for row in fit(make_trainer, cls, options=options, check_val_every_n_epoch=every)[0].values()]
+        [
+            row["train/lr"]
+            for row in fit(make_trainer, cls, options=options, check_val_every_n_epoch=every)[
+                0
+            ].values()
+        ]
         for cls in (NodeClassifier, Plain)
     )
     assert ours == theirs
@@ -83,24 +95,42 @@ def test_a_plateau_schedule_lowers_the_rate_when_it_does_under_lightnings_own_lo
 
 
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")
-def test_a_run_goes_on_from_a_checkpoint_of_the_validation_as_from_lightnings(make_trainer, tmp_path):
+def test_a_run_goes_on_from_a_checkpoint_of_the_validation_as_from_lightnings(
+    make_trainer, tmp_path
+):
     def resumed(cls):
-        kinds = {"monitor": "val/loss", "save_top_k": -1, "filename": "{epoch}", "save_on_train_epoch_end": False}
+        kinds = {
+            "monitor": "val/loss",
+            "save_top_k": -1,
+            "filename": "{epoch}",
+            "save_on_train_epoch_end": False,
+        }
         save = ModelCheckpoint(tmp_path / cls.__name__, **kinds)
         fit(make_trainer, cls, epochs=4, callbacks=[save], enable_checkpointing=True)
         again, logger = ModelCheckpoint(tmp_path / f"{cls.__name__}_again", **kinds), Rows()
         trainer = make_trainer(6, enable_checkpointing=True, callbacks=[again], logger=logger)
         model = cls(4, 2, hidden_channels=8, norm=[BatchNorm], num_layers=3, dropout=0.0)
-        trainer.fit(model, datamodule=Tiny(), ckpt_path=tmp_path / cls.__name__ / "epoch=2.ckpt", weights_only=True)
+        trainer.fit(
+            model,
+            datamodule=Tiny(),
+            ckpt_path=tmp_path / cls.__name__ / "epoch=2.ckpt",
+            weights_only=True,
+        )
         return trainer.global_step, trainer.current_epoch, by_step(logger)
 
     assert resumed(NodeClassifier) == resumed(Plain)
 
 
-@pytest.mark.parametrize("hook", ["on_validation_start", "on_validation_batch_end", "on_validation_epoch_end"])
+@pytest.mark.parametrize(
+    "hook", ["on_validation_start", "on_validation_batch_end", "on_validation_epoch_end"]
+)
 def test_a_callback_that_looks_inside_a_validation_is_called(make_trainer, hook):
     calls = []
-    fit(make_trainer, epochs=3, callbacks=[LambdaCallback(**{hook: lambda *_, **__: calls.append(hook)})])
+    fit(
+        make_trainer,
+        epochs=3,
+        callbacks=[LambdaCallback(**{hook: lambda *_, **__: calls.append(hook)})],
+    )
     assert len(calls) == 3
 
 
@@ -109,7 +139,14 @@ def test_the_end_of_a_validation_finds_the_model_as_it_was_evaluated(make_traine
 
     class End(Callback):
         def on_validation_end(self, trainer, module):
-            seen.append((trainer.current_epoch, module.training, torch.is_grad_enabled(), trainer.validating))
+            seen.append(
+                (
+                    trainer.current_epoch,
+                    module.training,
+                    torch.is_grad_enabled(),
+                    trainer.validating,
+                )
+            )
             assert "val/loss" in trainer.callback_metrics
 
     fit(make_trainer, epochs=2, callbacks=[End()])
@@ -121,7 +158,9 @@ def test_data_of_another_kind_is_validated_by_lightnings_loop(make_trainer, monk
         def val_dataloader(self):
             return Several(self, 1)
 
-    monkeypatch.setattr(OneBatchValidation, "_batch_on_device", lambda self: pytest.fail("no full batch"))
+    monkeypatch.setattr(
+        OneBatchValidation, "_batch_on_device", lambda self: pytest.fail("no full batch")
+    )
     rows, _, _ = fit(make_trainer, data=Other())
     assert all("val/acc" in row for row in rows.values())
 
@@ -176,7 +215,14 @@ def test_a_module_with_a_mode_of_its_own_is_told():
 def test_the_loop_that_is_replaced_has_what_ours_reads_and_sets(make_trainer, model, tiny):
     trainer = make_trainer(2)
     theirs = trainer.fit_loop.epoch_loop.val_loop
-    for name in ("_data_source", "_combined_loader", "_max_batches", "_has_run", "_restarting", "batch_progress"):
+    for name in (
+        "_data_source",
+        "_combined_loader",
+        "_max_batches",
+        "_has_run",
+        "_restarting",
+        "batch_progress",
+    ):
         assert hasattr(theirs, name), name
     trainer.fit(model, tiny)
     ours = trainer.fit_loop.epoch_loop.val_loop
@@ -188,8 +234,19 @@ class Moments(Callback):
     """Which hooks are between epochs, and which within a step."""
 
     HOOKS = (
-        *("on_train_start", "on_train_epoch_start", "on_train_batch_start", "on_before_optimizer_step"),
-        *("on_train_batch_end", "on_validation_end", "on_train_epoch_end", "on_train_end", "on_fit_end"),
+        *(
+            "on_train_start",
+            "on_train_epoch_start",
+            "on_train_batch_start",
+            "on_before_optimizer_step",
+        ),
+        *(
+            "on_train_batch_end",
+            "on_validation_end",
+            "on_train_epoch_end",
+            "on_train_end",
+            "on_fit_end",
+        ),
     )
 
     def __init__(self):
@@ -209,7 +266,9 @@ def test_the_progress_of_the_loops_tells_where_a_training_is(make_trainer, model
 
     moments = Moments()
     make_trainer(2, callbacks=[moments]).fit(model, Parts())
-    between = {hook for hook, seen in moments.seen.items() if all(where == (True, False) for where in seen)}
+    between = {
+        hook for hook, seen in moments.seen.items() if all(where == (True, False) for where in seen)
+    }
     assert between == {"on_train_start", "on_train_epoch_start", "on_train_end", "on_fit_end"}
     assert set(moments.seen["on_before_optimizer_step"]) == {(False, True)}
     assert set(moments.seen["on_train_batch_end"]) == {(False, False)}
@@ -235,9 +294,12 @@ class StartWhole(Callback):
 
 
 @pytest.mark.parametrize(
-    ("hook", "end"), [("on_train_epoch_start", {"epochs": 4}), ("on_fit_end", {"epochs": -1, "max_steps": 8})]
+    ("hook", "end"),
+    [("on_train_epoch_start", {"epochs": 4}), ("on_fit_end", {"epochs": -1, "max_steps": 8})],
 )
-def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(make_trainer, tmp_path, hook, end):
+def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(
+    make_trainer, tmp_path, hook, end
+):
     class Parts(Tiny):
         def train_dataloader(self):
             return Several(self, 2)
@@ -248,7 +310,11 @@ def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(mak
         model = NodeClassifier(4, 2, hidden_channels=8, dropout=0.5, scheduler=schedule)
         trainer = make_trainer(logger=Rows(), callbacks=callbacks, **options)
         trainer.fit(model, Parts(), ckpt_path=ckpt_path, weights_only=True)
-        return model.state_dict(), trainer.current_epoch, [row for row in trainer.logger.rows if row[1]["epoch"] > 1]
+        return (
+            model.state_dict(),
+            trainer.current_epoch,
+            [row for row in trainer.logger.rows if row[1]["epoch"] > 1],
+        )
 
     first = {"epochs": 2} if hook == "on_fit_end" else end
     train([SaveAt(hook, tmp_path / "saved.ckpt")], first)
@@ -258,7 +324,9 @@ def test_a_training_resumed_between_two_epochs_ends_as_if_it_had_not_stopped(mak
     assert all(torch.equal(resumed[name], weight) for name, weight in weights.items())
 
 
-def test_lightning_asks_the_replacement_whether_a_signal_has_come_and_installs_no_handlers(make_trainer, model, tiny):
+def test_lightning_asks_the_replacement_whether_a_signal_has_come_and_installs_no_handlers(
+    make_trainer, model, tiny
+):
     class Look(Callback):
         def on_train_batch_start(self, *_):
             handlers.append([signal.getsignal(number) for number in signal.valid_signals()])
@@ -266,7 +334,11 @@ def test_lightning_asks_the_replacement_whether_a_signal_has_come_and_installs_n
         def on_train_epoch_end(self, trainer, pl_module):
             stopping[:] = [trainer.current_epoch == 1]
 
-    handlers, begun, stopping = [[signal.getsignal(number) for number in signal.valid_signals()]], [], [False]
+    handlers, begun, stopping = (
+        [[signal.getsignal(number) for number in signal.valid_signals()]],
+        [],
+        [False],
+    )
     trainer = make_trainer(5, callbacks=[Look()])
     replace_signal_handling(trainer, lambda: begun.append(trainer.model), lambda: stopping[0])
     with pytest.raises(SystemExit) as stop:
@@ -288,7 +360,9 @@ def test_validation_by_the_clock_counts_from_the_last_one(make_trainer, model):
     assert trainer._last_val_time > before
 
 
-def test_the_hook_that_lightning_is_in_is_noted_without_a_look_at_parameters(make_trainer, tiny, model):
+def test_the_hook_that_lightning_is_in_is_noted_without_a_look_at_parameters(
+    make_trainer, tiny, model
+):
     class Look(Callback):
         def on_train_epoch_end(self, trainer, pl_module):
             names.append(pl_module._current_fx_name)

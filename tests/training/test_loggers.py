@@ -60,7 +60,8 @@ def test_a_slow_training_hands_over_after_the_time_of_a_block(fit, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "raised"), [(KeyboardInterrupt(), SystemExit), (SIGTERMException(), SystemExit), (OSError(), OSError)]
+    ("error", "raised"),
+    [(KeyboardInterrupt(), SystemExit), (SIGTERMException(), SystemExit), (OSError(), OSError)],
 )
 def test_nothing_is_lost_however_the_training_ends(fit, error, raised):
     with pytest.raises(raised):
@@ -105,7 +106,15 @@ def test_callbacks_find_every_value_of_the_epoch_at_its_end(fit):
     seen = []
     logger = fit(4, [See()])
     assert [(epoch, row | {"epoch": epoch}) for epoch, row in enumerate(seen)] == logger.rows
-    assert {"train/loss", "train/acc", "train/f1", "train/lr", "val/loss", "val/acc", "test/f1"} <= seen[-1].keys()
+    assert {
+        "train/loss",
+        "train/acc",
+        "train/f1",
+        "train/lr",
+        "val/loss",
+        "val/acc",
+        "test/f1",
+    } <= seen[-1].keys()
     assert fit.trainer.logged_metrics.keys() == seen[-1].keys()
 
 
@@ -134,7 +143,9 @@ def test_several_batches_an_epoch_are_merged_by_lightning(fit):
 def test_a_row_costs_no_transfer_before_it_is_handed_over(make_trainer, tiny, monkeypatch):
     """Beside the checks for divergence, which wait for the loss alone."""
     monkeypatch.setattr(loggers, "SECONDS", 1000.0)
-    monkeypatch.setattr(loggers, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows])
+    monkeypatch.setattr(
+        loggers, "_numbers", lambda rows: calls.append(len(rows)) or [{} for _ in rows]
+    )
     calls = []
     make_trainer(60, logger=Rows()).fit(NodeClassifier(4, 2, hidden_channels=8), datamodule=tiny)
     assert calls == [50, 10]
@@ -147,7 +158,9 @@ def test_the_hparams_page_has_every_option_with_those_that_vary_marked(tmp_path)
     logger.log_result(options, {"val/loss": 2.0}, ["depth", "model.norm"])
     logger.finalize("success")
     found = scalars(logger.log_dir)
-    assert sorted(found) == ["val/acc", "~epoch", "~final/val_loss"], "curves come before counters and results"
+    assert sorted(found) == ["val/acc", "~epoch", "~final/val_loss"], (
+        "curves come before counters and results"
+    )
     assert found["~epoch"] == [(7, 7.0)]
     parts = EventAccumulator(logger.log_dir).Reload().summary_metadata
     read = metadata.parse_experiment_plugin_data, metadata.parse_session_start_info_plugin_data
@@ -156,8 +169,12 @@ def test_the_hparams_page_has_every_option_with_those_that_vary_marked(tmp_path)
     assert {one.name: one.differs for one in experiment.hparam_infos} == {
         name: name in ("depth", "model.norm") for name in options
     }
-    assert [(one.name.tag, one.display_name) for one in experiment.metric_infos] == [("~final/val_loss", "val/loss")]
-    assert {name: value.string_value or value.number_value for name, value in start.hparams.items()} == options
+    assert [(one.name.tag, one.display_name) for one in experiment.metric_infos] == [
+        ("~final/val_loss", "val/loss")
+    ]
+    assert {
+        name: value.string_value or value.number_value for name, value in start.hparams.items()
+    } == options
 
 
 class Terminal(io.StringIO):
@@ -172,7 +189,10 @@ def test_a_log_gets_a_line_every_tenth_of_the_epochs(fit, capsys):
     fit(20, **BAR)
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("epoch")]
     assert [line.split(":")[0] for line in lines] == [f"epoch {n}/20" for n in range(2, 21, 2)]
-    assert all(re.search(r"train/loss \d\.\d{4}, val/loss .*, val/acc .*, test/acc \d", line) for line in lines)
+    assert all(
+        re.search(r"train/loss \d\.\d{4}, val/loss .*, val/acc .*, test/acc \d", line)
+        for line in lines
+    )
 
 
 def test_a_terminal_gets_one_bar_over_all_epochs(fit, monkeypatch):

@@ -7,7 +7,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy, multiclass_f1_score
+from torchmetrics.functional.classification import (
+    binary_auroc,
+    multiclass_accuracy,
+    multiclass_f1_score,
+)
 
 from gnn_depth.training.metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import RankingArea, make_task
@@ -20,7 +24,13 @@ def classified(draw):
     """Classes, predicted classes and the number of classes; many of the classes are absent."""
     num_classes = draw(st.integers(2, 8))
     some = st.lists(st.integers(0, num_classes - 1), min_size=1, max_size=5)
-    pairs = draw(st.lists(st.tuples(st.sampled_from(draw(some)), st.sampled_from(draw(some))), min_size=1, max_size=40))
+    pairs = draw(
+        st.lists(
+            st.tuples(st.sampled_from(draw(some)), st.sampled_from(draw(some))),
+            min_size=1,
+            max_size=40,
+        )
+    )
     classes, predicted = torch.tensor(pairs).unbind(1)
     return classes, predicted, num_classes
 
@@ -46,7 +56,9 @@ def test_accuracy_and_f1_of_each_set_are_those_of_torchmetrics(drawn, data):
         if len(classes[nodes]) == 0:
             assert f"{name}/acc" not in ours
             continue
-        assert ours[f"{name}/acc"] == multiclass_accuracy(predicted[nodes], classes[nodes], num_classes, "micro")
+        assert ours[f"{name}/acc"] == multiclass_accuracy(
+            predicted[nodes], classes[nodes], num_classes, "micro"
+        )
         f1 = multiclass_f1_score(predicted[nodes], classes[nodes], num_classes, average="macro")
         torch.testing.assert_close(ours[f"{name}/f1"], f1)
 
@@ -81,9 +93,14 @@ def test_several_batches_have_the_metrics_of_the_whole(task):
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterwards():
-    metrics, losses = EpochMetrics(("train",), make_task(None, "multiclass", 2)), torch.tensor([1.0, 4.0])
+    metrics, losses = (
+        EpochMetrics(("train",), make_task(None, "multiclass", 2)),
+        torch.tensor([1.0, 4.0]),
+    )
     for loss, size in zip(losses, (3, 1), strict=True):
-        sets = NodeSets(torch.zeros(size, dtype=torch.long), [torch.ones(size, dtype=torch.bool)], 2)
+        sets = NodeSets(
+            torch.zeros(size, dtype=torch.long), [torch.ones(size, dtype=torch.bool)], 2
+        )
         metrics.add(sets, torch.zeros(size, 2), loss)
     assert metrics.compute(ALONE)["train/loss"] == (3 * 1 + 4) / 4
     assert metrics.compute(ALONE) == {}

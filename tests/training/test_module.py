@@ -43,7 +43,9 @@ def test_training_is_the_plain_loop_over_the_same_stack(tiny, make_trainer, mode
     losses, batch = [], tiny.batch
     for _ in range(5):
         optimizer.zero_grad()
-        loss = F.cross_entropy(twin.stack(batch.x, batch.graph)[batch.train_mask], batch.y[batch.train_mask])
+        loss = F.cross_entropy(
+            twin.stack(batch.x, batch.graph)[batch.train_mask], batch.y[batch.train_mask]
+        )
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -78,7 +80,9 @@ def test_one_forward_pass_serves_validation_and_test_metrics(tiny, make_trainer,
 
 def test_a_model_of_integer_features_is_loaded_from_its_checkpoint(make_trainer, tmp_path):
     data = TreeNeighborsMatch(depth=2)
-    model = NodeClassifier(data.num_features, data.num_classes, encoder="embedding", hidden_channels=8)
+    model = NodeClassifier(
+        data.num_features, data.num_classes, encoder="embedding", hidden_channels=8
+    )
     trainer = make_trainer(1)
     trainer.fit(model, data)
     trainer.save_checkpoint(tmp_path / "model.ckpt", weights_only=True)
@@ -99,7 +103,10 @@ def test_a_model_that_was_tested_first_can_be_trained(tiny, make_trainer, model)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_in_its_first_step(make_trainer, model):
-    with pytest.raises(Diverged, match=r"training loss became nan at step 0; first non-finite: output of the encoder"):
+    with pytest.raises(
+        Diverged,
+        match=r"training loss became nan at step 0; first non-finite: output of the encoder",
+    ):
         make_trainer().fit(model, datamodule=Tiny(x=torch.full((20, 4), 3e38)))
 
 
@@ -116,7 +123,10 @@ def test_of_a_shared_layer_the_first_bad_round_is_named(tiny):
     stack = DeepGNN(4, 2, GCN, 4, 4, encoder="none", share_layers=True)
     with torch.no_grad():  # 1e12, 1e24, 1e36 and then infinity
         stack.layers[0].lin.weight.copy_(1e12 * torch.eye(4))
-    assert first_non_finite(stack, replace(tiny.batch, x=torch.ones(20, 4))) == "output of layer 4 (GCN)"
+    assert (
+        first_non_finite(stack, replace(tiny.batch, x=torch.ones(20, 4)))
+        == "output of layer 4 (GCN)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,13 +139,18 @@ def test_a_bad_layer_is_named_whatever_it_reads_and_whatever_joins_its_output(ti
     with torch.no_grad():
         stack.layers[1].lin.weight.fill_(torch.nan)
     found = first_non_finite(stack, replace(tiny.batch, x=x))
-    assert found == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the previous step"
+    assert (
+        found
+        == "parameter 'lin.weight' of layer 2 (GCN), after a non-finite gradient in the previous step"
+    )
 
 
 def test_the_first_bad_parameter_is_named_after_a_non_finite_gradient(tiny, make_trainer):
     model = NodeClassifier(4, 2, layer=GAT, norm=[LipschitzNorm], num_layers=4, hidden_channels=8)
     model.stack.layers[1].att_src.register_hook(lambda grad: grad * torch.nan)
-    with pytest.raises(Diverged, match=r"at step 1; first non-finite: parameter 'att_src' of layer 2 \(GAT\)"):
+    with pytest.raises(
+        Diverged, match=r"at step 1; first non-finite: parameter 'att_src' of layer 2 \(GAT\)"
+    ):
         make_trainer().fit(model, datamodule=tiny)
 
 
@@ -149,7 +164,9 @@ def test_the_first_bad_layer_is_sought_under_the_same_dropout(tiny, make_trainer
     said = []
     for seed in range(20):
         torch.manual_seed(seed)
-        model = NodeClassifier(4, 2, num_layers=2, hidden_channels=8, dropout=0.8, decoder="none", encoder="none")
+        model = NodeClassifier(
+            4, 2, num_layers=2, hidden_channels=8, dropout=0.8, decoder="none", encoder="none"
+        )
         with torch.no_grad():  # overflows only where the dropout keeps large features
             model.stack.layers[0].lin.weight[0, 0] = torch.finfo(torch.float32).max
         try:
@@ -161,7 +178,9 @@ def test_the_first_bad_layer_is_sought_under_the_same_dropout(tiny, make_trainer
     assert all("output of layer 1 " in message for message in in_training)
 
 
-def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(tiny, make_trainer, tmp_path):
+def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(
+    tiny, make_trainer, tmp_path
+):
     parts = {"norm": [PairNorm], "skip": Residual}
     model = NodeClassifier(4, 2, hidden_channels=8, **parts)
     trainer = make_trainer(1)
@@ -169,15 +188,25 @@ def test_a_checkpoint_of_objects_is_not_loaded_with_defaults_in_their_place(tiny
     trainer.save_checkpoint(tmp_path / "model.ckpt", weights_only=True)
     with pytest.raises(ValueError, match=r"does not hold norm, skip: give the same"):
         NodeClassifier.load_from_checkpoint(tmp_path / "model.ckpt", weights_only=True)
-    loaded = NodeClassifier.load_from_checkpoint(tmp_path / "model.ckpt", weights_only=True, **parts)
+    loaded = NodeClassifier.load_from_checkpoint(
+        tmp_path / "model.ckpt", weights_only=True, **parts
+    )
     torch.testing.assert_close(loaded(tiny.batch), model(tiny.batch))
 
 
 @pytest.mark.parametrize(
     ("options", "trainer", "message"),
     [
-        ({"scheduler": partial(ReduceLROnPlateau, monitor="val/los")}, {}, "Did you mean 'val/loss'"),
-        ({"optimizer": partial(torch.optim.SGD, lr=-1.0)}, {}, "the optimizer refuses .* learning rate: -1"),
+        (
+            {"scheduler": partial(ReduceLROnPlateau, monitor="val/los")},
+            {},
+            "Did you mean 'val/loss'",
+        ),
+        (
+            {"optimizer": partial(torch.optim.SGD, lr=-1.0)},
+            {},
+            "the optimizer refuses .* learning rate: -1",
+        ),
         ({}, {"precision": "16-true"}, "16-true"),
     ],
 )
@@ -189,7 +218,13 @@ def test_what_cannot_train_is_refused_at_the_start(tiny, make_trainer, options, 
 def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer, model):
     def process():
         handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-        return dict(os.environ), handlers, threading.excepthook, sys.excepthook, list(warnings.filters)
+        return (
+            dict(os.environ),
+            handlers,
+            threading.excepthook,
+            sys.excepthook,
+            list(warnings.filters),
+        )
 
     before = process()
     make_trainer(2, callbacks=[RunRecorder()]).fit(model, datamodule=tiny)

@@ -42,18 +42,26 @@ def model():
 
 @pytest.mark.parametrize(
     ("cls", "options"),
-    [(Adam, ADAM | {"amsgrad": True}), (AdamW, ADAM), (SGD, {"lr": 0.1, "momentum": 0.9}), (Adagrad, {"lr": 0.1})],
+    [
+        (Adam, ADAM | {"amsgrad": True}),
+        (AdamW, ADAM),
+        (SGD, {"lr": 0.1, "momentum": 0.9}),
+        (Adagrad, {"lr": 0.1}),
+    ],
 )
 def test_a_fused_optimizer_is_the_same_to_rounding(model, cls, options):
     twin = copy.deepcopy(model)
     optimizer = fused(cls(model.parameters(), **options), None)
     assert type(optimizer) is cls
     assert forms(optimizer) == {(True, None)}
-    assert losses(model, optimizer) == pytest.approx(losses(twin, cls(twin.parameters(), **options)), rel=1e-5)
+    assert losses(model, optimizer) == pytest.approx(
+        losses(twin, cls(twin.parameters(), **options)), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(
-    "options", [{"fused": False}, {"foreach": False}, {"differentiable": True}, {"capturable": True}]
+    "options",
+    [{"fused": False}, {"foreach": False}, {"differentiable": True}, {"capturable": True}],
 )
 def test_what_the_user_chose_stays(model, options):
     optimizer = Adam(model.parameters(), **options)
@@ -77,19 +85,29 @@ def groups_of(decay=0.01, optimizer=DECAYING, **options):
     """A model and its parameter groups: their weight decays and parameters."""
     torch.manual_seed(0)
     model = NodeClassifier(
-        4, 2, hidden_channels=8, num_layers=3, optimizer=optimizer, layer_weight_decay=decay, **options
+        4,
+        2,
+        hidden_channels=8,
+        num_layers=3,
+        optimizer=optimizer,
+        layer_weight_decay=decay,
+        **options,
     )
     groups = model.configure_optimizers().param_groups
     return model, [(group["weight_decay"], group["params"]) for group in groups]
 
 
-@pytest.mark.parametrize("options", [{}, {"share_layers": True}, {"layer": partial(GAT, heads=2), "norm": [LayerNorm]}])
+@pytest.mark.parametrize(
+    "options", [{}, {"share_layers": True}, {"layer": partial(GAT, heads=2), "norm": [LayerNorm]}]
+)
 def test_the_layers_decay_by_themselves_and_all_else_as_the_optimizer_says(options):
     model, ((layers, ours), (rest, others)) = groups_of(**options)
     assert (layers, rest) == (0.01, 5e-4)
     assert set(ours) == set(model.stack.layers.parameters())
     assert set(ours) | set(others) == set(model.parameters())
-    assert len(ours) + len(others) == len(list(model.parameters()))  # none is in both, and none twice
+    assert len(ours) + len(others) == len(
+        list(model.parameters())
+    )  # none is in both, and none twice
     _, ((decay, _),) = groups_of(encoder="none", decoder="none")
     assert decay == 0.01, "a stack of layers alone has one group"
 
@@ -99,7 +117,9 @@ def test_groups_of_the_users_own_are_parted_and_keep_their_options():
         matrices, vectors = [], []
         for parameter in parameters:
             (matrices if parameter.dim() > 1 else vectors).append(parameter)
-        return AdamW([{"params": matrices, "lr": 0.5}, {"params": vectors, "weight_decay": 0.0}], lr=0.1)
+        return AdamW(
+            [{"params": matrices, "lr": 0.5}, {"params": vectors, "weight_decay": 0.0}], lr=0.1
+        )
 
     model, _ = groups_of(0.3, grouped)
     found = model.configure_optimizers().param_groups
@@ -118,7 +138,8 @@ def test_a_step_follows_the_formula(tiny, make_trainer):
     loss = F.cross_entropy(model(batch)[batch.train_mask], batch.y[batch.train_mask])
     gradients = torch.autograd.grad(loss, list(model.parameters()))
     expected = {
-        name: weight.detach() - 0.1 * (gradient + (0.3 if ".layer." in name else 0.02) * weight.detach())
+        name: weight.detach()
+        - 0.1 * (gradient + (0.3 if ".layer." in name else 0.02) * weight.detach())
         for (name, weight), gradient in zip(model.named_parameters(), gradients)
     }
     make_trainer(1).fit(model, tiny)

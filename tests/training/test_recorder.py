@@ -40,16 +40,23 @@ def result_of(recorder):
     return json.loads((recorder.folder / "result.json").read_text())
 
 
-def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(fit, recorder, tiny, model, tmp_path):
+def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
+    fit, recorder, tiny, model, tmp_path
+):
     fit()
     assert recorder.folder.parent == tmp_path / "runs" / "tiny"
     assert (recorder.folder / "config.yaml").read_text() == "model: {}\n"
-    assert {path.name for path in (recorder.folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    assert {path.name for path in (recorder.folder / "checkpoints").iterdir()} == {
+        "best.ckpt",
+        "last.ckpt",
+    }
     result = result_of(recorder)
     assert result["status"] == "finished"
     assert result["epochs"] == result["steps"] == 4
     assert result["seed"] == 0
-    assert result["num_parameters"] == sum(p.numel() for p in NodeClassifier(4, 2, hidden_channels=8).parameters())
+    assert result["num_parameters"] == sum(
+        p.numel() for p in NodeClassifier(4, 2, hidden_channels=8).parameters()
+    )
     points = scalars(recorder.folder)
     with (recorder.folder / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -59,12 +66,17 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(fit, 
         assert written == pytest.approx([value for _, value in points[tag]])
     first, *rest = report(recorder, model).splitlines()
     value = recorder.best.metrics["test/acc"]
-    assert first == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
+    assert (
+        first
+        == f"test accuracy {100 * value:.1f}% at the best validation epoch, {recorder.best.epoch + 1} of 4"
+    )
     assert any(line.split()[:2] == ["training", "loss"] for line in rest)
     assert str(recorder.folder) in rest[-2]
     assert rest[-1].endswith(f"tensorboard --logdir {recorder.root}")
     classes = tiny.batch.y[tiny.batch.test_mask]
-    assert model.chance == pytest.approx(classes.bincount().max().item() / len(classes)), "the most frequent class"
+    assert model.chance == pytest.approx(classes.bincount().max().item() / len(classes)), (
+        "the most frequent class"
+    )
 
 
 def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
@@ -72,7 +84,9 @@ def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
     points = scalars(recorder.folder)
     assert "hp_metric" not in points
     result = result_of(recorder)
-    assert points["~final/test_acc_at_best_val"][-1][1] == pytest.approx(result["metrics"]["test_acc_at_best_val"])
+    assert points["~final/test_acc_at_best_val"][-1][1] == pytest.approx(
+        result["metrics"]["test_acc_at_best_val"]
+    )
     hparams = EventAccumulator(str(recorder.folder)).Reload().summary_metadata
     assert "_hparams_/session_start_info" in hparams
     finals = {tag for tag in points if tag.startswith("~final/")}
@@ -82,7 +96,9 @@ def test_the_hparams_page_has_the_config_and_the_final_metrics(fit, recorder):
     }
 
 
-def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy_and_its_weights_are_kept(fit, recorder, model):
+def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy_and_its_weights_are_kept(
+    fit, recorder, model
+):
     seen, weights = [], []
 
     class Watch(Callback):
@@ -100,7 +116,9 @@ def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy_and_its_
     for file, epoch in (("best", best), ("last", 5)):
         saved = torch.load(recorder.folder / "checkpoints" / f"{file}.ckpt", weights_only=True)
         assert saved["epoch"] == best or file == "last"
-        assert all(torch.equal(saved["state_dict"][name], value) for name, value in weights[epoch].items())
+        assert all(
+            torch.equal(saved["state_dict"][name], value) for name, value in weights[epoch].items()
+        )
     assert all(torch.equal(model.state_dict()[name], value) for name, value in weights[-1].items())
 
 
@@ -132,7 +150,9 @@ def test_a_run_that_diverges_late_keeps_its_best_epoch(fit, recorder, model):
     with pytest.raises(Diverged):
         fit(epochs=6, callbacks=[BreakWeights()])
     assert result_of(recorder)["metrics"]["test_acc_at_best_val"] >= 0
-    best = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]
+    best = torch.load(recorder.folder / "checkpoints" / "best.ckpt", weights_only=True)[
+        "state_dict"
+    ]
     assert all(value.isfinite().all() for value in best.values())
 
 
@@ -156,7 +176,8 @@ def test_an_exception_ends_in_its_status(fit, recorder, error, raised, status):
 
 @pytest.fixture
 def ended(recorder, tmp_path):
-    """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch and its last."""
+    """``ended(best, last)``: the report of a run of 20 epochs with these metrics at its best epoch
+    and its last."""
 
     def of(best, last=None, chance=None, task="multiclass", epoch=3):
         recorder.folder = recorder.shown = tmp_path
@@ -223,7 +244,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return now
 
 
-def saves(choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int, cost: float = 0.0) -> list[int]:
+def saves(
+    choice: Autosave, clock: SimpleNamespace, seconds: float, epochs: int, cost: float = 0.0
+) -> list[int]:
     """The epochs before which a training saves whose epochs take so long."""
     told: list[int] = []
     strategy = SimpleNamespace(broadcast=lambda x: told.append(1) or x)

@@ -1,4 +1,5 @@
-"""Tasks: their metrics are torchmetrics', the best epoch follows them, and one that does not fit is refused."""
+"""Tasks: their metrics are torchmetrics', the best epoch follows them, and one that does not fit is
+refused."""
 
 import pytest
 import torch
@@ -30,7 +31,11 @@ class Numbers(Tiny):
     def load(self):
         batch = super().load()
         clique = batch.y
-        batch.y = torch.stack([clique, 1 - clique], 1).float() if self._labels else clique + batch.x[:, 0] / 2
+        batch.y = (
+            torch.stack([clique, 1 - clique], 1).float()
+            if self._labels
+            else clique + batch.x[:, 0] / 2
+        )
         return batch
 
 
@@ -38,7 +43,10 @@ def measured(task, out, y, parts):
     """The test metrics of a task, seen in parts."""
     metrics = EpochMetrics(("val", "test"), task)
     for rows in torch.arange(len(y)).chunk(parts):
-        none, all_rows = torch.zeros(len(rows), dtype=torch.bool), torch.ones(len(rows), dtype=torch.bool)
+        none, all_rows = (
+            torch.zeros(len(rows), dtype=torch.bool),
+            torch.ones(len(rows), dtype=torch.bool),
+        )
         batch = type("Batch", (), {"y": y[rows], "masks": (none, none, all_rows), "graph": None})
         sets = BatchSets(batch, task).evaluated
         metrics.add(sets, out[rows])
@@ -72,7 +80,9 @@ def fit(make_trainer, tmp_path):
         torch.manual_seed(0)
         recorder = RunRecorder(str(tmp_path / "runs"))
         recorder.open("", {}, "run", seed=0)
-        model = NodeClassifier(4, data.num_classes, hidden_channels=8, default_task=data.task, **options)
+        model = NodeClassifier(
+            4, data.num_classes, hidden_channels=8, default_task=data.task, **options
+        )
         trainer = make_trainer(epochs, callbacks=[recorder])
         seen = []
         put = model.epoch_log.put
@@ -145,14 +155,21 @@ def test_a_task_of_ones_own_needs_a_loss_and_a_metric(fit):
             return out.squeeze(1), y
 
     _, recorder, epochs = fit(Numbers(), task=Huber)
-    assert recorder.best.metrics["val/error"] == min(values["val/error"].item() for values in epochs)
+    assert recorder.best.metrics["val/error"] == min(
+        values["val/error"].item() for values in epochs
+    )
 
 
 def test_an_epoch_that_a_stop_cut_goes_on_with_what_it_had_summed():
     task, y, out = Regression(1), torch.randn(8), torch.randn(8, 1)
     everything = torch.ones(8, dtype=torch.bool)
-    masks, graph = (everything, ~everything, ~everything), Graph(torch.zeros(2, 0, dtype=torch.long), 8)
-    sets = [BatchSets(type("B", (), {"y": y + k, "masks": masks, "graph": graph}), task) for k in (0, 1)]
+    masks, graph = (
+        (everything, ~everything, ~everything),
+        Graph(torch.zeros(2, 0, dtype=torch.long), 8),
+    )
+    sets = [
+        BatchSets(type("B", (), {"y": y + k, "masks": masks, "graph": graph}), task) for k in (0, 1)
+    ]
     whole, first, rest = (EpochMetrics(("train",), task) for _ in range(3))
     for metrics, parts in ((whole, sets), (first, sets[:1])):
         for part in parts:

@@ -1,1 +1,2 @@
-"""Attack the command line from outside: ``python -m tools.attack [--group NAME] [--examples N]``."""
+"""Attack the command line from outside: ``python -m tools.attack [--group NAME] [--examples
+N]``."""

@@ -32,7 +32,8 @@ class Hung(BaseException):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an attack came to: the exit code or what was raised, CPU seconds, and what was printed to stderr."""
+    """What an attack came to: the exit code or what was raised, CPU seconds, and what was printed
+    to stderr."""
 
     code: int | str
     seconds: float
@@ -55,22 +56,34 @@ class Outcome:
 def main(argv: list[str] | None = None) -> int:
     """Run the attacks of a command line; 1 if one falls short."""
     parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
-    parser.add_argument("--group", choices=[*GROUPS, *DRAWN], help="by default all but configs and resume")
-    parser.add_argument("--examples", type=int, default=40, help="how many configs or stops are drawn")
+    parser.add_argument(
+        "--group", choices=[*GROUPS, *DRAWN], help="by default all but configs and resume"
+    )
+    parser.add_argument(
+        "--examples", type=int, default=40, help="how many configs or stops are drawn"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(argv)
     if given.group == "resume":
         return _stops(given.examples, given.seed)
     drawn = configs.draw(given.examples, given.seed) if given.group == "configs" else None
-    chosen = drawn or [attack for name, group in GROUPS.items() if given.group in (None, name) for attack in group]
+    chosen = drawn or [
+        attack for name, group in GROUPS.items() if given.group in (None, name) for attack in group
+    ]
     counts, short = Counter[Any](), 0
     for attack, outcome in run(chosen):
         fault = outcome.fault(attack)
         counts[outcome.code] += 1
         short += bool(fault)
-        print(f"{attack.name[:SHOWN]} -> {outcome.code}, {outcome.seconds:.1f} s -> {fault or 'ok'}", flush=True)
+        print(
+            f"{attack.name[:SHOWN]} -> {outcome.code}, {outcome.seconds:.1f} s -> {fault or 'ok'}",
+            flush=True,
+        )
         if fault:
-            print("\n".join(f"    {line[:200]}" for line in outcome.said.splitlines()[-6:]), flush=True)
+            print(
+                "\n".join(f"    {line[:200]}" for line in outcome.said.splitlines()[-6:]),
+                flush=True,
+            )
     by_code = ", ".join(f"{count} x {code}" for code, count in sorted(counts.items(), key=str))
     print(f"{len(chosen)} attacks ({by_code}), {short} fell short")
     return 1 if short else 0
@@ -96,7 +109,9 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
     with tempfile.TemporaryDirectory() as top:
         try:
             os.chdir(top)
-            assert call(fit("--run.root=first", "--run.name=a")).code == 0, "the training that is attacked fails"
+            assert call(fit("--run.root=first", "--run.name=a")).code == 0, (
+                "the training that is attacked fails"
+            )
             (first,) = Path("first/a").iterdir()
             for attack in attacks:
                 place = Path(top, "place")
@@ -105,7 +120,9 @@ def run(attacks: list[Attack]) -> Iterator[tuple[Attack, Outcome]]:
                 os.chdir(place)
                 for name, content in attack.files.items():
                     Path(name).parent.mkdir(exist_ok=True)
-                    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+                    Path(name).write_bytes(
+                        content.encode() if isinstance(content, str) else content
+                    )
                 outcome = call(attack.argv)
                 if attack.leaves and not (place / attack.leaves).exists():
                     outcome = Outcome(f"no {attack.leaves}", outcome.seconds, outcome.said)

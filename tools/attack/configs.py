@@ -1,4 +1,5 @@
-"""Configs drawn from the catalogue of parts: most of them valid, some with values far outside their range."""
+"""Configs drawn from the catalogue of parts: most of them valid, some with values far outside their
+range."""
 
 import random
 from typing import Any
@@ -41,7 +42,9 @@ def draw(count: int, seed: int = 0) -> list[Attack]:
         }
         for kind in chance.sample(KINDS, chance.randint(1, 4)):
             part = chance.choice(list(known.parts[SECTIONS[f"model.{kind}"]].values()))
-            options = {o.name: _value(o, chance) for o in part.options.values() if chance.random() < 0.3}
+            options = {
+                o.name: _value(o, chance) for o in part.options.values() if chance.random() < 0.3
+            }
             model[kind] = {"name": part.name, **options}
         text = yaml.safe_dump({"model": model}, sort_keys=False)
         argv = fit("--config=c.yaml", "--model.compile=off", "--trainer.max_epochs=1")

@@ -1,4 +1,5 @@
-"""Train for thousands of steps with every callback, and watch the memory: ``python -m tools.attack.soak [STEPS]``."""
+"""Train for thousands of steps with every callback, and watch the memory: ``python -m
+tools.attack.soak [STEPS]``."""
 
 import ctypes
 import gc
@@ -15,7 +16,9 @@ from tools.attack.table import SMALL
 
 LOOK = 500  # steps between two looks
 WARM = 4  # looks until everything has been imported, measured and drawn once
-GROWTH = 1.05  # of the memory from then on; the values that are kept for the run's files take some of it
+GROWTH = (
+    1.05  # of the memory from then on; the values that are kept for the run's files take some of it
+)
 
 
 def resident() -> float:
@@ -31,7 +34,9 @@ class Look(L.Callback):
     def on_train_batch_start(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step % LOOK == 0:
             gc.collect()
-            ctypes.CDLL(None).malloc_trim(0)  # what is free but not returned yet would hide slow growth
+            ctypes.CDLL(None).malloc_trim(
+                0
+            )  # what is free but not returned yet would hide slow growth
             Look.seen.append(resident())
 
 
@@ -42,7 +47,13 @@ def main(argv: list[str]) -> int:
     given = [f"--trainer.callbacks+={name}" for name in (*kinds, "tools.attack.soak.Look")]
     after = given.index("--trainer.callbacks+=LayerMeasures") + 1
     given.insert(after, f"--trainer.callbacks.measures=[{','.join(diagnostics.MEASURES)}]")
-    words = [*SMALL, *given, f"--trainer.max_epochs={steps}", "--model.dropout=0.5", "--run.save_every_epochs=500"]
+    words = [
+        *SMALL,
+        *given,
+        f"--trainer.max_epochs={steps}",
+        "--model.dropout=0.5",
+        "--run.save_every_epochs=500",
+    ]
     with tempfile.TemporaryDirectory() as top:
         code = gnn_depth(["fit", *words, f"--run.root={top}"])
     from tools.attack.soak import Look as Imported  # this file runs as __main__

@@ -1,4 +1,5 @@
-"""Stop trainings at random steps, resume them, and compare with the uninterrupted ones to the last bit."""
+"""Stop trainings at random steps, resume them, and compare with the uninterrupted ones to the last
+bit."""
 
 import csv
 import os
@@ -39,29 +40,59 @@ AVERAGED = {
         *("--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"),
         *("--trainer.callbacks.swa_epoch_start=2", "--trainer.callbacks.device=null"),
     ],
-    "exponential averaging": ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.7"],
+    "exponential averaging": [
+        "--trainer.callbacks+=EMAWeightAveraging",
+        "--trainer.callbacks.decay=0.7",
+    ],
 }
-PLATEAU = ["--model.scheduler=ReduceLROnPlateau", "--model.scheduler.monitor=val/loss", "--model.scheduler.patience=0"]
+PLATEAU = [
+    "--model.scheduler=ReduceLROnPlateau",
+    "--model.scheduler.monitor=val/loss",
+    "--model.scheduler.patience=0",
+]
 STEP = ["--model.scheduler=StepLR", "--model.scheduler.step_size=2"]
-OF_VALIDATION, SELDOM = "schedule of val/loss", "validation every 2 epochs"  # Lightning refuses both at once
+OF_VALIDATION, SELDOM = (
+    "schedule of val/loss",
+    "validation every 2 epochs",
+)  # Lightning refuses both at once
 CHOICES: tuple[dict[str, list[str]], ...] = (
-    {"": [], "float64": ["--trainer.precision=64-true"], "bfloat16": ["--trainer.precision=bf16-mixed"]},
+    {
+        "": [],
+        "float64": ["--trainer.precision=64-true"],
+        "bfloat16": ["--trainer.precision=bf16-mixed"],
+    },
     {"": [], "schedule": STEP, OF_VALIDATION: [*PLATEAU, "--model.scheduler.threshold=0.1"]},
     {"": [], "batch norm": ["--model.norm=batch"], "spectral norm": ["--model.norm=spectral"]},
-    {"": [], "momentum": ["--model.optimizer=SGD", "--model.optimizer.lr=0.1", "--model.optimizer.momentum=0.9"]},
+    {
+        "": [],
+        "momentum": [
+            "--model.optimizer=SGD",
+            "--model.optimizer.lr=0.1",
+            "--model.optimizer.momentum=0.9",
+        ],
+    },
     {"": [], SELDOM: ["--trainer.check_val_every_n_epoch=2"]},
-    {"": [], "measures": ["--trainer.callbacks+=GradientNorms", "--trainer.callbacks+=RepresentationSimilarity"]},
+    {
+        "": [],
+        "measures": [
+            "--trainer.callbacks+=GradientNorms",
+            "--trainer.callbacks+=RepresentationSimilarity",
+        ],
+    },
     {"": [], "accumulation": ["--trainer.accumulate_grad_batches=3"]},
 )
 
 
-def stops(count: int, seed: int, call: Callable[[list[str]], Any]) -> Iterator[tuple[str, str, str]]:
+def stops(
+    count: int, seed: int, call: Callable[[list[str]], Any]
+) -> Iterator[tuple[str, str, str]]:
     """Make random stops, and yield for each its setting, what happened, and why it is not accepted.
 
     Args:
         count: How many.
         seed: The same seed makes the same ones.
-        call: Runs a command line in this process and returns an object with the exit code as ``code``.
+        call: Runs a command line in this process and returns an object with the exit code as
+            ``code``.
     """
     chance = random.Random(seed)
     Path("stop_at.py").write_text(PLUGIN)
@@ -69,7 +100,9 @@ def stops(count: int, seed: int, call: Callable[[list[str]], Any]) -> Iterator[t
         processes = PROCESSES if number % 10 == 9 else 1
         words, said = _setting(chance, processes)
         batches = BATCHES if "mini-batches" in said else 1
-        batch = chance.randrange(1, (EPOCHS - 1) * batches)  # a run that is stopped in its last step comes to its end
+        batch = chance.randrange(
+            1, (EPOCHS - 1) * batches
+        )  # a run that is stopped in its last step comes to its end
         name = f"{number}: {said}, {processes} processes, stopped in batch {batch} of {EPOCHS * batches}"
         yield name, *_try(f"stop{number}", words, batch, processes, batch // batches, call)
 
@@ -79,10 +112,19 @@ def _setting(chance: random.Random, processes: int) -> tuple[list[str], str]:
     kinds = {
         "one graph": SMALL,
         "mini-batches": [*PARTS, f"--data.parts={BATCHES * processes}", "--data.method=random"],
-        "mini-batches of neighbours": [*PARTS, f"--data.parts={BATCHES * processes}", "--data.method=neighbor"],
+        "mini-batches of neighbours": [
+            *PARTS,
+            f"--data.parts={BATCHES * processes}",
+            "--data.method=neighbor",
+        ],
     }
     said = [chance.choice(list(kinds))]
-    words = [*kinds[said[0]], "--model.dropout=0.5", "--model.compile=off", f"--trainer.max_epochs={EPOCHS}"]
+    words = [
+        *kinds[said[0]],
+        "--model.dropout=0.5",
+        "--model.compile=off",
+        f"--trainer.max_epochs={EPOCHS}",
+    ]
     words += ["--plugins=stop_at.py", f"--seed_everything={chance.randrange(1000)}"]
     for choices in CHOICES:
         fits = [name for name in choices if (name, said[2:3]) != (SELDOM, [OF_VALIDATION])]
@@ -96,7 +138,12 @@ def _setting(chance: random.Random, processes: int) -> tuple[list[str], str]:
 
 
 def _try(
-    root: str, words: list[str], batch: int, processes: int, epoch: int, call: Callable[[list[str]], Any]
+    root: str,
+    words: list[str],
+    batch: int,
+    processes: int,
+    epoch: int,
+    call: Callable[[list[str]], Any],
 ) -> tuple[str, str]:
     def fit(name: str, *more: str) -> tuple[int, str, Path]:
         argv = ["fit", *words, f"--run.root={root}", f"--run.name={name}", *more]
@@ -117,11 +164,16 @@ def _try(
         fit("part", "--trainer.callbacks.batch=-1", "--ckpt_path=auto"),
     ]
     result = ", ".join(str(code) for code, _, _ in runs)
-    wrong = next((said for (code, said, _), right in zip(runs, (0, 143, 0), strict=True) if code != right), None)
+    wrong = next(
+        (said for (code, said, _), right in zip(runs, (0, 143, 0), strict=True) if code != right),
+        None,
+    )
     if wrong is not None:
         return result, f"instead of 0, 143, 0: {wrong[-500:]}"
     whole, first, rest = (folder for _, _, folder in runs)
-    return result, "; ".join(differences(whole, first, rest, epoch if processes > 1 else None))[:500]
+    return result, "; ".join(differences(whole, first, rest, epoch if processes > 1 else None))[
+        :500
+    ]
 
 
 def differences(whole: Path, first: Path, rest: Path, epoch: int | None) -> list[str]:
@@ -142,7 +194,9 @@ def differences(whole: Path, first: Path, rest: Path, epoch: int | None) -> list
     one, other = _rows(whole), _rows(first) | _rows(rest)
     for key in one.keys() | other.keys():
         if one.get(key) != other.get(key) and not (key[0] == epoch and key[1].startswith("train/")):
-            found.append(f"metrics.csv: {key[1]} of epoch {key[0]}: {one.get(key)}, {other.get(key)}")
+            found.append(
+                f"metrics.csv: {key[1]} of epoch {key[0]}: {one.get(key)}, {other.get(key)}"
+            )
     for name in measurements.names(whole):
         one, other = (measurements.load(run, name) for run in (whole, rest))
         kept = torch.isin(torch.as_tensor(one.steps), torch.as_tensor(other.steps)).numpy()
@@ -168,7 +222,9 @@ def _unequal(one: Any, other: Any, place: str = "") -> Iterator[str]:
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for key in one:
             yield from _unequal(one[key], other[key], f"{place}.{key}")
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+    elif (
+        isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other)
+    ):
         for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
             yield from _unequal(mine, theirs, f"{place}.{number}")
     elif isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):

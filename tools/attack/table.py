@@ -3,19 +3,37 @@
 from dataclasses import dataclass, field
 
 SMALL = [
-    *("--data.num_nodes=60", "--data.num_edges=120", "--data.num_features=16", "--data.num_classes=3"),
-    *("--data.num_train_per_class=5", "--data.num_val=10", "--data.num_test=10", "--model.hidden_channels=8"),
+    *(
+        "--data.num_nodes=60",
+        "--data.num_edges=120",
+        "--data.num_features=16",
+        "--data.num_classes=3",
+    ),
+    *(
+        "--data.num_train_per_class=5",
+        "--data.num_val=10",
+        "--data.num_test=10",
+        "--model.hidden_channels=8",
+    ),
     *("--trainer.accelerator=cpu", "--trainer.max_epochs=2", "--trainer.enable_progress_bar=false"),
 ]
-BOMB = "[&a0 [x]" + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8)) + "]"
+BOMB = (
+    "[&a0 [x]"
+    + "".join(f", &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 8))
+    + "]"
+)
 DEEP = "[" * 3000 + "]" * 3000
 TRAINED = "trained"  # folder of a finished run that every attack finds
 LAST = f"{TRAINED}/checkpoints/last.ckpt"
-CONTROL = (
-    '{"status": "finished", "name": "\\u001b[31mred", "axes": {"x": "\\u001b]0;t\\u0007"}, "metrics": {"test/acc": 1}}'
+CONTROL = '{"status": "finished", "name": "\\u001b[31mred", "axes": {"x": "\\u001b]0;t\\u0007"}, "metrics": {"test/acc": 1}}'
+HUGE = (
+    '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 1' + "0" * 400 + "}}"
 )
-HUGE = '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 1' + "0" * 400 + "}}"
-EDITED = '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 0.9}, "checksum": "' + "0" * 64 + '"}'
+EDITED = (
+    '{"status": "finished", "name": "a", "metrics": {"test_acc_at_best_val": 0.9}, "checksum": "'
+    + "0" * 64
+    + '"}'
+)
 AWAY = "import os\nfrom pathlib import Path\nPath('away').mkdir(exist_ok=True)\nos.chdir('away')\n"
 LEAVES = """
 import os
@@ -83,17 +101,31 @@ YAML = [
         Attack(f"{name} in a data set's option", fit("--data.num_nodes", text)),
         Attack(f"{name} in a callback", fit("--trainer.callbacks", text)),
         Attack(f"{name} in a name", fit("--run.name", text)),
-        Attack(f"{name} in a config", fit("--config", "c.yaml"), {"c.yaml": f"model:\n  norm: {text}\n"}),
-        Attack(f"{name} in a config's text", fit("--config", "c.yaml"), {"c.yaml": f"model: {{num_layers: '{text}'}}"}),
+        Attack(
+            f"{name} in a config",
+            fit("--config", "c.yaml"),
+            {"c.yaml": f"model:\n  norm: {text}\n"},
+        ),
+        Attack(
+            f"{name} in a config's text",
+            fit("--config", "c.yaml"),
+            {"c.yaml": f"model: {{num_layers: '{text}'}}"},
+        ),
         Attack(
             f"{name} in a trusted config's text",
             fit("--trusted-only", "--config", "c.yaml"),
             {"c.yaml": f"trainer:\n  limit_train_batches: '{text}'\n"},
         ),
-        Attack(f"{name} in a grid", ["sweep", "g.yaml", "--dry-run"], {"g.yaml": f"axes:\n  model.norm: {text}\n"}),
+        Attack(
+            f"{name} in a grid",
+            ["sweep", "g.yaml", "--dry-run"],
+            {"g.yaml": f"axes:\n  model.norm: {text}\n"},
+        ),
         Attack(f"{name} as plugins", fit("--plugins", text)),
         Attack(
-            f"{name} in published numbers", ["table", TRAINED, "--rows=name", "--published=p.yaml"], {"p.yaml": text}
+            f"{name} in published numbers",
+            ["table", TRAINED, "--rows=name", "--published=p.yaml"],
+            {"p.yaml": text},
         ),
     )
 ]
@@ -104,14 +136,20 @@ SIZES = [
     Attack("heads 1e7", fit("--model.layer=gat", "--model.layer.heads=10000000")),
     Attack("heads 1e12", fit("--model.layer=gat", "--model.layer.heads=1000000000000")),
     Attack("groups 1e12", fit("--model.norm=group", "--model.norm.groups=1000000000000")),
-    Attack("heads 1e7 in probe", ["probe", *SMALL, "--model.layer=gat", "--model.layer.heads=10000000"]),
+    Attack(
+        "heads 1e7 in probe", ["probe", *SMALL, "--model.layer=gat", "--model.layer.heads=10000000"]
+    ),
     Attack("nodes 1e12", fit("--data.num_nodes=1000000000000")),
     Attack("features 1e12", fit("--data.num_features=1000000000000")),
     Attack("words 1e12", fit("--data.words_per_node=1000000000000")),
     Attack("devices 99999", fit("--trainer.devices=99999")),
     Attack("machines 1e12", fit("--trainer.num_nodes=1000000000000")),
     *(
-        Attack(f"{option} {value} in a grid", ["sweep", "g.yaml", "--dry-run"], {"g.yaml": _axis(option, value)})
+        Attack(
+            f"{option} {value} in a grid",
+            ["sweep", "g.yaml", "--dry-run"],
+            {"g.yaml": _axis(option, value)},
+        )
         for option, value in (
             ("model.num_layers", "0"),
             ("model.hidden_channels", "1000000"),
@@ -120,7 +158,9 @@ SIZES = [
         )
     ),
     Attack("a grid of 1e9 runs", ["sweep", "g.yaml", "--dry-run"], {"g.yaml": _axes(1000)}),
-    Attack("1e9 seeds", ["sweep", "g.yaml", "--dry-run", "--seeds=1000000000"], {"g.yaml": _axes(2)}),
+    Attack(
+        "1e9 seeds", ["sweep", "g.yaml", "--dry-run", "--seeds=1000000000"], {"g.yaml": _axes(2)}
+    ),
 ]
 
 OPTIONS = [
@@ -157,12 +197,19 @@ OPTIONS = [
         seconds=5,
     ),
     Attack("a timer", fit("--trainer.callbacks=Timer"), codes=(0,), seconds=5),
-    Attack("a timer's nonsense", fit("--trainer.callbacks=Timer", "--trainer.callbacks.duration=x")),
+    Attack(
+        "a timer's nonsense", fit("--trainer.callbacks=Timer", "--trainer.callbacks.duration=x")
+    ),
     Attack("/dev/null as config", fit("--config=/dev/null")),
     Attack("control characters", fit("--model.norm=\x1b[31mred")),
     Attack("a very long name", fit("--model.norm=" + "x" * 100_000)),
     Attack(
-        "a plugin that leaves the folder", fit("--plugins=p.py", "--run.root=r"), {"p.py": AWAY}, (0,), 10, leaves="r"
+        "a plugin that leaves the folder",
+        fit("--plugins=p.py", "--run.root=r"),
+        {"p.py": AWAY},
+        (0,),
+        10,
+        leaves="r",
     ),
     Attack(
         "a part that leaves the folder",
@@ -186,19 +233,57 @@ FILES = [
     ),
     Attack("a checkpoint that is text", ["test", "--ckpt_path=bare.ckpt"], {"bare.ckpt": "x"}),
     Attack("an empty checkpoint", ["test", "--ckpt_path=bare.ckpt"], {"bare.ckpt": ""}),
-    Attack("a checkpoint cut short", ["test", "--ckpt_path=cut.ckpt"], {"cut.ckpt": b"PK\x03\x04" + bytes(500)}),
-    Attack("an output that exists", ["predict", f"--ckpt_path={LAST}", "--output=p.csv"], {"p.csv": ""}),
+    Attack(
+        "a checkpoint cut short",
+        ["test", "--ckpt_path=cut.ckpt"],
+        {"cut.ckpt": b"PK\x03\x04" + bytes(500)},
+    ),
+    Attack(
+        "an output that exists", ["predict", f"--ckpt_path={LAST}", "--output=p.csv"], {"p.csv": ""}
+    ),
     Attack("an output in no folder", ["predict", f"--ckpt_path={LAST}", "--output=no/p.csv"]),
-    Attack("a result nested without end", ["table", "odd", "--rows=name"], {"odd/result.json": "[" * 100_000}),
+    Attack(
+        "a result nested without end",
+        ["table", "odd", "--rows=name"],
+        {"odd/result.json": "[" * 100_000},
+    ),
     Attack("a result that is a list", ["table", "odd", "--rows=name"], {"odd/result.json": "[]"}),
-    Attack("a result with another checksum", ["table", "odd", "--rows=name"], {"odd/result.json": EDITED}),
-    Attack("a metric of 400 digits", ["table", "odd", "--rows=name"], {"odd/result.json": HUGE}, codes=(0, 2)),
-    Attack("control characters in a result", ["table", "odd", "--rows=x"], {"odd/result.json": CONTROL}, codes=(0, 2)),
-    Attack("a config that is a picture", fit("--config=c.yaml"), {"c.yaml": b"\x89PNG\r\n\x1a\n\x00\xff"}),
-    Attack("a config of keys that are lists", fit("--config=c.yaml"), {"c.yaml": "? [a, b]\n: 1\n"}),
+    Attack(
+        "a result with another checksum",
+        ["table", "odd", "--rows=name"],
+        {"odd/result.json": EDITED},
+    ),
+    Attack(
+        "a metric of 400 digits",
+        ["table", "odd", "--rows=name"],
+        {"odd/result.json": HUGE},
+        codes=(0, 2),
+    ),
+    Attack(
+        "control characters in a result",
+        ["table", "odd", "--rows=x"],
+        {"odd/result.json": CONTROL},
+        codes=(0, 2),
+    ),
+    Attack(
+        "a config that is a picture",
+        fit("--config=c.yaml"),
+        {"c.yaml": b"\x89PNG\r\n\x1a\n\x00\xff"},
+    ),
+    Attack(
+        "a config of keys that are lists", fit("--config=c.yaml"), {"c.yaml": "? [a, b]\n: 1\n"}
+    ),
     Attack("an alias inside itself", fit("--config=c.yaml"), {"c.yaml": "model: &x [*x]\n"}),
-    Attack("a tag that calls", fit("--config=c.yaml"), {"c.yaml": "model: !!python/object/apply:os.getcwd []\n"}),
-    Attack("a plugin that raises", fit("--plugins=raises.py"), {"raises.py": "raise RuntimeError('no')\n"}),
+    Attack(
+        "a tag that calls",
+        fit("--config=c.yaml"),
+        {"c.yaml": "model: !!python/object/apply:os.getcwd []\n"},
+    ),
+    Attack(
+        "a plugin that raises",
+        fit("--plugins=raises.py"),
+        {"raises.py": "raise RuntimeError('no')\n"},
+    ),
     Attack("a plugin that exits", fit("--plugins=exits.py"), {"exits.py": "raise SystemExit(0)\n"}),
 ]
 

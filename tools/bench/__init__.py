@@ -1,1 +1,2 @@
-"""Benchmarks against PyTorch Geometric: ``python -m tools.bench``. Times in pairs, memory in fresh processes."""
+"""Benchmarks against PyTorch Geometric: ``python -m tools.bench``. Times in pairs, memory in fresh
+processes."""

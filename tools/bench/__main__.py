@@ -27,7 +27,8 @@ def main() -> int:
         cases = choose(given.case, given.long)
         if given.data and not Path(given.data).expanduser().is_dir():
             raise ValueError(
-                f"--data or $GNN_DEPTH_DATA: {given.data!r} is no folder. Leave it out to generate graphs."
+                f"--data or $GNN_DEPTH_DATA: {given.data!r} is no folder. Leave it out to generate "
+                "graphs."
             )
     except ValueError as error:
         parser.error(str(error))
@@ -37,7 +38,9 @@ def main() -> int:
         for case in cases:
             rows += measure(case, given)
             if given.json:  # what was measured stays if the next case is interrupted
-                Path(given.json).write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+                Path(given.json).write_text(
+                    json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n"
+                )
     except KeyboardInterrupt:
         interrupted = True
         say(f"interrupted: {len(rows)} of the measurements are there.")
@@ -46,16 +49,28 @@ def main() -> int:
 
 
 def measure(case: Case, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The rows of a case: one for each malloc setting. The times come first and warm the disk cache of compilation."""
+    """The rows of a case: one for each malloc setting. The times come first and warm the disk cache
+    of compilation."""
     mallocs = {None: case.mallocs, "both": MALLOCS}.get(given.malloc, (given.malloc,))
-    common = [case.name, "--compile", given.compile, *(["--data", given.data] if given.data else [])]
+    common = [
+        case.name,
+        "--compile",
+        given.compile,
+        *(["--data", given.data] if given.data else []),
+    ]
     budget = BUDGET["long" if given.long else "short"]
     rows = []
     for malloc in mallocs:
         tuned = ["--tuned"] if malloc == "tuned" else []
         plan = ["--rounds", str(given.rounds), "--budget", str(budget)]
         say(f"{case.name}: time, {malloc} malloc")
-        rows.append({"case": case.name, "malloc": malloc, **attempt("time", *common, *plan, *tuned, malloc=malloc)})
+        rows.append(
+            {
+                "case": case.name,
+                "malloc": malloc,
+                **attempt("time", *common, *plan, *tuned, malloc=malloc),
+            }
+        )
         say(summary(rows[-1]))
     if not given.no_memory and not any("error" in row for row in rows):
         say(f"{case.name}: memory")
@@ -95,15 +110,29 @@ def say(text: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m tools.bench", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--case", nargs="+", default=[], metavar="NAME", help="these cases; by default the short set")
+    parser = argparse.ArgumentParser(
+        "python -m tools.bench", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument(
+        "--case",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="these cases; by default the short set",
+    )
     parser.add_argument("--long", action="store_true", help="all cases, with more time for each")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds at most; slow cases take fewer (9)")
+    parser.add_argument(
+        "--rounds", type=int, default=9, help="rounds at most; slow cases take fewer (9)"
+    )
     parser.add_argument("--json", metavar="FILE", help="also write everything measured here")
-    parser.add_argument("--malloc", choices=[*MALLOCS, "both"], help="by default: both on Squirrel, else default")
+    parser.add_argument(
+        "--malloc", choices=[*MALLOCS, "both"], help="by default: both on Squirrel, else default"
+    )
     parser.add_argument("--no-memory", action="store_true", help="times only")
-    parser.add_argument("--compile", choices=["on", "off"], default="on", help="compiled layers on our side")
+    parser.add_argument(
+        "--compile", choices=["on", "off"], default="on", help="compiled layers on our side"
+    )
     parser.add_argument(
         "--data",
         default=os.environ.get("GNN_DEPTH_DATA"),

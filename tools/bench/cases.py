@@ -31,10 +31,13 @@ class Case:
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """PyTorch Geometric as it is, under ``torch.compile``, and the GCN as products of sparse matrices."""
+        """PyTorch Geometric as it is, under ``torch.compile``, and the GCN as products of sparse
+        matrices."""
         if self.family == "trees":  # collating is no tensor operation
             return ("peer",)
-        return ("peer", "compiled", "torch.sparse") if self.family == "gcn" else ("peer", "compiled")
+        return (
+            ("peer", "compiled", "torch.sparse") if self.family == "gcn" else ("peer", "compiled")
+        )
 
     @property
     def mallocs(self) -> tuple[str, ...]:

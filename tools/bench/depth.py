@@ -1,4 +1,5 @@
-"""Peak memory and time of one training step against the number of layers: a residual GCN on Cora."""
+"""Peak memory and time of one training step against the number of layers: a residual GCN on
+Cora."""
 
 import argparse
 import json
@@ -39,7 +40,9 @@ def measure(layers: int, way: str, data: str | None, steps: int) -> Row:
     cora = graphs.load("cora", data)
     memory.tidy()
     before = memory.resident()
-    model = DeepGNN(cora.features, cora.classes, GCN, layers, WIDTH, [LayerNorm], Residual, **WAYS[way])
+    model = DeepGNN(
+        cora.features, cora.classes, GCN, layers, WIDTH, [LayerNorm], Residual, **WAYS[way]
+    )
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
     loss = partial(_loss, model, cora)
     step = Side(model, cora.ours, optimizer, cora.train, cora.y[cora.train])
@@ -72,7 +75,16 @@ def _loss(model: Any, data: Any) -> float:
 
 def render(rows: list[Row]) -> str:
     """One line for each depth and way."""
-    lines = [("layers", "kept", "peak above data, MiB", "of the process, MiB", "step ms", "loss before, after")]
+    lines = [
+        (
+            "layers",
+            "kept",
+            "peak above data, MiB",
+            "of the process, MiB",
+            "step ms",
+            "loss before, after",
+        )
+    ]
     for row in rows:
         sizes = (f"{row[what] / 2**20:,.0f}" for what in ("above", "process"))
         losses = ", ".join(map(number, row["losses"]))
@@ -81,13 +93,22 @@ def render(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m tools.bench.depth", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "python -m tools.bench.depth", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--layers", type=int, nargs="+", default=DEPTHS)
-    parser.add_argument("--way", nargs="+", choices=WAYS, default=list(WAYS), help="what is kept of a pass")
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--data", default=os.environ.get("GNN_DEPTH_DATA"), help="folder of the real data sets")
     parser.add_argument(
-        "--malloc", choices=children.MALLOCS, default="giving", help="what is done with memory that is freed"
+        "--way", nargs="+", choices=WAYS, default=list(WAYS), help="what is kept of a pass"
+    )
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument(
+        "--data", default=os.environ.get("GNN_DEPTH_DATA"), help="folder of the real data sets"
+    )
+    parser.add_argument(
+        "--malloc",
+        choices=children.MALLOCS,
+        default="giving",
+        help="what is done with memory that is freed",
     )
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -95,7 +116,11 @@ def main() -> None:
         print(json.dumps(measure(given.layers[0], given.way[0], given.data, given.steps)))
         return
     how = ["--steps", str(given.steps), *(["--data", given.data] if given.data else [])]
-    runs = [["--layers", str(layers), "--way", way, *how] for layers in given.layers for way in given.way]
+    runs = [
+        ["--layers", str(layers), "--way", way, *how]
+        for layers in given.layers
+        for way in given.way
+    ]
     print(render(children.each("tools.bench.depth", runs, given.malloc)))
 
 

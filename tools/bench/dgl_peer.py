@@ -1,11 +1,12 @@
-"""Compare steps with DGL, whose last release for CPUs needs an older torch, so an environment of its own.
+"""Compare steps with DGL, whose last release for CPUs needs an older torch, so an environment of
+its own.
 
-    python3.11 -m venv dgl-env
-    dgl-env/bin/pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2' 'pandas<3' pyyaml pydantic
-    python -m tools.bench.dgl_peer --python dgl-env/bin/python
+    python3.11 -m venv dgl-env dgl-env/bin/pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1
+    'numpy<2' 'pandas<3' pyyaml pydantic python -m tools.bench.dgl_peer --python dgl-env/bin/python
 
-Processes of ours and of DGL take turns. The weights are shared, and a case is refused unless both models give equal
-scores; DGL has no LipschitzNorm, so its GAT is timed without, and the scores are compared without.
+Processes of ours and of DGL take turns. The weights are shared, and a case is refused unless both
+models give equal scores; DGL has no LipschitzNorm, so its GAT is timed without, and the scores are
+compared without.
 """
 
 import argparse
@@ -35,10 +36,18 @@ def write(case: Case, data: graphs.Data, path: Path) -> None:
     plain.load_state_dict(model.state_dict())
     with torch.no_grad():
         scores = plain.eval()(*data.ours())
-    given = {"x": data.x, "y": data.y, "train": data.train, "edge_index": data.edge_index, "scores": scores}
+    given = {
+        "x": data.x,
+        "y": data.y,
+        "train": data.train,
+        "edge_index": data.edge_index,
+        "scores": scores,
+    }
     weights = {f"w:{name}": weight.detach() for name, weight in sides.parameters(model).items()}
     np.savez(
-        path, lr=np.float64(sides.LEARNING_RATE), **{name: each.numpy() for name, each in (given | weights).items()}
+        path,
+        lr=np.float64(sides.LEARNING_RATE),
+        **{name: each.numpy() for name, each in (given | weights).items()},
     )
 
 
@@ -54,7 +63,9 @@ def compare(case: Case, python: str, root: str | None, pairs: int) -> dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         write(case, data, file := Path(folder) / "case.npz")
         runs = {
-            "dgl": lambda: children.run("tools.bench.dgl_side", case.name, str(file), str(SAMPLES), python=python),
+            "dgl": lambda: children.run(
+                "tools.bench.dgl_side", case.name, str(file), str(SAMPLES), python=python
+            ),
             "ours": lambda: children.run(
                 "tools.bench.dgl_peer", "--one", case.name, *(["--data", root] if root else [])
             ),
@@ -63,7 +74,10 @@ def compare(case: Case, python: str, root: str | None, pairs: int) -> dict[str, 
             for side in sorted(runs, reverse=pair % 2 == 1):
                 done = runs[side]()
                 if not done["difference"] <= sides.TOLERANCE:
-                    raise ValueError(f"{case.name}: the sides differ by {done['difference']:.1e} of the largest score.")
+                    raise ValueError(
+                        f"{case.name}: the sides differ by {done['difference']:.1e} of the largest "
+                        "score."
+                    )
                 found[side].append(1000 * statistics.median(done["seconds"]))
     ratios = [ours / dgl for ours, dgl in zip(found["ours"], found["dgl"], strict=True)]
     return {"case": case.name, "origin": data.origin, **found, "ratios": ratios}
@@ -91,9 +105,13 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m tools.bench.dgl_peer", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--python", help="the Python of an environment with DGL")
-    parser.add_argument("--case", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument(
+        "--case", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES)
+    )
     parser.add_argument("--pairs", type=int, default=5, help="pairs of processes (5)")
-    parser.add_argument("--data", default=os.environ.get("GNN_DEPTH_DATA"), metavar="ROOT", help="as in tools.bench")
+    parser.add_argument(
+        "--data", default=os.environ.get("GNN_DEPTH_DATA"), metavar="ROOT", help="as in tools.bench"
+    )
     parser.add_argument("--one", choices=NAMES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -104,7 +122,10 @@ def main() -> int:
     python = str(Path(given.python).absolute())
     root = given.data and str(Path(given.data).expanduser().absolute())
     torch.manual_seed(0)
-    print("| case | data | DGL, ms | ours, ms | ours / DGL (range) |\n|---|---|---|---|---|", flush=True)
+    print(
+        "| case | data | DGL, ms | ours, ms | ours / DGL (range) |\n|---|---|---|---|---|",
+        flush=True,
+    )
     for name in given.case:
         try:
             print(row(compare(CASES[name], python, root, given.pairs)), flush=True)

@@ -1,4 +1,5 @@
-"""A case on DGL, for ``dgl_peer``: times full training steps and prints JSON. Runs in an environment with DGL."""
+"""A case on DGL, for ``dgl_peer``: times full training steps and prints JSON. Runs in an
+environment with DGL."""
 
 import json
 import sys
@@ -15,7 +16,13 @@ from tools.bench import timing
 from tools.bench.cases import CASES, Case
 
 # Names of DGL's parameters: those of PyTorch Geometric.
-RENAMED = {"attn_l": "att_src", "attn_r": "att_dst", "attn": "att", "fc_src": "lin_src", "fc": "lin"}
+RENAMED = {
+    "attn_l": "att_src",
+    "attn_r": "att_dst",
+    "attn": "att",
+    "fc_src": "lin_src",
+    "fc": "lin",
+}
 
 
 class Stack(nn.Module):
@@ -27,12 +34,15 @@ class Stack(nn.Module):
         if self.family == "gatv2":
             widths = [features, *[width] * (case.layers - 1), classes]
             self.layers = nn.ModuleList(
-                GATv2Conv(inputs, outputs, 1, share_weights=True, bias=False) for inputs, outputs in pairwise(widths)
+                GATv2Conv(inputs, outputs, 1, share_weights=True, bias=False)
+                for inputs, outputs in pairwise(widths)
             )
             return
         self.encoder = nn.Linear(features, width)
         self.layers = nn.ModuleList(
-            GraphConv(width, width) if self.family == "gcn" else GATConv(width, width, 1, feat_drop=0.6, attn_drop=0.3)
+            GraphConv(width, width)
+            if self.family == "gcn"
+            else GATConv(width, width, 1, feat_drop=0.6, attn_drop=0.3)
             for _ in range(case.layers)
         )
         self.decoder = nn.Linear(width, classes)
@@ -55,7 +65,9 @@ def take_weights(model: Stack, given: dict[str, Tensor]) -> None:
         *place, last = name.split(".")
         known = ".".join(RENAMED.get(part, part) for part in (*place, last))
         if model.family == "gcn" and name.startswith("layers.") and last == "weight":
-            parameter.copy_(left.pop(".".join((*place, "lin", "weight"))).T)  # GraphConv multiplies from the right
+            parameter.copy_(
+                left.pop(".".join((*place, "lin", "weight"))).T
+            )  # GraphConv multiplies from the right
         else:
             parameter.copy_(left.pop(known).view_as(parameter))
     assert not left, f"DGL's model has no counterpart of {', '.join(left)}"
@@ -65,9 +77,14 @@ def main() -> None:
     name, file, samples = sys.argv[1:]
     data = {key: torch.from_numpy(value) for key, value in np.load(file).items()}
     x, y, train = data["x"], data["y"], data["train"]
-    graph = dgl.add_self_loop(dgl.graph((data["edge_index"][0], data["edge_index"][1]), num_nodes=len(x)))
+    graph = dgl.add_self_loop(
+        dgl.graph((data["edge_index"][0], data["edge_index"][1]), num_nodes=len(x))
+    )
     model = Stack(CASES[name], x.shape[1], data["scores"].shape[1])
-    take_weights(model, {key.removeprefix("w:"): value for key, value in data.items() if key.startswith("w:")})
+    take_weights(
+        model,
+        {key.removeprefix("w:"): value for key, value in data.items() if key.startswith("w:")},
+    )
     with torch.no_grad():
         scores = model.eval()(graph, x)
     difference = float((scores - data["scores"]).abs().max() / data["scores"].abs().max())

@@ -1,7 +1,9 @@
-"""``gnn-depth fit`` as a whole process, against a bare loop over the same functions as a whole process.
+"""``gnn-depth fit`` as a whole process, against a bare loop over the same functions as a whole
+process.
 
-Ten layers of GATv2 on Cora (configs/gatv2_xavier_10.yaml), a full-batch step and an evaluation an epoch. The bare loop
-imports torch, the data and the model, and trains; it logs nothing and writes nothing.
+Ten layers of GATv2 on Cora (configs/gatv2_xavier_10.yaml), a full-batch step and an evaluation an
+epoch. The bare loop imports torch, the data and the model, and trains; it logs nothing and writes
+nothing.
 """
 
 import argparse
@@ -38,13 +40,18 @@ def bare_loop(root: str, epochs: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, fused=True)
     for _ in range(epochs):
         optimizer.zero_grad()
-        F.cross_entropy(model(batch.x, batch.graph)[batch.train_mask], batch.y[batch.train_mask]).backward()
+        F.cross_entropy(
+            model(batch.x, batch.graph)[batch.train_mask], batch.y[batch.train_mask]
+        ).backward()
         optimizer.step()
         model.eval()
         with torch.no_grad():
             scores = model(batch.x, batch.graph)
             F.cross_entropy(scores[batch.val_mask], batch.y[batch.val_mask])
-            [(scores.argmax(-1) == batch.y)[mask].double().mean() for mask in (batch.val_mask, batch.test_mask)]
+            [
+                (scores.argmax(-1) == batch.y)[mask].double().mean()
+                for mask in (batch.val_mask, batch.test_mask)
+            ]
         model.train()
 
 
@@ -64,9 +71,27 @@ def main() -> None:
     root, epochs = str(Path(options.data).resolve()), str(options.epochs)
     if options.bare:
         return bare_loop(root, options.epochs)
-    words = ["--config", str(CONFIG), "--data.root", root, "--trainer.max_epochs", epochs, "--model.compile", "on"]
+    words = [
+        "--config",
+        str(CONFIG),
+        "--data.root",
+        root,
+        "--trainer.max_epochs",
+        epochs,
+        "--model.compile",
+        "on",
+    ]
     commands = {
-        "bare": [sys.executable, "-m", "tools.bench.fit", "--bare", "--data", root, "--epochs", epochs],
+        "bare": [
+            sys.executable,
+            "-m",
+            "tools.bench.fit",
+            "--bare",
+            "--data",
+            root,
+            "--epochs",
+            epochs,
+        ],
     }
     with tempfile.TemporaryDirectory() as folder:
         commands["fit"] = [sys.executable, "-m", "gnn_depth", "fit", *words, "--run.root", folder]

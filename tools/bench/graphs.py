@@ -1,4 +1,5 @@
-"""The data of the cases: real graphs where their files are, else generated ones of the same size, and trees."""
+"""The data of the cases: real graphs where their files are, else generated ones of the same size,
+and trees."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data as Example
 
-from gnn_depth.data import HeterophilousGraphs, NodeDataModule, Planetoid, SyntheticCitation, TreeNeighborsMatch
+from gnn_depth.data import (
+    HeterophilousGraphs,
+    NodeDataModule,
+    Planetoid,
+    SyntheticCitation,
+    TreeNeighborsMatch,
+)
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.data.trees import tree_edges
 from gnn_depth.graph import Graph
@@ -48,7 +55,8 @@ BATCH = 1024
 
 
 class Trees:
-    """A batch of Tree-NeighborsMatch: side by side as our loader lays it, and as examples that the peer's collates.
+    """A batch of Tree-NeighborsMatch: side by side as our loader lays it, and as examples that the
+    peer's collates.
 
     Attributes:
         num_values: How many values each column of the features has.
@@ -131,12 +139,23 @@ def load(name: str, root: str | None) -> Data:
     origin = "real" if source else "generated"
     source = source or SyntheticCitation(**GENERATED[name])
     batch = source.batch
-    return Data(batch.x, batch.y, batch.graph, batch.train_mask.nonzero().flatten(), source.num_classes, origin)
+    return Data(
+        batch.x,
+        batch.y,
+        batch.graph,
+        batch.train_mask.nonzero().flatten(),
+        source.num_classes,
+        origin,
+    )
 
 
 def _real(name: str, root: str) -> NodeDataModule | None:
     """The data set, or None where its files are not under ``root``."""
     if name == "cora":
-        return Planetoid("Cora", root=root) if (Path(root).expanduser() / "Cora" / "raw").is_dir() else None
+        return (
+            Planetoid("Cora", root=root)
+            if (Path(root).expanduser() / "Cora" / "raw").is_dir()
+            else None
+        )
     data = HeterophilousGraphs(name, root=root)
     return data if data.path.is_file() else None

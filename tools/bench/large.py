@@ -1,4 +1,5 @@
-"""Time and peak memory of mini-batches on large graphs: building, an epoch, an evaluation of the whole graph."""
+"""Time and peak memory of mini-batches on large graphs: building, an epoch, an evaluation of the
+whole graph."""
 
 import argparse
 import json
@@ -17,7 +18,8 @@ Row = dict[str, Any]
 
 
 def measure(nodes: int, layer: str, method: str) -> Row:
-    """In a fresh process: generate a graph, train an epoch of mini-batches, and evaluate the whole graph."""
+    """In a fresh process: generate a graph, train an epoch of mini-batches, and evaluate the whole
+    graph."""
     import torch
 
     from gnn_depth import registry
@@ -35,7 +37,11 @@ def measure(nodes: int, layer: str, method: str) -> Row:
     row |= _timed("build", lambda: source.batch)
     row |= _timed("parts", lambda: data.groups)
     model = NodeClassifier(
-        FEATURES, CLASSES, layer=registry.get("layer", layer), num_layers=LAYERS, hidden_channels=HIDDEN
+        FEATURES,
+        CLASSES,
+        layer=registry.get("layer", layer),
+        num_layers=LAYERS,
+        hidden_channels=HIDDEN,
     )
     optimizer = torch.optim.Adam(model.parameters(), 0.005, fused=True)
 
@@ -70,13 +76,20 @@ def render(rows: list[Row]) -> str:
     steps = ("build", "parts", "epoch", "evaluation")
     lines = [("nodes", "edges", *(f"{step} {unit}" for step in steps for unit in ("s", "GB")))]
     for row in rows:
-        numbers = [(f"{row[f'{step}_cpu_seconds']:.1f}", f"{row[f'{step}_peak'] / 1e9:.2f}") for step in steps]
-        lines.append((f"{row['nodes']:,}", f"{row['edges']:,}", *(cell for pair in numbers for cell in pair)))
+        numbers = [
+            (f"{row[f'{step}_cpu_seconds']:.1f}", f"{row[f'{step}_peak'] / 1e9:.2f}")
+            for step in steps
+        ]
+        lines.append(
+            (f"{row['nodes']:,}", f"{row['edges']:,}", *(cell for pair in numbers for cell in pair))
+        )
     return f"{markdown(lines)}\n\ns: CPU seconds of one thread; GB: peak of the whole process"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m tools.bench.large", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "python -m tools.bench.large", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
     parser.add_argument("--layer", default="gcn", help="a registered layer")
     parser.add_argument("--method", choices=METHODS, default="random", help="how batches are made")
@@ -86,7 +99,13 @@ def main() -> None:
         print(json.dumps(measure(given.nodes[0], given.layer, given.method)))
         return
     how = ["--layer", given.layer, "--method", given.method]
-    print(render(children.each("tools.bench.large", [["--nodes", str(nodes), *how] for nodes in given.nodes])))
+    print(
+        render(
+            children.each(
+                "tools.bench.large", [["--nodes", str(nodes), *how] for nodes in given.nodes]
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What Lightning, the loggers and the metrics cost per epoch, beside one full-batch step of the model.
+"""What Lightning, the loggers and the metrics cost per epoch, beside one full-batch step of the
+model.
 
     python -m tools.bench.loop [--rounds 7] [--epochs 400]
 
-The model is one linear map of ten nodes. Every round times a fit through the package's own classes (TensorBoard,
-CSV, run folder, progress bar as on a terminal, validation and test metrics every epoch) and, right after it, the bare
-loop of the same step and the same evaluation pass. The difference of the two is the overhead.
+The model is one linear map of ten nodes. Every round times a fit through the package's own classes
+(TensorBoard, CSV, run folder, progress bar as on a terminal, validation and test metrics every
+epoch) and, right after it, the bare loop of the same step and the same evaluation pass. The
+difference of the two is the overhead.
 """
 
 import argparse
@@ -48,7 +50,9 @@ class Linear(nn.Module):
         self.lin = nn.Linear(FEATURES, CLASSES)
         self.layers = nn.ModuleList()
 
-    def forward(self, x: Tensor, graph: Graph, num_outputs: int | None = None, pool: str | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, graph: Graph, num_outputs: int | None = None, pool: str | None = None
+    ) -> Tensor:
         return self.lin(x)
 
     def receptive_fields(self, graph: Graph, num_outputs: int | None = None) -> list[Graph]:
@@ -76,7 +80,9 @@ class TenNodes(NodeDataModule):
         place = torch.arange(NODES)
         graph = Graph(torch.stack([place, place.roll(1)]), NODES)
         x = torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(0))
-        return NodeBatch(x, place % CLASSES, graph, place < 4, (place >= 4) & (place < 7), place >= 7)
+        return NodeBatch(
+            x, place % CLASSES, graph, place < 4, (place >= 4) & (place < 7), place >= 7
+        )
 
     def train_dataloader(self) -> Clocked:
         self.clock = Clocked(self.batch)
@@ -94,9 +100,16 @@ def time_fit(epochs: int) -> float:
     with tempfile.TemporaryDirectory() as root, redirect_stderr(Terminal()):
         recorder = RunRecorder(root=root, name="bench")
         loggers = recorder.open("", {}, "bench", 0)
-        defaults = TRAINER_DEFAULTS | {"max_epochs": epochs + WARM_UP, "enable_checkpointing": False}
+        defaults = TRAINER_DEFAULTS | {
+            "max_epochs": epochs + WARM_UP,
+            "enable_checkpointing": False,
+        }
         trainer = L.Trainer(
-            **defaults, logger=loggers, callbacks=[recorder, EpochProgress()], accelerator="cpu", default_root_dir=root
+            **defaults,
+            logger=loggers,
+            callbacks=[recorder, EpochProgress()],
+            accelerator="cpu",
+            default_root_dir=root,
         )
         data = TenNodes()
         trainer.fit(make_model(), datamodule=data)
@@ -121,8 +134,11 @@ def time_bare(epochs: int) -> float:
 
 
 def main() -> None:
-    """Print the overhead per epoch in milliseconds: the median over rounds, the smallest and the largest."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print the overhead per epoch in milliseconds: the median over rounds, the smallest and the
+    largest."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--epochs", type=int, default=400)
     options = parser.parse_args()
@@ -130,11 +146,21 @@ def main() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     time_fit(20), time_bare(20)  # imports and caches
-    pairs = [(1e3 * time_fit(options.epochs), 1e3 * time_bare(options.epochs)) for _ in range(options.rounds)]
+    pairs = [
+        (1e3 * time_fit(options.epochs), 1e3 * time_bare(options.epochs))
+        for _ in range(options.rounds)
+    ]
     overhead = [fit - bare for fit, bare in pairs]
     fit, bare = (statistics.median(each) for each in zip(*pairs, strict=True))
-    print(f"{statistics.median(overhead):.2f} ms an epoch ({min(overhead):.2f} to {max(overhead):.2f})", end=" ")
-    print(f"in {options.rounds} rounds of {options.epochs} epochs: fit {fit:.2f}, bare loop {bare:.2f}")
+    print(
+        f"{statistics.median(overhead):.2f} ms an epoch ({min(overhead):.2f} to "
+        f"{max(overhead):.2f})",
+        end=" ",
+    )
+    print(
+        f"in {options.rounds} rounds of {options.epochs} epochs: fit {fit:.2f}, bare loop "
+        f"{bare:.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""One measurement in a process of its own: ``time`` of a case, or ``memory`` of one side of it; prints JSON."""
+"""One measurement in a process of its own: ``time`` of a case, or ``memory`` of one side of it;
+prints JSON."""
 
 import argparse
 import json
@@ -21,8 +22,11 @@ from tools.bench.floors import Sizes, floor
 from tools.bench.rates import Rates
 
 
-def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan) -> dict[str, Any]:
-    """All sides in this process: warm up, check that they are the same model, interleave, find the floor."""
+def time_case(
+    case: Case, data: graphs.Data, compiling: sides.Compile, plan: timing.Plan
+) -> dict[str, Any]:
+    """All sides in this process: warm up, check that they are the same model, interleave, find the
+    floor."""
     ours = sides.ours(case, data, compiling)
     others = {kind: sides.peer(case, data, kind) for kind in case.peers}
     first, difference = _seconds(ours), 0.0
@@ -51,7 +55,9 @@ def time_case(case: Case, data: graphs.Data, compiling: sides.Compile, plan: tim
     }
 
 
-def peak_of_side(case: Case, data: graphs.Data, compiling: sides.Compile, side: str) -> dict[str, Any]:
+def peak_of_side(
+    case: Case, data: graphs.Data, compiling: sides.Compile, side: str
+) -> dict[str, Any]:
     """The peak of one side above the imports and the data."""
     if side == "peer":
         data.peers()  # what it reads is data, and not counted
@@ -64,7 +70,13 @@ def peak_of_side(case: Case, data: graphs.Data, compiling: sides.Compile, side: 
 def sizes(data: graphs.Data, layers: int) -> Sizes:
     """What the floor needs to know of the graph."""
     graph = data.graph.with_self_loops()
-    counts = graph.num_nodes, graph.num_edges, data.x.shape[1], int(data.x.count_nonzero()), data.classes
+    counts = (
+        graph.num_nodes,
+        graph.num_edges,
+        data.x.shape[1],
+        int(data.x.count_nonzero()),
+        data.classes,
+    )
     return Sizes(*counts, blocks(graph, len(data.train), layers) if data.trees else ())
 
 
@@ -84,13 +96,17 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["time", "ours", "peer"], help="time, or the memory of a side")
+    parser.add_argument(
+        "what", choices=["time", "ours", "peer"], help="time, or the memory of a side"
+    )
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--data")
     parser.add_argument("--compile", default="on", choices=["on", "off"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--budget", type=float, default=30.0)
-    parser.add_argument("--tuned", action="store_true", help="fail unless the tuned malloc is at work")
+    parser.add_argument(
+        "--tuned", action="store_true", help="fail unless the tuned malloc is at work"
+    )
     return parser.parse_args()
 
 
@@ -99,7 +115,9 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(0)
     if given.tuned and not memory.keeps_freed_pages():
-        raise SystemExit("this C library does not heed MALLOC_MMAP_THRESHOLD_: use --malloc default.")
+        raise SystemExit(
+            "this C library does not heed MALLOC_MMAP_THRESHOLD_: use --malloc default."
+        )
     case, data = CASES[given.case], graphs.load(CASES[given.case].data, given.data)
     if given.what == "time":
         found = time_case(case, data, given.compile, timing.Plan(given.rounds, given.budget))

@@ -21,7 +21,8 @@ class Peak:
     Attributes:
         steps: While warm steps ran.
         first: From making the model on, with compiling.
-        reset: Whether the peak could be begun anew for the warm steps; else they show that of compiling too.
+        reset: Whether the peak could be begun anew for the warm steps; else they show that of
+            compiling too.
     """
 
     steps: int
@@ -91,7 +92,8 @@ def tidy() -> None:
 def keeps_freed_pages() -> bool:
     """Whether large tensors reuse the pages of freed ones, as the tuned malloc has it.
 
-    One of several does at least: an aligned block does not always fit where one of its size has been.
+    One of several does at least: an aligned block does not always fit where one of its size has
+    been.
     """
     faults = []
     for _ in range(8):

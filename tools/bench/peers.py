@@ -1,4 +1,5 @@
-"""The peers: the models as users of PyTorch Geometric write them, on ``MessagePassing``; a GCN on ``torch.sparse``."""
+"""The peers: the models as users of PyTorch Geometric write them, on ``MessagePassing``; a GCN on
+``torch.sparse``."""
 
 from itertools import pairwise
 
@@ -15,9 +16,16 @@ from torch_geometric.utils import add_self_loops, remove_self_loops, scatter, so
 class LipschitzGATConv(MessagePassing):
     """GATConv with LipschitzNorm between the score and its LeakyReLU, per head."""
 
-    def __init__(self, in_channels: int, out_channels: int, heads: int, dropout: float, scale: float = 4.0) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, heads: int, dropout: float, scale: float = 4.0
+    ) -> None:
         super().__init__(aggr="add", node_dim=0)
-        self.heads, self.out_channels, self.dropout, self.scale = heads, out_channels, dropout, scale
+        self.heads, self.out_channels, self.dropout, self.scale = (
+            heads,
+            out_channels,
+            dropout,
+            scale,
+        )
         self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
         self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = nn.Parameter(torch.empty(1, heads, out_channels))
@@ -33,11 +41,20 @@ class LipschitzGATConv(MessagePassing):
         return out.flatten(1) + self.bias
 
     def message(
-        self, x_j: Tensor, alpha_j: Tensor, alpha_i: Tensor, square_j: Tensor, square_i: Tensor, index: Tensor, size_i
+        self,
+        x_j: Tensor,
+        alpha_j: Tensor,
+        alpha_i: Tensor,
+        square_j: Tensor,
+        square_i: Tensor,
+        index: Tensor,
+        size_i,
     ) -> Tensor:
         largest = scatter(square_j, index, 0, size_i, "max")[index]
         att = torch.cat([self.att_src, self.att_dst], -1).norm(dim=-1)
-        score = (alpha_j + alpha_i) / (self.scale * att * (square_i + largest).clamp_min(1e-20).sqrt()).clamp_min(1e-12)
+        score = (alpha_j + alpha_i) / (
+            self.scale * att * (square_i + largest).clamp_min(1e-20).sqrt()
+        ).clamp_min(1e-12)
         alpha = softmax(F.leaky_relu(score, 0.2), index, num_nodes=size_i)
         return x_j * F.dropout(alpha, self.dropout, self.training).unsqueeze(-1)
 
@@ -45,7 +62,9 @@ class LipschitzGATConv(MessagePassing):
 class LipschitzTransformerConv(TransformerConv):
     """TransformerConv with LipschitzNorm on its scores, per head."""
 
-    def message(self, query_i: Tensor, key_j: Tensor, value_j: Tensor, edge_attr, index: Tensor, ptr, size_i) -> Tensor:
+    def message(
+        self, query_i: Tensor, key_j: Tensor, value_j: Tensor, edge_attr, index: Tensor, ptr, size_i
+    ) -> Tensor:
         u, v, w = query_i.norm(dim=-1), key_j.norm(dim=-1), value_j.norm(dim=-1)
         v, w = (scatter(norm, index, 0, size_i, "max")[index] for norm in (v, w))
         size = torch.maximum(u * torch.maximum(v, w), v * w)
@@ -58,13 +77,22 @@ class AttentionLip(nn.Module):
     """Linear map, L layers with dropout and ELU, linear map."""
 
     def __init__(
-        self, conv: type[MessagePassing], features: int, classes: int, layers: int, width: int, heads: int, p: float
+        self,
+        conv: type[MessagePassing],
+        features: int,
+        classes: int,
+        layers: int,
+        width: int,
+        heads: int,
+        p: float,
     ) -> None:
         super().__init__()
         self.dropout = p
         self.encoder = nn.Linear(features, width)
         widths = [width, *[width * heads] * layers]
-        self.layers = nn.ModuleList(conv(inputs, width, heads=heads, dropout=0.3) for inputs in widths[:-1])
+        self.layers = nn.ModuleList(
+            conv(inputs, width, heads=heads, dropout=0.3) for inputs in widths[:-1]
+        )
         self.decoder = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -82,7 +110,8 @@ class GATv2(nn.Module):
         super().__init__()
         widths = [features, *[width] * (layers - 1), classes]
         self.layers = nn.ModuleList(
-            GATv2Conv(inputs, outputs, share_weights=True, bias=False) for inputs, outputs in pairwise(widths)
+            GATv2Conv(inputs, outputs, share_weights=True, bias=False)
+            for inputs, outputs in pairwise(widths)
         )
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -144,17 +173,23 @@ class SparseGCN(ResidualGCN):
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         if self.adjacency is None:
             edges, weights = gcn_norm(edge_index, num_nodes=len(x))
-            self.adjacency = torch.sparse_coo_tensor(edges.flip(0), weights, (len(x), len(x))).to_sparse_csr()
+            self.adjacency = torch.sparse_coo_tensor(
+                edges.flip(0), weights, (len(x), len(x))
+            ).to_sparse_csr()
         return super().forward(x, self.adjacency)
 
 
 class TreeGAT(nn.Module):
-    """Collate; sum of two embeddings, L layers of GAT with residual connections and LayerNorm, linear map of the roots.
+    """Collate; sum of two embeddings, L layers of GAT with residual connections and LayerNorm,
+    linear map of the roots.
 
-    Alon & Yahav's model for Tree-NeighborsMatch, whose GAT has no activation but that of the attention.
+    Alon & Yahav's model for Tree-NeighborsMatch, whose GAT has no activation but that of the
+    attention.
     """
 
-    def __init__(self, num_values: tuple[int, ...], classes: int, layers: int, width: int, heads: int) -> None:
+    def __init__(
+        self, num_values: tuple[int, ...], classes: int, layers: int, width: int, heads: int
+    ) -> None:
         super().__init__()
         self.encoder = nn.ModuleList(nn.Embedding(count, width) for count in num_values)
         self.layers = nn.ModuleList(GATConv(width, width // heads, heads) for _ in range(layers))
@@ -163,7 +198,9 @@ class TreeGAT(nn.Module):
 
     def forward(self, examples: list[Data]) -> Tensor:
         batch = Batch.from_data_list(examples)
-        x = sum(table(column) for table, column in zip(self.encoder, batch.x.unbind(1), strict=True))
+        x = sum(
+            table(column) for table, column in zip(self.encoder, batch.x.unbind(1), strict=True)
+        )
         for layer, norm in zip(self.layers, self.norms, strict=True):
             x = norm(x + layer(x, batch.edge_index))
         return self.decoder(x[batch.root_mask])

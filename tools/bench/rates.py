@@ -45,7 +45,8 @@ class Rates:
 
     @cache  # noqa: B019  (one object a process)
     def product(self, rows: int, inner: int, columns: int) -> float:
-        """Seconds of a (rows x inner) by (inner x columns) product in float32, by the faster of MKL and oneDNN."""
+        """Seconds of a (rows x inner) by (inner x columns) product in float32, by the faster of MKL
+        and oneDNN."""
         left, right = torch.randn(rows, inner), torch.randn(inner, columns)
         out = torch.empty(rows, columns)
         seconds = best_seconds(lambda: torch.mm(left, right, out=out), self.patience)
@@ -56,10 +57,13 @@ class Rates:
     def copy(self, footprint: int) -> float:
         """Bytes read and written a second by a copy whose source and target are so large together.
 
-        The best of all sizes as large or larger: small copies suffer from the call itself, and more bytes are never
-        truly faster.
+        The best of all sizes as large or larger: small copies suffer from the call itself, and more
+        bytes are never truly faster.
         """
-        return max([rate for size, rate in self._copies().items() if size >= footprint] or [self._copies()[LADDER[-1]]])
+        return max(
+            [rate for size, rate in self._copies().items() if size >= footprint]
+            or [self._copies()[LADDER[-1]]]
+        )
 
     @cache  # noqa: B019
     def _copies(self) -> dict[int, float]:

@@ -1,4 +1,5 @@
-"""Time and peak memory of one training step, and of building a graph, against the number of edges."""
+"""Time and peak memory of one training step, and of building a graph, against the number of
+edges."""
 
 import argparse
 import json
@@ -17,7 +18,8 @@ Row = dict[str, Any]
 
 
 def measure(edges: int) -> Row:
-    """In a fresh process: a random graph with so many edges, and a 3-layer GAT trained on it for some steps."""
+    """In a fresh process: a random graph with so many edges, and a 3-layer GAT trained on it for
+    some steps."""
     import torch
 
     from gnn_depth import DeepGNN
@@ -30,7 +32,14 @@ def measure(edges: int) -> Row:
     torch.set_num_threads(int(children.THREADS))
     nodes = edges // DEGREE
     edge_index, x = torch.randint(nodes, (2, edges)), torch.randn(nodes, FEATURES)
-    data = Data(x, torch.randint(CLASSES, (nodes,)), Graph(edge_index, nodes), torch.arange(nodes), CLASSES, "random")
+    data = Data(
+        x,
+        torch.randint(CLASSES, (nodes,)),
+        Graph(edge_index, nodes),
+        torch.arange(nodes),
+        CLASSES,
+        "random",
+    )
     patience = Patience()
     build = _median(lambda: Graph(edge_index, nodes).with_self_loops().rows(1), patience)
     model = DeepGNN(FEATURES, CLASSES, GAT, 3, 64)
@@ -54,19 +63,34 @@ def render(rows: list[Row]) -> str:
     for row in rows:
         build, step = number(row["build"] * 1e3), number(row["step"] * 1e3)
         each = f"{row['step'] / row['edges'] * 1e6:.2f}"
-        lines.append((f"{row['edges']:,}", f"{row['nodes']:,}", build, step, each, f"{row['peak'] / 1e9:.2f}"))
+        lines.append(
+            (
+                f"{row['edges']:,}",
+                f"{row['nodes']:,}",
+                build,
+                step,
+                each,
+                f"{row['peak'] / 1e9:.2f}",
+            )
+        )
     return markdown(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m tools.bench.scale", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "python -m tools.bench.scale", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--edges", type=int, nargs="+", default=EDGES)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(json.dumps(measure(given.edges[0])))
         return
-    print(render(children.each("tools.bench.scale", [["--edges", str(edges)] for edges in given.edges])))
+    print(
+        render(
+            children.each("tools.bench.scale", [["--edges", str(edges)] for edges in given.edges])
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 ``python -m tools.bench.shards --nodes 1000000 --edges 10000000 --layers 3 --processes 1 2 4``
 
-``--limit`` shows what fits: each process may take so many MB above what it has after its imports, and one that asks for
-more fails. ``exchange`` is the share of a step in which a process sends rows to others, and waits for theirs.
+``--limit`` shows what fits: each process may take so many MB above what it has after its imports,
+and one that asks for more fails. ``exchange`` is the share of a step in which a process sends rows
+to others, and waits for theirs.
 """
 
 import argparse
@@ -37,8 +38,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), given)
         rows = [measure(folder, count, given) for count in given.processes]
-    print(f"{given.nodes:,} nodes, {given.edges:,} edges, {given.outside:.1%} of them between communities")
-    print(f"{given.layers} layers of width {given.width}, segments of {given.checkpoint} layers, {given.steps} steps")
+    print(
+        f"{given.nodes:,} nodes, {given.edges:,} edges, {given.outside:.1%} of them between "
+        "communities"
+    )
+    print(
+        f"{given.layers} layers of width {given.width}, segments of {given.checkpoint} layers, "
+        f"{given.steps} steps"
+    )
     print("processes  peak MB of a rank  of one    bar  s a step  exchange  MB sent  on paper")
     for count, row in zip(given.processes, rows, strict=True):
         if not row:
@@ -46,13 +53,16 @@ def main() -> None:
             continue
         share = f"{row['peak'] / rows[0]['peak']:>7.1%}" if rows[0] else "      -"
         print(
-            f"{count:>9} {row['peak'] / MB:>18,.0f} {share} {1 / count + 0.15:>6.0%} {row['seconds']:>9.2f} "
-            f"{row['exchange'] / row['seconds']:>9.1%} {row['sent'] / MB:>8.1f} {row['paper'] / MB:>9.1f}"
+            f"{count:>9} {row['peak'] / MB:>18,.0f} {share} {1 / count + 0.15:>6.0%} "
+            f"{row['seconds']:>9.2f} "
+            f"{row['exchange'] / row['seconds']:>9.1%} {row['sent'] / MB:>8.1f} "
+            f"{row['paper'] / MB:>9.1f}"
         )
 
 
 def write(folder: Path, given: argparse.Namespace) -> None:
-    """A graph with communities, as ``gnn-depth partition`` writes it, without holding its features at once."""
+    """A graph with communities, as ``gnn-depth partition`` writes it, without holding its features
+    at once."""
     draws = np.random.default_rng(0)
     nodes, edges = given.nodes, given.edges
     size = nodes // PARTS
@@ -96,14 +106,18 @@ def measure(folder: str, processes: int, given: argparse.Namespace) -> dict[str,
             if "can't allocate memory" in str(error) or "MemoryError" in str(error):
                 return {}
             raise
-        of_each = [json.loads((Path(results) / f"{rank}.json").read_text()) for rank in range(processes)]
+        of_each = [
+            json.loads((Path(results) / f"{rank}.json").read_text()) for rank in range(processes)
+        ]
     largest = {key: max(one[key] for one in of_each) for key in ("peak", "seconds", "exchange")}
     return {**largest, **{key: sum(one[key] for one in of_each) for key in ("sent", "paper")}}
 
 
 def _train(rank: int, folder: str, results: str, processes: int, given: argparse.Namespace) -> None:
     torch.set_num_threads(max(1, given.threads // processes))
-    dist.init_process_group("gloo", init_method=f"file://{results}/meet", rank=rank, world_size=processes)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{results}/meet", rank=rank, world_size=processes
+    )
     before = _peak()
     if given.limit:
         resource.setrlimit(resource.RLIMIT_DATA, (_private() + given.limit * MB,) * 2)
@@ -131,7 +145,8 @@ def _train(rank: int, folder: str, results: str, processes: int, given: argparse
                 dist.all_reduce(weight.grad)
         optimizer.step()
         times.append(time.perf_counter() - began)
-    # Forwards and backwards, in every layer, a row of numbers for each node of another process that an edge comes from.
+    # Forwards and backwards, in every layer, a row of numbers for each node of another process that
+    # an edge comes from.
     passes = 3 if given.checkpoint or given.reversible else 2
     paper = passes * given.layers * (graph.num_sources - graph.num_nodes) * given.width * 4
     seconds, exchange = (float(np.median(each)) for each in (times[1:], exchanges[2:]))
@@ -165,15 +180,29 @@ def _private() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("nodes", 100_000), ("edges", 1_000_000), ("layers", 3), ("width", 64), ("features", 64)):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in (
+        ("nodes", 100_000),
+        ("edges", 1_000_000),
+        ("layers", 3),
+        ("width", 64),
+        ("features", 64),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2, help="threads of all processes together")
-    parser.add_argument("--outside", type=float, default=0.02, help="share of the edges between communities")
+    parser.add_argument(
+        "--outside", type=float, default=0.02, help="share of the edges between communities"
+    )
     parser.add_argument("--checkpoint", type=int, default=0, help="layers per checkpointed segment")
-    parser.add_argument("--reversible", type=int, default=0, help="groups of channels of a reversible network")
-    parser.add_argument("--limit", type=int, default=0, help="MB that a process may take above its imports")
+    parser.add_argument(
+        "--reversible", type=int, default=0, help="groups of channels of a reversible network"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=0, help="MB that a process may take above its imports"
+    )
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     return parser
 

@@ -21,8 +21,8 @@ from tools.bench.cases import Case
 from tools.bench.graphs import Data
 
 Compile = Literal["on", "off"]
-# So small that the weights stay where both sides began: one side takes more steps than the other, and numbers that
-# vanish or grow on the way would be timed too.
+# So small that the weights stay where both sides began: one side takes more steps than the other,
+# and numbers that vanish or grow on the way would be timed too.
 LEARNING_RATE = 1e-6
 TOLERANCE = 1e-4
 # Names of the peer's parameters that are other ones in ours.
@@ -79,7 +79,8 @@ def ours(case: Case, data: Data, compiling: Compile = "on") -> Side:
 
 
 def peer(case: Case, data: Data, kind: str = "peer") -> Side:
-    """The case in PyTorch Geometric, or a GCN on ``torch.sparse``, with torch's default Adam; not compiled yet."""
+    """The case in PyTorch Geometric, or a GCN on ``torch.sparse``, with torch's default Adam; not
+    compiled yet."""
     make = peers.SparseGCN if kind == "torch.sparse" else _peer(case)
     model = make(data.features, data.classes, case.layers, case.width)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
@@ -91,10 +92,20 @@ def parts(case: Case) -> dict[str, Any]:
     common = {"num_layers": case.layers, "hidden_channels": case.width}
     if case.family == "gat-lip":
         layer = partial(GAT, heads=case.heads, dropout=0.3)
-        return common | {"layer": layer, "norm": [LipschitzNorm], "activation": "elu", "dropout": 0.6}
+        return common | {
+            "layer": layer,
+            "norm": [LipschitzNorm],
+            "activation": "elu",
+            "dropout": 0.6,
+        }
     if case.family == "gt-lip":
         layer = partial(Transformer, heads=case.heads, dropout=0.3)
-        return common | {"layer": layer, "norm": [LipschitzNorm], "activation": "elu", "dropout": 0.5}
+        return common | {
+            "layer": layer,
+            "norm": [LipschitzNorm],
+            "activation": "elu",
+            "dropout": 0.5,
+        }
     if case.family == "trees":
         layer = partial(GAT, heads=case.heads, split_heads=True)
         after = {"skip": Residual, "norm": [LayerNorm], "norm_after_skip": True}
@@ -108,7 +119,9 @@ def parts(case: Case) -> dict[str, Any]:
 def _peer(case: Case) -> Callable[..., nn.Module]:
     make: dict[str, Callable[..., nn.Module]] = {
         "gat-lip": partial(peers.AttentionLip, peers.LipschitzGATConv, heads=case.heads, p=0.6),
-        "gt-lip": partial(peers.AttentionLip, peers.LipschitzTransformerConv, heads=case.heads, p=0.5),
+        "gt-lip": partial(
+            peers.AttentionLip, peers.LipschitzTransformerConv, heads=case.heads, p=0.5
+        ),
         "gatv2": peers.GATv2,
         "gcn": peers.ResidualGCN,
         "trees": partial(peers.TreeGAT, heads=case.heads),
@@ -118,7 +131,8 @@ def _peer(case: Case) -> Callable[..., nn.Module]:
 
 @torch.no_grad()
 def share_weights(source: nn.Module, target: nn.Module) -> None:
-    """Copy our parameters into the peer; PyTorch Geometric keeps a leading 1 on those of the attention.
+    """Copy our parameters into the peer; PyTorch Geometric keeps a leading 1 on those of the
+    attention.
 
     Raises:
         ValueError: A parameter of one side has no counterpart.
@@ -127,21 +141,28 @@ def share_weights(source: nn.Module, target: nn.Module) -> None:
     for name, parameter in target.named_parameters():
         found = given.pop(_renamed(name), None)
         if found is None or found.numel() != parameter.numel():
-            raise ValueError(f"the peer's {name} {tuple(parameter.shape)} has no counterpart in ours.")
+            raise ValueError(
+                f"the peer's {name} {tuple(parameter.shape)} has no counterpart in ours."
+            )
         parameter.copy_(found.view_as(parameter))
     if given:
         raise ValueError(f"the peer has no counterpart of {', '.join(given)}.")
 
 
 def parameters(model: nn.Module) -> dict[str, Tensor]:
-    """By the names that the peers use: layers and norms by number, and an embedding's tables by column."""
+    """By the names that the peers use: layers and norms by number, and an embedding's tables by
+    column."""
     stack: Any = model
     lists = {"layers": stack.layers, "norms": stack.norms}
     given: dict[str, Tensor] = {
-        f"{kind}.{name}": parameter for kind, parts in lists.items() for name, parameter in parts.named_parameters()
+        f"{kind}.{name}": parameter
+        for kind, parts in lists.items()
+        for name, parameter in parts.named_parameters()
     }
     given |= {
-        name: parameter for name, parameter in model.named_parameters() if name.startswith(("encoder", "decoder"))
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if name.startswith(("encoder", "decoder"))
     }
     if isinstance(encoder := getattr(model, "encoder", None), Embedding):
         tables = given.pop("encoder.weight").split(encoder.sizes)
@@ -163,5 +184,7 @@ def check_equal(first: Tensor, second: Tensor) -> float:
     """
     difference = float((first - second).abs().max() / first.abs().max().clamp_min(1e-30))
     if not difference <= TOLERANCE:
-        raise ValueError(f"the sides differ by {difference:.1e} of the largest score, more than {TOLERANCE:.0e}.")
+        raise ValueError(
+            f"the sides differ by {difference:.1e} of the largest score, more than {TOLERANCE:.0e}."
+        )
     return difference

@@ -1,7 +1,9 @@
-"""How long a command takes to start, beside the imports that nobody can avoid: ``python -m tools.bench.startup``.
+"""How long a command takes to start, beside the imports that nobody can avoid: ``python -m
+tools.bench.startup``.
 
-Every command is a fresh process, and what counts is its processor time, since other programs may be running. Commands
-and imports take turns; a ratio is the median over rounds of a command's time over that of the imports in its round.
+Every command is a fresh process, and what counts is its processor time, since other programs may be
+running. Commands and imports take turns; a ratio is the median over rounds of a command's time over
+that of the imports in its round.
 """
 
 import argparse
@@ -47,7 +49,8 @@ def cpu_seconds(code: str, *words: str) -> float:
 
 
 def rounds(lines: tuple[str, ...], number: int) -> Iterator[tuple[float, dict[str, float]]]:
-    """Times of the imports and of every command, in turns; those of the first round are thrown away."""
+    """Times of the imports and of every command, in turns; those of the first round are thrown
+    away."""
     for turn in range(number + 1):
         base = cpu_seconds(BASE)
         found = {line: cpu_seconds(PROGRAM, *line.split()) for line in lines}
@@ -58,7 +61,9 @@ def rounds(lines: tuple[str, ...], number: int) -> Iterator[tuple[float, dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--data", default="", help="folder of Cora, without which the dry run is left out")
+    parser.add_argument(
+        "--data", default="", help="folder of Cora, without which the dry run is left out"
+    )
     options = parser.parse_args()
     heavy = WITH_TORCH
     if options.data:

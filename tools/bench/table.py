@@ -3,9 +3,28 @@
 from collections.abc import Sequence
 from typing import Any
 
-HEADER = ("case", "data, malloc", "path", "peer ms", "ours ms", "ours/peer", "floor", "ours/floor", "GB")
+HEADER = (
+    "case",
+    "data, malloc",
+    "path",
+    "peer ms",
+    "ours ms",
+    "ours/peer",
+    "floor",
+    "ours/floor",
+    "GB",
+)
 DETAILS = (
-    *("case", "malloc", "rounds", "fastest peer ms", "ours/it", "first step s", "GB with it", "difference"),
+    *(
+        "case",
+        "malloc",
+        "rounds",
+        "fastest peer ms",
+        "ours/it",
+        "first step s",
+        "GB with it",
+        "difference",
+    ),
     *("products ms", "nodes ms", "edges ms"),
 )
 LEGEND = """\
@@ -24,9 +43,20 @@ Row = dict[str, Any]
 def render(rows: Sequence[Row]) -> str:
     """Table, details, failures and legend."""
     measured = [row for row in rows if "error" not in row]
-    failed = [f"FAILED {row['case']} ({row['malloc']} malloc): {row['error']}" for row in rows if "error" in row]
-    failed += [f"{row['case']} was not compiled: {row['failure']}" for row in measured if row.get("failure")]
-    tables = [markdown([HEADER, *map(cells, measured)]), markdown([DETAILS, *map(details, measured)])]
+    failed = [
+        f"FAILED {row['case']} ({row['malloc']} malloc): {row['error']}"
+        for row in rows
+        if "error" in row
+    ]
+    failed += [
+        f"{row['case']} was not compiled: {row['failure']}"
+        for row in measured
+        if row.get("failure")
+    ]
+    tables = [
+        markdown([HEADER, *map(cells, measured)]),
+        markdown([DETAILS, *map(details, measured)]),
+    ]
     return "\n\n".join([*(tables if measured else []), *failed, LEGEND])
 
 
@@ -46,7 +76,8 @@ def cells(row: Row) -> tuple[str, ...]:
         row["path"],
         number(row["peer"] * 1e3),
         number(row["ours"] * 1e3),
-        f"{'~' if row['noisy'] else ''}{row['ratio']:.3f} ({_short(row['low'])}-{_short(row['high'])})",
+        f"{'~' if row['noisy'] else ''}{row['ratio']:.3f} "
+        f"({_short(row['low'])}-{_short(row['high'])})",
         number(row["floor"] * 1e3),
         f"{row['ours'] / row['floor']:.2f}",
         peaks(row.get("memory")),

@@ -1,4 +1,5 @@
-"""Interleaved samples of several calls, taken while the machine does nothing else, and what is made of them."""
+"""Interleaved samples of several calls, taken while the machine does nothing else, and what is made
+of them."""
 
 import gc
 import math
@@ -12,8 +13,9 @@ from pathlib import Path
 
 Call = Callable[[], object]
 
-# Seconds at least: /proc/stat counts in hundredths, and a training's steps follow one another; the first ones after
-# those of the other side find that side's tensors in the caches and its holes in the heap.
+# Seconds at least: /proc/stat counts in hundredths, and a training's steps follow one another; the
+# first ones after those of the other side find that side's tensors in the caches and its holes in
+# the heap.
 SAMPLE = 0.8
 IDLE = 0.15  # cores that other processes may use
 GLANCE = 0.08  # seconds of looking whether the machine is idle
@@ -42,7 +44,9 @@ class Patience:
     def wait(self) -> None:
         """Return once the machine is idle, or patience has run out."""
         begin = time.perf_counter()
-        while time.perf_counter() - begin < self.left and not watch(lambda: time.sleep(GLANCE)).clean:
+        while (
+            time.perf_counter() - begin < self.left and not watch(lambda: time.sleep(GLANCE)).clean
+        ):
             pass
         self.left -= time.perf_counter() - begin
 
@@ -62,7 +66,8 @@ class Plan:
     patience: Patience = field(default_factory=Patience)
 
     def count(self, spent: float, done: int) -> int:
-        """How many rounds there are to be, when so many seconds have gone into those that are done."""
+        """How many rounds there are to be, when so many seconds have gone into those that are
+        done."""
         fitting = int(self.budget / spent * done)
         return min(self.rounds, max(FEWEST_ROUNDS, fitting))
 
@@ -83,7 +88,8 @@ def own_seconds() -> float:
 
 
 def busy_seconds() -> float:
-    """Processor time of all processes; 0 where the system does not say, which makes every machine look idle."""
+    """Processor time of all processes; 0 where the system does not say, which makes every machine
+    look idle."""
     try:
         line = Path("/proc/stat").read_text().partition("\n")[0]
     except OSError:
@@ -119,7 +125,8 @@ def repeats(call: Call) -> int:
 
 
 def sample(call: Call, count: int, patience: Patience) -> Sample:
-    """The first clean sample of ``count`` calls, or the last one once patience or the tries have run out."""
+    """The first clean sample of ``count`` calls, or the last one once patience or the tries have
+    run out."""
 
     def calls() -> None:
         for _ in range(count):
@@ -176,10 +183,13 @@ class Pair:
 
 
 def compare(rounds: Sequence[Mapping[str, Sample]], side: str = "peer") -> Pair:
-    """Compare ``ours`` with a peer over the rounds in which all samples are clean, or all rounds if none is so."""
+    """Compare ``ours`` with a peer over the rounds in which all samples are clean, or all rounds if
+    none is so."""
     clean = [one for one in rounds if all(sample.clean for sample in one.values())]
     used = clean or rounds
     peer, ours = ([one[name].seconds for one in used] for name in (side, "ours"))
     ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
     median = statistics.median
-    return Pair(median(peer), median(ours), median(ratios), min(ratios), max(ratios), len(used), not clean)
+    return Pair(
+        median(peer), median(ours), median(ratios), min(ratios), max(ratios), len(used), not clean
+    )

@@ -1,8 +1,9 @@
 """What watching takes of a training step: ``python -m tools.bench.watched --data FOLDER``.
 
-A residual GCN of 64 layers on Cora, uncompiled, as layers with hooks are. With ``--by lightning`` steps that
-``GradientSimilarity`` measures and steps that it does not take turns in one training by Lightning's Trainer. With
-``--by watch`` every measured step of a bare loop inside ``gnn_depth.watch`` is compared with the step after it.
+A residual GCN of 64 layers on Cora, uncompiled, as layers with hooks are. With ``--by lightning``
+steps that ``GradientSimilarity`` measures and steps that it does not take turns in one training by
+Lightning's Trainer. With ``--by watch`` every measured step of a bare loop inside
+``gnn_depth.watch`` is compared with the step after it.
 """
 
 import argparse
@@ -40,7 +41,9 @@ class Clock(L.Callback):
 
 def residual_gcn() -> NodeClassifier:
     torch.manual_seed(0)
-    return NodeClassifier(1433, 7, layer="gcn", num_layers=64, hidden_channels=64, skip="residual", compile="off")
+    return NodeClassifier(
+        1433, 7, layer="gcn", num_layers=64, hidden_channels=64, skip="residual", compile="off"
+    )
 
 
 def by_lightning(steps: int, root: Path) -> tuple[list[float], list[float]]:
@@ -62,7 +65,8 @@ def by_lightning(steps: int, root: Path) -> tuple[list[float], list[float]]:
 def by_watch(
     steps: int, root: Path, measures: list[str], every: int, clock: Callable[[], float]
 ) -> tuple[list[float], list[float]]:
-    """The seconds of a step without a measurement, and with its share of one, which each measured step gives anew."""
+    """The seconds of a step without a measurement, and with its share of one, which each measured
+    step gives anew."""
     data = Planetoid("Cora", root=root)
     data.prepare_data()
     data.setup("fit")
@@ -83,21 +87,36 @@ def by_watch(
     begin = -(-WARM_UP // turn) * turn
     measured = range(begin, steps - turn, turn)
     off = [own[step + 1] for step in measured]  # right after a measured one
-    # The last watched.step() before a measured step attaches the hooks, which stay in place if every step is measured.
+    # The last watched.step() before a measured step attaches the hooks, which stay in place if
+    # every step is measured.
     of_watch = [sum(ends[step : step + (turn if every > 1 else 1)]) for step in measured]
-    on = [plain + (own[step] - plain + more) / every for step, plain, more in zip(measured, off, of_watch, strict=True)]
+    on = [
+        plain + (own[step] - plain + more) / every
+        for step, plain, more in zip(measured, off, of_watch, strict=True)
+    ]
     return off, on
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=os.environ.get("GNN_DEPTH_DATA"), help="folder of the data sets")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=os.environ.get("GNN_DEPTH_DATA"),
+        help="folder of the data sets",
+    )
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--by", choices=["lightning", "watch"], default="lightning")
-    parser.add_argument("--measures", nargs="+", choices=list(MEASURES), default=["gradient_similarity"])
-    parser.add_argument("--every", type=int, default=1, help="steps from one that is watched to the next")
-    parser.add_argument("--cpu-time", action="store_true", help="of --by watch, on a machine with other work")
+    parser.add_argument(
+        "--measures", nargs="+", choices=list(MEASURES), default=["gradient_similarity"]
+    )
+    parser.add_argument(
+        "--every", type=int, default=1, help="steps from one that is watched to the next"
+    )
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="of --by watch, on a machine with other work"
+    )
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("--data FOLDER says where the data sets are, or GNN_DEPTH_DATA")
@@ -106,9 +125,16 @@ def main() -> None:
         off, on = by_lightning(arguments.steps, arguments.data)
     else:
         clock = time.process_time if arguments.cpu_time else time.perf_counter
-        off, on = by_watch(arguments.steps, arguments.data, arguments.measures, arguments.every, clock)
-    share = statistics.median(with_it / without - 1 for with_it, without in zip(on, off, strict=False))
-    print(f"a step {1e3 * statistics.median(off):.1f} ms, measured {1e3 * statistics.median(on):.1f} ms: {share:+.1%}")
+        off, on = by_watch(
+            arguments.steps, arguments.data, arguments.measures, arguments.every, clock
+        )
+    share = statistics.median(
+        with_it / without - 1 for with_it, without in zip(on, off, strict=False)
+    )
+    print(
+        f"a step {1e3 * statistics.median(off):.1f} ms, measured {1e3 * statistics.median(on):.1f} "
+        f"ms: {share:+.1%}"
+    )
 
 
 if __name__ == "__main__":

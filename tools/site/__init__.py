@@ -1,1 +1,2 @@
-"""What MkDocs calls while it builds the documentation: formulas, docstrings and the command line's own words."""
+"""What MkDocs calls while it builds the documentation: formulas, docstrings and the command line's
+own words."""

@@ -9,7 +9,9 @@ from griffe import Extension, Object
 
 from gnn_depth.cli.plain import FORMULA, ROLE
 
-LITERAL = re.compile(r"^ *::\n", re.MULTILINE)  # what is indented below it is code in Markdown anyway
+LITERAL = re.compile(
+    r"^ *::\n", re.MULTILINE
+)  # what is indented below it is code in Markdown anyway
 REGISTERED = re.compile(r"""register\(["'](\w+)["'], ["'](\w+)["']\)""")
 
 
@@ -20,14 +22,18 @@ def as_markdown(text: str) -> str:
 
 def _block(found: Match[str]) -> str:
     lines = [line for line in textwrap.dedent(found[2]).strip().splitlines() if line.strip()]
-    return "\n".join([f"{found[1]}$$", *(found[1] + line.strip() for line in lines), f"{found[1]}$$"])
+    return "\n".join(
+        [f"{found[1]}$$", *(found[1] + line.strip() for line in lines), f"{found[1]}$$"]
+    )
 
 
 def _role(found: Match[str]) -> str:
     role, text = found.groups()
     if role == "math":
         return f"${' '.join(text.split())}$"
-    return f"[`{text.rpartition('.')[2]}`][{text}]" if text.startswith("gnn_depth.") else f"`{text}`"
+    return (
+        f"[`{text.rpartition('.')[2]}`][{text}]" if text.startswith("gnn_depth.") else f"`{text}`"
+    )
 
 
 class Markdown(Extension):

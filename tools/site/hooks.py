@@ -17,13 +17,17 @@ COLUMNS = "100"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put what a command prints where a page asks for it, so that it is always that of this version."""
+    """Put what a command prints where a page asks for it, so that it is always that of this
+    version."""
     return ASKED.sub(_printed, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Draw the formulas, keep a number and its deviation on one line, and let the names of tests break."""
-    html = TEST.sub(lambda found: f'<code class="test">{BREAK.sub(MAY_BREAK, found[1])}</code>', html)
+    """Draw the formulas, keep a number and its deviation on one line, and let the names of tests
+    break."""
+    html = TEST.sub(
+        lambda found: f'<code class="test">{BREAK.sub(MAY_BREAK, found[1])}</code>', html
+    )
     return with_mathml(html.replace(" ± ", "&nbsp;±&nbsp;"))
 
 

@@ -1,4 +1,5 @@
-r"""LaTeX to MathML while the site is built: browsers draw it themselves, so no page loads a script for it."""
+r"""LaTeX to MathML while the site is built: browsers draw it themselves, so no page loads a script
+for it."""
 
 import html
 import re
@@ -14,7 +15,9 @@ BLOCK = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 def with_mathml(page: str) -> str:
     """A page of HTML with every formula drawn by the browser."""
     page = INLINE.sub(lambda found: mathml(_source(found)), page)
-    return BLOCK.sub(lambda found: f'<div class="formula">{mathml(_source(found), display="block")}</div>', page)
+    return BLOCK.sub(
+        lambda found: f'<div class="formula">{mathml(_source(found), display="block")}</div>', page
+    )
 
 
 def mathml(latex: str, display: str = "inline") -> str:
@@ -29,7 +32,9 @@ def mathml(latex: str, display: str = "inline") -> str:
     """
     text: str = convert(latex.replace(r"\|", "‖"), display=display)
     if left := re.search(r">(\\[a-zA-Z|]+)<", text):
-        raise ValueError(f"the formula {latex!r} has {left[1]}, which nothing draws: write it another way.")
+        raise ValueError(
+            f"the formula {latex!r} has {left[1]}, which nothing draws: write it another way."
+        )
     return text
 
 

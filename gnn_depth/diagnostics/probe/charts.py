@@ -1,4 +1,5 @@
-"""Charts for a probe's page: each quantity by layer, with thresholds, and the remedies drawn over it."""
+"""Charts for a probe's page: each quantity by layer, with thresholds, and the remedies drawn over
+it."""
 
 import io
 import math
@@ -15,18 +16,29 @@ if TYPE_CHECKING:
 COLUMNS_OF_CHARTS = 3  # charts beside each other
 DECADES = 1.5  # positive values over a wider range get a logarithmic axis
 LIMIT: dict[str, Any] = {"color": "#C00000", "linestyle": "--", "linewidth": 1.0}
-REMEDY_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe & Ito: readable by the colour-blind
+REMEDY_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+)  # Okabe & Ito: readable by the colour-blind
 
 
 def charts(models: Sequence[tuple[str, Sequence[Reading]]]) -> str:
-    """One SVG picture with a chart of each quantity by layer; quantities without any value are left out.
+    """One SVG picture with a chart of each quantity by layer; quantities without any value are left
+    out.
 
     The first model is the probed one, the others are the same with a remedy.
     """
     import matplotlib  # slow to import, and few reports draw
     from matplotlib.figure import Figure
 
-    drawn = [symbol for symbol in COLUMNS if any(reading.value(symbol) is not None for reading in models[0][1])]
+    drawn = [
+        symbol
+        for symbol in COLUMNS
+        if any(reading.value(symbol) is not None for reading in models[0][1])
+    ]
     rows = -(-len(drawn) // COLUMNS_OF_CHARTS)
     if not rows:
         return ""
@@ -38,7 +50,11 @@ def charts(models: Sequence[tuple[str, Sequence[Reading]]]) -> str:
         keys: dict[str, Any] = {}
         for axes, symbol in zip(charts, drawn, strict=False):
             _chart(axes, symbol, models)
-            keys |= {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
+            keys |= {
+                line.get_label(): line
+                for line in axes.get_lines()
+                if not line.get_label().startswith("_")
+            }
         figure.legend(keys.values(), keys, loc="outside upper left", ncols=4, frameon=False)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
@@ -53,15 +69,23 @@ def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[Readi
     axes.set_xlabel("layer", fontsize=8)
     values: list[float] = []
     for index, (name, readings) in enumerate(models):
-        known = [(reading.number, value) for reading in readings if (value := reading.value(symbol)) is not None]
+        known = [
+            (reading.number, value)
+            for reading in readings
+            if (value := reading.value(symbol)) is not None
+        ]
         colour = REMEDY_COLOURS[(index - 1) % len(REMEDY_COLOURS)] if index else "black"
         layers = [layer for layer, _ in known]
         heights = [value if math.isfinite(value) else math.nan for _, value in known]
-        look: dict[str, Any] = {"linewidth": 1.0} if index else {"linewidth": 1.6, "marker": "o", "markersize": 3}
+        look: dict[str, Any] = (
+            {"linewidth": 1.0} if index else {"linewidth": 1.6, "marker": "o", "markersize": 3}
+        )
         axes.plot(layers, heights, color=colour, label=name, zorder=2 if index else 3, **look)
         if lost := [layer for layer, value in known if not math.isfinite(value)]:
             bottom = axes.get_xaxis_transform()
-            axes.plot(lost, [0.02] * len(lost), "x", color=colour, transform=bottom, label="not finite")
+            axes.plot(
+                lost, [0.02] * len(lost), "x", color=colour, transform=bottom, label="not finite"
+            )
         values += [value for value in heights if math.isfinite(value)]
     if values and min(values) > 0 and math.log10(max(values) / min(values)) > DECADES:
         axes.set_yscale("log")
@@ -78,7 +102,8 @@ def _chart(axes: "Axes", symbol: str, models: Sequence[tuple[str, Sequence[Readi
 
 
 def _limits(symbol: str, readings: Sequence[Reading]) -> Iterator[float]:
-    """The thresholds of a quantity: those relative to the first or last layer are turned into values of the chart."""
+    """The thresholds of a quantity: those relative to the first or last layer are turned into
+    values of the chart."""
     for criterion in CRITERIA:
         if criterion.symbol == symbol:
             values = [reading.value(symbol) for reading in readings]

@@ -14,7 +14,9 @@ GROWN = EXPANDED  # growth, and shrinking by its inverse, after which no learnin
 LEVELLED = 1e-2  # share of the norm in which nodes still differ
 ONE_DIRECTION = 1.5  # effective rank: nearer to one direction than to two
 DEAD = 0.5  # share of the nodes
-STEEPER = 10.0  # growth of a Lipschitz constant with its input; with bounded scores it does not grow
+STEEPER = (
+    10.0  # growth of a Lipschitz constant with its input; with bounded scores it does not grow
+)
 SHALLOW = 4  # layers: 2 train as well out of balance as in balance, and 5 do not (Mustafa et al. 2023, table 2)
 UNBALANCED = 0.6  # |c| as a share of all squares: one side of a neuron has four times the other's
 
@@ -55,7 +57,8 @@ class Criterion:
         text: The sentence for users, with {layer}, {value}, {worst} and {limit}.
         below: True if values below the threshold show the failure mode.
         backwards: True for gradients, which start at the last layer.
-        is_product: True if each layer multiplies the value; the sentence then gives the factor per layer.
+        is_product: True if each layer multiplies the value; the sentence then gives the factor per
+            layer.
     """
 
     mode: FailureMode
@@ -70,7 +73,11 @@ class Criterion:
     def finding(self, readings: Sequence[Reading]) -> Finding | None:
         """The finding in the readings of a stack; None if no layer is beyond the threshold."""
         values = self.of(readings)
-        there = [place for place, value in enumerate(values) if value is not None and self.is_beyond(value)]
+        there = [
+            place
+            for place, value in enumerate(values)
+            if value is not None and self.is_beyond(value)
+        ]
         if not there:
             return None
         first = there[-1] if self.backwards else there[0]
@@ -78,7 +85,9 @@ class Criterion:
         value = values[worst]
         assert value is not None
         layer, at = readings[first].number, readings[worst].number
-        shown = digits(value) if digits(value) != f"{self.limit:g}" else repr(value)  # 1.4996 is not "1.5, below 1.5"
+        shown = (
+            digits(value) if digits(value) != f"{self.limit:g}" else repr(value)
+        )  # 1.4996 is not "1.5, below 1.5"
         text = self.text.format(layer=layer, worst=at, value=shown, limit=f"{self.limit:g}")
         pace = _pace(readings, values, worst, self.backwards) if self.is_product else ""
         return Finding(self.mode, self.symbol, layer, at, value, f"{text}.{pace}")
@@ -90,7 +99,8 @@ class Criterion:
         return values[self._worst(values)] if known else None
 
     def excess(self, readings: Sequence[Reading]) -> float:
-        """Powers of ten by which the worst layer exceeds the threshold; negative if no layer does."""
+        """Powers of ten by which the worst layer exceeds the threshold; negative if no layer
+        does."""
         value = self.worst_value(readings)
         if value is None or not value > 0:
             return 0.0 if value is None or not self.below else math.inf
@@ -101,8 +111,14 @@ class Criterion:
         return value < self.limit if self.below else value > self.limit
 
     def _worst(self, values: Sequence[float | None]) -> int:
-        known = [(value, place) for place, value in enumerate(values) if value is not None and not math.isnan(value)]
-        extreme = min(value for value, _ in known) if self.below else max(value for value, _ in known)
+        known = [
+            (value, place)
+            for place, value in enumerate(values)
+            if value is not None and not math.isnan(value)
+        ]
+        extreme = (
+            min(value for value, _ in known) if self.below else max(value for value, _ in known)
+        )
         return next(place for value, place in known if value == extreme)
 
 
@@ -110,12 +126,19 @@ def find_problems(readings: Sequence[Reading]) -> list[Finding]:
     """All findings, in the order of :data:`CRITERIA`; empty if there are none."""
     if broken := _non_finite(readings):
         return [broken]
-    return [finding for criterion in CRITERIA if (finding := criterion.finding(readings)) is not None]
+    return [
+        finding for criterion in CRITERIA if (finding := criterion.finding(readings)) is not None
+    ]
 
 
 def _non_finite(readings: Sequence[Reading]) -> Finding | None:
-    """The first layer whose input or output is not finite; if there is none, the last whose gradient is not finite."""
-    places = [(r, what, v) for r in readings for what, v in (("the input of", r.norm), ("the output of", r.out))]
+    """The first layer whose input or output is not finite; if there is none, the last whose
+    gradient is not finite."""
+    places = [
+        (r, what, v)
+        for r in readings
+        for what, v in (("the input of", r.norm), ("the output of", r.out))
+    ]
     places += [(r, "the gradient of the input of", r.gradient) for r in reversed(readings)]
     for reading, what, value in places:
         if value is not None and not math.isfinite(value):
@@ -140,7 +163,8 @@ def _each(of: Callable[[Reading], float | None]) -> Values:
 
 
 def _cut_off(readings: Sequence[Reading]) -> list[float | None]:
-    """Relative gradient norms; all None if shortcuts bring gradients to the first layer, which can then train."""
+    """Relative gradient norms; all None if shortcuts bring gradients to the first layer, which can
+    then train."""
     values = GRADIENT(readings)
     first = next((value for value in values if value is not None), None)
     return values if first is not None and first < 1 / GROWN else [None] * len(values)
@@ -157,7 +181,9 @@ def _growth_with_scale(reading: Reading) -> float | None:
     return max(value / reading.stretch for _, value in reading.scaled)
 
 
-def _pace(readings: Sequence[Reading], values: Sequence[float | None], worst: int, backwards: bool) -> str:
+def _pace(
+    readings: Sequence[Reading], values: Sequence[float | None], worst: int, backwards: bool
+) -> str:
     """A sentence with the factor per layer, and the depth at which float32 runs out of range."""
     start = len(readings) - 1 if backwards else 0
     value, layers = values[worst], abs(worst - start)
@@ -187,7 +213,8 @@ CRITERIA = (
         "zeros",
         _each(lambda r: r.zeros),
         DEAD,
-        "from layer {layer} on most nodes are zero in every channel: {value} of them in layer {worst}",
+        "from layer {layer} on most nodes are zero in every channel: {value} of them in layer "
+        "{worst}",
     ),
     Criterion(
         "dying_signal",
@@ -259,14 +286,16 @@ CRITERIA = (
         "growth",
         _each(_growth_with_scale),
         STEEPER,
-        "the Lipschitz constant of layer {worst} grows by a factor of {value} with its input, and no norm bounds it",
+        "the Lipschitz constant of layer {worst} grows by a factor of {value} with its input, and "
+        "no norm bounds it",
     ),
     Criterion(
         "imbalance",
         "|c|",
         _imbalance,
         UNBALANCED,
-        "the weights on one side of the neurons that enter layer {worst} outweigh those on the other: "
+        "the weights on one side of the neurons that enter layer {worst} outweigh those on the "
+        "other: "
         "|c| is {value} of all squares",
     ),
 )

@@ -43,7 +43,8 @@ TOLERANCE = 1e-2  # of the residual: enough for the three digits of a constant t
 
 @dataclass(frozen=True)
 class Reading:
-    r"""The measurements of a layer F with input X, where G is the gradient of the loss with respect to X.
+    r"""The measurements of a layer F with input X, where G is the gradient of the loss with respect
+    to X.
 
     None stands for a value that was not or cannot be measured, NaN for one that is not finite.
 
@@ -96,7 +97,11 @@ class Reading:
     @property
     def gradient_share(self) -> float | None:
         r""":math:`\mu(G) / \|G\|`."""
-        return None if self.gradient_mu is None or not self.gradient else self.gradient_mu / self.gradient
+        return (
+            None
+            if self.gradient_mu is None or not self.gradient
+            else self.gradient_mu / self.gradient
+        )
 
 
 #: The columns of a report: the title of its chart, and the attribute of a :class:`Reading`.
@@ -133,7 +138,8 @@ def loss_of(out: Any, inputs: Sequence[Any], loss: Callable[[Any], Tensor] | Non
         return out.sum()
     raise ValueError(
         "probe needs a loss, because its input is not one batch with y and train_mask: "
-        "give it loss=FUNCTION of what the model returns, such as loss=lambda out: out.square().mean()."
+        "give it loss=FUNCTION of what the model returns, such as loss=lambda out: "
+        "out.square().mean()."
     )
 
 
@@ -147,8 +153,9 @@ def read(
 ) -> tuple[float, list[Reading], list[str]]:
     """The loss, a reading of every layer, and notes on values that are missing.
 
-    ``run`` runs the model and returns its loss; without ``scales`` constants, bounds and energies are left out, which
-    take longer than the pass. All else is as in :func:`gnn_depth.diagnostics.probe.probe`.
+    ``run`` runs the model and returns its loss; without ``scales`` constants, bounds and energies
+    are left out, which take longer than the pass. All else is as in
+    :func:`gnn_depth.diagnostics.probe.probe`.
     """
     model = unwrapped(model)
     found = layers_of(model, layers)
@@ -158,7 +165,9 @@ def read(
     outputs: list[float | None] = []  # norms, in the order of the calls
 
     def of_output(out: Any) -> None:
-        outputs.append(sum_of_squares(out.detach()).sqrt().item() if isinstance(out, Tensor) else None)
+        outputs.append(
+            sum_of_squares(out.detach()).sqrt().item() if isinstance(out, Tensor) else None
+        )
 
     with evaluating(model), _left_as_it_was(model), uncompiled():
         with torch.enable_grad(), _batch_statistics(model):
@@ -172,14 +181,17 @@ def read(
         merged = statistics.merged(Processes(device=value.device))
         states, gradients = (_sizes(merged[key], len(modules)) for key in (MOMENTS, "gradients"))
         outs = outputs if len(outputs) == len(calls) else [None] * len(calls)
-        readings = list(map(_reading, numbers(list(found)), modules, calls, outs, states, gradients))
+        readings = list(
+            map(_reading, numbers(list(found)), modules, calls, outs, states, gradients)
+        )
         readings, why_no_law = _with_balance(readings, getattr(model, stack, model))
         if scales is not None:
             readings = _with_constants(readings, calls, scales, edge_index)
     notes = [] if scales is None else _missing_bounds(readings, calls)
     if len(outputs) > len(calls):
         notes.append(
-            f"{len(outputs)} calls of {len(calls)} layers in a pass: the table has their first calls, gnn_depth.watch "
+            f"{len(outputs)} calls of {len(calls)} layers in a pass: the table has their first "
+            "calls, gnn_depth.watch "
             "measures all."
         )
     return value.item(), readings, [*notes, *([f"No balance: {why_no_law}."] if why_no_law else [])]
@@ -204,7 +216,8 @@ def _left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _batch_statistics(model: nn.Module) -> Iterator[None]:
-    """Let feature norms use batch statistics, as in training: an untrained model has no useful running statistics."""
+    """Let feature norms use batch statistics, as in training: an untrained model has no useful
+    running statistics."""
     norms = [module for module in model.modules() if isinstance(module, FeatureNorm | _BatchNorm)]
     for module in norms:
         module.train()
@@ -231,7 +244,14 @@ def _reading(
     gradient: tuple[float | None, float | None],
 ) -> Reading:
     """The measurements of a layer that need no further pass."""
-    reading = Reading(number, type(module).__name__, *state, out=out, gradient=gradient[0], gradient_mu=gradient[1])
+    reading = Reading(
+        number,
+        type(module).__name__,
+        *state,
+        out=out,
+        gradient=gradient[0],
+        gradient_mu=gradient[1],
+    )
     if call is None:
         return reading
     return replace(
@@ -249,7 +269,8 @@ def _with_constants(
     scales: Sequence[float],
     edge_index: Tensor | Graph | None,
 ) -> list[Reading]:
-    """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their bounds."""
+    """Add Dirichlet energies, Lipschitz constants at each multiple of the input, and their
+    bounds."""
     guesses = {scale: Guesses() for scale in (1.0, *scales)}
     complete = []
     for reading, call in zip(readings, calls, strict=True):
@@ -265,7 +286,11 @@ def _with_constants(
                 reading,
                 energy=None if edges is None else dirichlet_energy(call.x, edges[0]).item(),
                 stretch=constants[1.0],
-                scaled=tuple((scale, value) for scale, value in constants.items() if scale in scales and scale != 1),
+                scaled=tuple(
+                    (scale, value)
+                    for scale, value in constants.items()
+                    if scale in scales and scale != 1
+                ),
                 bound=call.bound,
             )
         complete.append(reading)
@@ -279,7 +304,8 @@ def _missing_bounds(readings: Sequence[Reading], calls: Sequence[Call | None]) -
         if call is not None and reading.bound is None:
             reasons.setdefault(why_no_bound(call.module), []).append(reading.number)
     return [
-        f"No bound for layer{f's {own[0]} to {own[-1]}' if len(own) > 1 else f' {own[0]}'}: {reason}."
+        f"No bound for layer{f's {own[0]} to {own[-1]}' if len(own) > 1 else f' {own[0]}'}: "
+        f"{reason}."
         for reason, own in reasons.items()
     ]
 
@@ -300,7 +326,8 @@ def why_no_bound(layer: nn.Module) -> str:
 
 
 def _with_balance(readings: Sequence[Reading], stack: Any) -> tuple[list[Reading], str | None]:
-    """Add the balance of the neurons, or a note why not: without the conservation law c is meaningless."""
+    """Add the balance of the neurons, or a note why not: without the conservation law c is
+    meaningless."""
     if not (hasattr(stack, "links") and hasattr(stack, "why_no_law")):
         return list(readings), None
     try:
@@ -312,9 +339,13 @@ def _with_balance(readings: Sequence[Reading], stack: Any) -> tuple[list[Reading
         return list(readings), reason
     laws, _ = BalanceReader(links, []).read(lambda parameter: parameter.grad)
     found: dict[int, tuple[float, float]] = {}
-    for link, c, delta in zip(links, *laws, strict=True):  # NaN where a link has fewer neurons than another
+    for link, c, delta in zip(
+        links, *laws, strict=True
+    ):  # NaN where a link has fewer neurons than another
         sizes, known = size(link), delta.abs()[~delta.isnan()]
         share = (c.abs()[: len(sizes)] / sizes.clamp_min(1e-300)).median().item()
         found |= dict.fromkeys(link.states, (share, known.max().item() if len(known) else math.nan))
     pairs = (found.get(reading.number - 1, (None, None)) for reading in readings)
-    return [replace(r, imbalance=c, defect=delta) for r, (c, delta) in zip(readings, pairs, strict=True)], None
+    return [
+        replace(r, imbalance=c, defect=delta) for r, (c, delta) in zip(readings, pairs, strict=True)
+    ], None

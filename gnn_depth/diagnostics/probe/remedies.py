@@ -1,4 +1,5 @@
-"""Remedies: find registered parts that declare to treat a failure mode, and try them in the model."""
+"""Remedies: find registered parts that declare to treat a failure mode, and try them in the
+model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,13 @@ from gnn_depth.diagnostics.probe.findings import CRITERIA, Finding, find_problem
 from gnn_depth.diagnostics.probe.readings import Reading
 from gnn_depth.nn.parts import FAILURE_MODES
 
-KINDS = ("norm", "skip", "init", "layer", "graph_dropout")  # kinds of parts, in the order in which they are proposed
+KINDS = (
+    "norm",
+    "skip",
+    "init",
+    "layer",
+    "graph_dropout",
+)  # kinds of parts, in the order in which they are proposed
 LISTS = ("norm",)  # kinds of which a model may have several parts side by side
 SHALLOW = 3  # layers of the model that shows if a part fits
 
@@ -57,7 +64,8 @@ Build: TypeAlias = Callable[[Mapping[str, Any]], nn.Module]
 def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Build) -> list[Remedy]:
     """The parts that fit a model and treat some of the findings, sorted by the number treated.
 
-    ``options`` are as in the ``model`` section of a config; ``build`` raises a ValueError if they do not fit.
+    ``options`` are as in the ``model`` section of a config; ``build`` raises a ValueError if they
+    do not fit.
     """
     found = []
     for kind in KINDS:
@@ -65,10 +73,16 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
         there = options.get(kind)
         there = [] if there is None else there if isinstance(there, list) else [there]
         classes = [_class(kind, part) for part in there]
-        there = [part for part, cls in zip(there, classes, strict=True) if cls is not parts.get("none")]
+        there = [
+            part for part, cls in zip(there, classes, strict=True) if cls is not parts.get("none")
+        ]
         joins = kind in LISTS and bool(there)
         for name, cls in parts.items():
-            treats = tuple(p for p, finding in enumerate(findings) if finding.mode in getattr(cls, "treats", ()))
+            treats = tuple(
+                p
+                for p, finding in enumerate(findings)
+                if finding.mode in getattr(cls, "treats", ())
+            )
             if not treats or cls in classes:
                 continue
             extra = dict(getattr(cls, "remedy_options", {}))
@@ -83,28 +97,43 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
 
 
 def tried(
-    remedies: Sequence[Remedy], as_it_is: Trial, build: Build, read: Callable[[nn.Module], list[Reading]]
+    remedies: Sequence[Remedy],
+    as_it_is: Trial,
+    build: Build,
+    read: Callable[[nn.Module], list[Reading]],
 ) -> list[Trial]:
-    """Probe the unchanged model and the model with each remedy, sorted by the number of problems left."""
+    """Probe the unchanged model and the model with each remedy, sorted by the number of problems
+    left."""
     trials = []
     for remedy in remedies:
         readings = read(build(remedy.options))
         trials.append(Trial(remedy.arguments, readings, find_problems(readings)))
     shown = {finding.symbol for finding in as_it_is.findings}
     criteria = [criterion for criterion in CRITERIA if criterion.symbol in shown]
-    trials.sort(key=lambda trial: (len(trial.findings), sum(one.excess(trial.readings) for one in criteria)))
+    trials.sort(
+        key=lambda trial: (len(trial.findings), sum(one.excess(trial.readings) for one in criteria))
+    )
     return [as_it_is, *trials]
 
 
 def _class(kind: str, part: Any) -> object:
     """The class that a config names by a registered name or a class path."""
-    path = str(part.get("name", part.get("class_path", ""))) if isinstance(part, Mapping) else str(part)
+    path = (
+        str(part.get("name", part.get("class_path", "")))
+        if isinstance(part, Mapping)
+        else str(part)
+    )
     return registry.registered(kind).get(path) or locate(path)
 
 
 def _arguments(kind: str, name: str, extra: Mapping[str, Any], joins: bool) -> str:
     if not joins:
-        return " ".join([f"--model.{kind} {name}", *(f"--model.{kind}.{key} {value}" for key, value in extra.items())])
+        return " ".join(
+            [
+                f"--model.{kind} {name}",
+                *(f"--model.{kind}.{key} {value}" for key, value in extra.items()),
+            ]
+        )
     fields = ", ".join([f"name: {name}", *(f"{key}: {value}" for key, value in extra.items())])
     return f"--model.{kind}+ " + (f"'{{{fields}}}'" if extra else name)
 

@@ -1,4 +1,5 @@
-"""The report of a probe: a table of the layers, the problems found and their remedies, as text and as a web page."""
+"""The report of a probe: a table of the layers, the problems found and their remedies, as text and
+as a web page."""
 
 import html
 import math
@@ -23,14 +24,17 @@ from gnn_depth.web_page import web_page
 
 MOST_ROWS = 14  # of a table that fits on a terminal's screen
 LEGEND = (
-    "X: input of layer F. G: gradient of the training loss with respect to X. dW: gradient of the layer's parameters. "
+    "X: input of layer F. G: gradient of the training loss with respect to X. dW: gradient of the "
+    "layer's parameters. "
     "Dropout is off.",
     "mu: distance of the rows from their mean. E: Dirichlet energy. rank: effective rank.",
-    "constant: Lipschitz constant, the largest singular value of the layer's Jacobian at X. bound: upper limit of the "
+    "constant: Lipschitz constant, the largest singular value of the layer's Jacobian at X. bound: "
+    "upper limit of the "
     "constant for any input.",
 )
 BALANCE_LEGEND = (
-    "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, as a share of their "
+    "|c|: how far the neurons of X are from balance: squared weights in minus squared weights out, "
+    "as a share of their "
     "sum (median). delta: 0 if the gradient leaves c unchanged, which theory says it does."
 )
 NO_PROBLEM = "No problem found in a single forward and backward pass."
@@ -83,22 +87,34 @@ class Report:
             _filled(self._conclusions(), width, indent="   "),
         ]
         if self.trials:
-            blocks += [self._trials().to_string(line_width=width), _filled([self._trials_legend()], width)]
+            blocks += [
+                self._trials().to_string(line_width=width),
+                _filled([self._trials_legend()], width),
+            ]
         return "\n\n".join(blocks)
 
     def frame(self) -> pd.DataFrame:
-        """The numbers of all layers: a row for each layer, a column for each of the table; NaN for no value."""
+        """The numbers of all layers: a row for each layer, a column for each of the table; NaN for
+        no value."""
         columns = {head: [reading.value(head) for reading in self.readings] for head in COLUMNS}
-        frame = pd.DataFrame(columns, pd.Index([r.number for r in self.readings], name="layer"), dtype=float)
+        frame = pd.DataFrame(
+            columns, pd.Index([r.number for r in self.readings], name="layer"), dtype=float
+        )
         return frame.dropna(axis=1, how="all")
 
     def html(self, path: str | Path) -> None:
-        """Write a self-contained web page: the problems, charts with the best remedies, and the table of all layers."""
+        """Write a self-contained web page: the problems, charts with the best remedies, and the
+        table of all layers."""
         Path(path).write_text(web_page(self.title, self._body()), encoding="utf-8")
 
     def log(self, *loggers: Logger) -> None:
-        """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they have."""
-        log_findings(loggers, "probe", {f"{n}_{one.mode}": asdict(one) for n, one in enumerate(self.findings, start=1)})
+        """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they
+        have."""
+        log_findings(
+            loggers,
+            "probe",
+            {f"{n}_{one.mode}": asdict(one) for n, one in enumerate(self.findings, start=1)},
+        )
 
     def _repr_html_(self) -> str:
         """The contents of the page as HTML, which notebooks show."""
@@ -114,7 +130,10 @@ class Report:
         body += [charts(models), _paragraph(legend)]
         if self.trials:
             body += [_scrolled(self._trials()), _paragraph(self._trials_legend())]
-        body += [_scrolled(self._table(self.readings)), *(_paragraph(line) for line in self._legend())]
+        body += [
+            _scrolled(self._table(self.readings)),
+            *(_paragraph(line) for line in self._legend()),
+        ]
         return re.sub(r"\bmu\b", "µ", "\n".join(body))
 
     def _conclusions(self) -> Iterator[str]:
@@ -131,7 +150,9 @@ class Report:
         for remedy in self.remedies:
             groups.setdefault(remedy.treats, []).append(remedy.arguments.replace(" ", JOIN))
         if groups:
-            yield "Parts that are meant to help" + (":" if self.trials else "; --try measures whether they do:")
+            yield "Parts that are meant to help" + (
+                ":" if self.trials else "; --try measures whether they do:"
+            )
         for treats, arguments in groups.items():
             yield f"{', '.join(str(place + 1) for place in treats)}: {', '.join(arguments)}"
         treated = {place for treats in groups for place in treats}
@@ -142,19 +163,34 @@ class Report:
     def _table(self, readings: Sequence[Reading]) -> pd.DataFrame:
         """A row for each reading, with the columns that have values."""
         scales = dict.fromkeys(scale for reading in self.readings for scale, _ in reading.scaled)
-        columns = [head for head in COLUMNS if any(reading.value(head) is not None for reading in self.readings)]
+        columns = [
+            head
+            for head in COLUMNS
+            if any(reading.value(head) is not None for reading in self.readings)
+        ]
         fields = {head: [digits(reading.value(head)) for reading in readings] for head in columns}
-        fields |= {f"at {scale:g} X": [digits(dict(r.scaled).get(scale)) for r in readings] for scale in scales}
+        fields |= {
+            f"at {scale:g} X": [digits(dict(r.scaled).get(scale)) for r in readings]
+            for scale in scales
+        }
         return pd.DataFrame(fields, index=[r.number for r in readings]).rename_axis(columns="layer")
 
     def _legend(self) -> list[str]:
-        balance = [BALANCE_LEGEND] if any(reading.imbalance is not None for reading in self.readings) else []
-        constants, bounds = product([r.stretch for r in self.readings]), product([r.bound for r in self.readings])
+        balance = (
+            [BALANCE_LEGEND]
+            if any(reading.imbalance is not None for reading in self.readings)
+            else []
+        )
+        constants, bounds = (
+            product([r.stretch for r in self.readings]),
+            product([r.bound for r in self.readings]),
+        )
         products = f"Product over all layers: constants {constants}, bounds {bounds}."
         return [*LEGEND, *balance, products, *self.notes]
 
     def _some(self) -> Sequence[Reading]:
-        """A limited number of readings: the first, the last, those of the findings, and some between."""
+        """A limited number of readings: the first, the last, those of the findings, and some
+        between."""
         if len(self.readings) <= MOST_ROWS:
             return self.readings
         numbers = {reading.number: place for place, reading in enumerate(self.readings)}
@@ -172,20 +208,29 @@ class Report:
         for criterion in CRITERIA:
             if criterion.symbol in symbols:
                 values = [criterion.worst_value(trial.readings) for trial in trials]
-                marks = ["*" if value is not None and criterion.is_beyond(value) else " " for value in values]
+                marks = [
+                    "*" if value is not None and criterion.is_beyond(value) else " "
+                    for value in values
+                ]
                 head = f"{criterion.symbol}{' <' if criterion.below else ' >'} {criterion.limit:g}"
-                fields[head] = [digits(value) + mark for value, mark in zip(values, marks, strict=True)]
-        return pd.DataFrame(fields, [trial.arguments or "as it is" for trial in trials]).rename_axis(columns="with")
+                fields[head] = [
+                    digits(value) + mark for value, mark in zip(values, marks, strict=True)
+                ]
+        return pd.DataFrame(
+            fields, [trial.arguments or "as it is" for trial in trials]
+        ).rename_axis(columns="with")
 
     def _trials_legend(self) -> str:
         return (
-            "Each model was probed once, at initialisation. Values are those of the worst layer: ||X|| relative to the "
+            "Each model was probed once, at initialisation. Values are those of the worst layer: "
+            "||X|| relative to the "
             "first layer, ||G|| and mu(G) relative to the last. * beyond the limit."
         )
 
 
 def product(values: Sequence[float | None]) -> str:
-    """The product of a value over all layers as text, of any magnitude; unknown if one factor is."""
+    """The product of a value over all layers as text, of any magnitude; unknown if one factor
+    is."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return "unknown"
@@ -207,7 +252,9 @@ def _filled(lines: Iterator[str] | Sequence[str], width: int, indent: str = "") 
 def _paragraph(text: str) -> str:
     """A paragraph in which options, joined by no-break spaces, are code that can be copied."""
     option = re.compile(r"(?<!\S)--[^\s,]+(?:\xa0[^\s,]+)*")
-    marked = option.sub(lambda found: f"<code>{found[0]}</code>".replace(JOIN, " "), html.escape(text))
+    marked = option.sub(
+        lambda found: f"<code>{found[0]}</code>".replace(JOIN, " "), html.escape(text)
+    )
     return f"<p>{marked}</p>"
 
 

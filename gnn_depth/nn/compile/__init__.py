@@ -1,1 +1,2 @@
-"""All code that uses Dynamo and Inductor: compiling blocks, and choosing what compiled code stores."""
+"""All code that uses Dynamo and Inductor: compiling blocks, and choosing what compiled code
+stores."""

@@ -19,7 +19,8 @@ from gnn_depth.graph import Graph
 log = logging.getLogger("gnn_depth")
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-#: Shapes of blocks in one stack: first, middle and last, in training and evaluation, and some in reserve.
+#: Shapes of blocks in one stack: first, middle and last, in training and evaluation, and some in
+#: reserve.
 MAX_VARIANTS = 32
 YOUNG_SECONDS = 60
 
@@ -31,7 +32,8 @@ class CompiledBlocks:
 
     Args:
         function: The function that is compiled; its first argument is the block.
-        only: Compile only for training on this graph; by default for all graphs, and for evaluation too.
+        only: Compile only for training on this graph; by default for all graphs, and for evaluation
+            too.
 
     Attributes:
         failed: The reason why it runs uncompiled: no C++ compiler, or code that cannot be compiled.
@@ -46,13 +48,25 @@ class CompiledBlocks:
         compile_as: Any = torch.compile  # its stubs lack the limit and the isolation
         # Isolated: stacks do not share compiled code or its limit.
         self._compiled = compile_as(
-            function, dynamic=False, recompile_limit=MAX_VARIANTS, isolate_recompiles=True, options=_options()
+            function,
+            dynamic=False,
+            recompile_limit=MAX_VARIANTS,
+            isolate_recompiles=True,
+            options=_options(),
         )
 
     def for_pass(self, stack: Any, graph: Graph, graphs: Sequence[Graph]) -> "CompiledPass | None":
-        """The function for one pass of a stack, given the graph of each layer; None if the pass runs uncompiled."""
-        if self._modules is None:  # listed once, because walking the module tree in every pass is slow
-            self._modules = [module for block in stack.blocks for module in block.modules() if module is not block]
+        """The function for one pass of a stack, given the graph of each layer; None if the pass
+        runs uncompiled."""
+        if (
+            self._modules is None
+        ):  # listed once, because walking the module tree in every pass is slow
+            self._modules = [
+                module
+                for block in stack.blocks
+                for module in block.modules()
+                if module is not block
+            ]
         if self.failed or any(map(has_hooks, self._modules)):
             return None
         if self.only is not None and not (stack.training and graph is self.only):
@@ -71,14 +85,16 @@ class CompiledBlocks:
                     return self(*args)
                 self.failed = " ".join(str(error).strip().splitlines()[:2])
                 log.warning(
-                    "layers run uncompiled from here on: %s; if compiled code on the disk is damaged, remove %s",
+                    "layers run uncompiled from here on: %s; if compiled code on the disk is "
+                    "damaged, remove %s",
                     self.failed,
                     os.environ.get(CACHE_VARIABLE, "torch's cache"),
                 )
         return self.function(*args)
 
     def again(self, *args: Any) -> Any:
-        """Run compiled even after a failure, because a backward pass must match its forward pass."""
+        """Run compiled even after a failure, because a backward pass must match its forward
+        pass."""
         return self._compiled(*args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledBlocks":
@@ -89,7 +105,8 @@ class CompiledBlocks:
 
 
 class CompiledPass:
-    """Runs the blocks of one pass; a block recomputed in the backward pass runs as it did the first time."""
+    """Runs the blocks of one pass; a block recomputed in the backward pass runs as it did the first
+    time."""
 
     def __init__(self, compiled: CompiledBlocks) -> None:
         self._compiled = compiled
@@ -106,7 +123,8 @@ class CompiledPass:
 
 @torch.no_grad()
 def _derive(stack: Any, graphs: Sequence[Graph]) -> None:
-    """Let the graphs compute and cache everything that layers and norms need, because compiled code cannot."""
+    """Let the graphs compute and cache everything that layers and norms need, because compiled code
+    cannot."""
     for layer, graph in zip(stack.layers, graphs, strict=True):
         training = layer.training
         weight = next(layer.parameters(), torch.zeros(0, device=graph.device))
@@ -118,9 +136,13 @@ def _derive(stack: Any, graphs: Sequence[Graph]) -> None:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """True if a module has hooks: compiled code ignores them, or calls those present when it was compiled."""
+    """True if a module has hooks: compiled code ignores them, or calls those present when it was
+    compiled."""
     return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
     )
 
 
@@ -133,7 +155,8 @@ def _options() -> dict[str, Any]:
         "fallback_random": True,
         # Calls the kernels of a block from C++, not from Python, which is faster on CPUs.
         "cpp_wrapper": not torch.cuda.is_available(),
-        # Stores the gradient of a softmax instead of computing it twice: it is read in two orders of the edges.
+        # Stores the gradient of a softmax instead of computing it twice: it is read in two orders
+        # of the edges.
         "realize_reads_threshold": 3,
         "joint_custom_post_pass": Recompute(),
     }
@@ -147,15 +170,22 @@ def _compile_errors() -> tuple[type[Exception], ...]:
 
 
 def _remove_damaged(error: Exception, removed: set[Path]) -> bool:
-    """Remove the library of torch's cache that an error names, so that it is compiled anew; each only once.
+    """Remove the library of torch's cache that an error names, so that it is compiled anew; each
+    only once.
 
-    Torch writes libraries in place and uses any file it finds, so later runs could not compile this code.
+    Torch writes libraries in place and uses any file it finds, so later runs could not compile this
+    code.
     """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     found = re.search(r"(/[^\n:]+\.so): ", str(error))
     library = Path(found[1]) if found else None
-    if library is None or library in removed or not library.is_file() or Path(cache_dir()) not in library.parents:
+    if (
+        library is None
+        or library in removed
+        or not library.is_file()
+        or Path(cache_dir()) not in library.parents
+    ):
         return False
     removed.add(library)
     library.unlink()
@@ -163,7 +193,8 @@ def _remove_damaged(error: Exception, removed: set[Path]) -> bool:
 
 
 def remove_torn(cache: Path) -> None:
-    """Remove libraries of a cache that end before their table of sections: loading them would kill the process.
+    """Remove libraries of a cache that end before their table of sections: loading them would kill
+    the process.
 
     Young ones stay, because another process may be writing them.
     """
@@ -172,14 +203,21 @@ def remove_torn(cache: Path) -> None:
             with library.open("rb") as file:
                 header = file.read(64)
             if header[:6] == b"\x7fELF\x02\x01":  # 64 bits, little endian
-                (start,), (size, count) = struct.unpack_from("<Q", header, 40), struct.unpack_from("<HH", header, 58)
+                (start,), (size, count) = (
+                    struct.unpack_from("<Q", header, 40),
+                    struct.unpack_from("<HH", header, 58),
+                )
                 found = library.stat()
-                if found.st_size < start + size * count and time.time() - found.st_mtime > YOUNG_SECONDS:
+                if (
+                    found.st_size < start + size * count
+                    and time.time() - found.st_mtime > YOUNG_SECONDS
+                ):
                     library.unlink()
 
 
 def keep_compiled_code() -> None:
-    """Keep compiled code between runs, in the user's cache folder: torch's default folder is a temporary one.
+    """Keep compiled code between runs, in the user's cache folder: torch's default folder is a
+    temporary one.
 
     What a killed run left incomplete there is removed.
 

@@ -21,7 +21,8 @@ def product(left: TensorBox, right: TensorBox, row: TensorBox | None = None) -> 
 
 
 def _dense(factor: TensorBox) -> IRNode:
-    """The factor unchanged, transposed, or copied where it is part of a wider matrix, as in the eager product."""
+    """The factor unchanged, transposed, or copied where it is part of a wider matrix, as in the
+    eager product."""
     realized = LinearUnary.realize_input(factor)
     rows, columns = realized.get_size()
     as_it_lies = tuple(realized.get_stride()) in ((columns, 1), (1, rows))

@@ -9,7 +9,11 @@ from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
 GATHERS = (torch.ops.aten.index.Tensor, torch.ops.aten.index_select.default)
-PRODUCTS = (torch.ops.gnn_depth.product.default, torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+PRODUCTS = (
+    torch.ops.gnn_depth.product.default,
+    torch.ops.aten.mm.default,
+    torch.ops.aten.addmm.default,
+)
 VIEWS = (
     torch.ops.aten.permute.default,
     torch.ops.aten.select.int,
@@ -18,29 +22,30 @@ VIEWS = (
     torch.ops.aten.unsqueeze.default,
     torch.ops.aten.view.default,
 )
-#: A product is recomputed if it takes at most this many multiplications per number that edges read from it. Recomputing
-#: it is then cheap compared with reading it once per edge.
+#: A product is recomputed if it takes at most this many multiplications per number that edges read
+#: from it. Recomputing it is then cheap compared with reading it once per edge.
 FEW_MULTIPLICATIONS = 4
 #: Most dimensions of a mask that is kept: nodes x heads x channels.
 MASK_DIMENSIONS = 3
 
 
 class Recompute(CustomGraphPass):
-    """Keeps no booleans, no gathered values, and no products or factors that follow from kept tensors.
+    """Keeps no booleans, no gathered values, and no products or factors that follow from kept
+    tensors.
 
     - Values gathered from nodes to edges are larger than their source.
-    - A product of node features with a weight is cheap to recompute if many edges read it. Its factors are kept anyway
-      for the gradient of the weight.
-    - That gradient reads the features after activation and dropout. They follow elementwise from the state before them,
-      which is also kept, so storing both would double the memory.
+    - A product of node features with a weight is cheap to recompute if many edges read it. Its
+      factors are kept anyway for the gradient of the weight.
+    - That gradient reads the features after activation and dropout. They follow elementwise from
+      the state before them, which is also kept, so storing both would double the memory.
     """
 
     def __call__(self, graph: Graph) -> None:
         in_backward = _depending_on_gradients(graph)
         _keep_as_bytes(graph, in_backward)
         for node in graph.nodes:
-            # It is not yet known which of them the backward pass needs: the partition merges equal nodes later and
-            # keeps the first one, from the forward pass.
+            # It is not yet known which of them the backward pass needs: the partition merges equal
+            # nodes later and keeps the first one, from the forward pass.
             if node not in in_backward and (_is_gathered(node) or _is_cheap_product(node)):
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
         for factor in _factors(in_backward):
@@ -55,7 +60,9 @@ class Recompute(CustomGraphPass):
 def _depending_on_gradients(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for node in graph.nodes:
-        if (node.op == "placeholder" and "tangents" in str(node.target)) or not found.isdisjoint(node.all_input_nodes):
+        if (node.op == "placeholder" and "tangents" in str(node.target)) or not found.isdisjoint(
+            node.all_input_nodes
+        ):
             found.add(node)
     return found
 
@@ -66,7 +73,8 @@ def _is_gathered(node: Node) -> bool:
 
 
 def _is_cheap_product(node: Node) -> bool:
-    """True for a product of node features with a weight, if edges read it so often that recomputing it is cheap."""
+    """True for a product of node features with a weight, if edges read it so often that recomputing
+    it is cheap."""
     if node.target not in PRODUCTS:
         return False
     left = node.all_input_nodes[1 if node.target == torch.ops.aten.addmm.default else 0]
@@ -83,7 +91,8 @@ def _gathers_of(node: Node) -> Iterator[Node]:
 
 
 def _factors(in_backward: set[Node]) -> Iterator[Node]:
-    """Factors of the backward pass's matrix products that the forward pass computed element by element."""
+    """Factors of the backward pass's matrix products that the forward pass computed element by
+    element."""
     for product in in_backward:
         for factor in product.all_input_nodes if product.target in PRODUCTS else ():
             while factor.target in VIEWS and factor not in in_backward:
@@ -93,7 +102,8 @@ def _factors(in_backward: set[Node]) -> Iterator[Node]:
 
 
 def _sources(node: Node) -> Iterator[Node]:
-    """The tensors of equal size that a value is computed from elementwise, without dropout seeds and biases."""
+    """The tensors of equal size that a value is computed from elementwise, without dropout seeds
+    and biases."""
     seen, open_nodes = {node}, [node]
     while open_nodes:
         for given in open_nodes.pop().all_input_nodes:
@@ -107,7 +117,8 @@ def _sources(node: Node) -> Iterator[Node]:
 
 
 def _is_read(source: Node, factor: Node, in_backward: set[Node]) -> bool:
-    """True if the backward pass reads a value, or one computed from it elementwise, other than the factor."""
+    """True if the backward pass reads a value, or one computed from it elementwise, other than the
+    factor."""
     seen, open_nodes = {source, factor}, [source]
     while open_nodes:
         for user in open_nodes.pop().users:
@@ -135,9 +146,10 @@ def _is_returned(node: Node) -> bool:
 def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
     """Replace every boolean that both passes read by a byte.
 
-    The partition prefers to keep booleans, such as masks of activations and maxima, because they are small. But
-    compiled CPU code stores and reads booleans one by one, much slower than bytes converted from floats. Booleans of
-    neighbour slices x heads x channels exist only inside loops, which store nothing, so they are recomputed.
+    The partition prefers to keep booleans, such as masks of activations and maxima, because they
+    are small. But compiled CPU code stores and reads booleans one by one, much slower than bytes
+    converted from floats. Booleans of neighbour slices x heads x channels exist only inside loops,
+    which store nothing, so they are recomputed.
     """
     for node in list(graph.nodes):
         readers = [user for user in node.users if user in in_backward]
@@ -149,14 +161,18 @@ def _keep_as_bytes(graph: Graph, in_backward: set[Node]) -> None:
         number = _convert(graph, node, torch.float32)
         again = _convert(graph, _convert(graph, number, torch.uint8), torch.float32)
         mask = _after(graph, again, torch.ops.aten.ne.Scalar, again, 0)
-        mask.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE  # otherwise the mask itself would be kept
+        mask.meta["recompute"] = (
+            CheckpointPolicy.MUST_RECOMPUTE
+        )  # otherwise the mask itself would be kept
         for reader in readers:
             reader.replace_input_with(node, mask)
 
 
 def _is_boolean(node: Node) -> bool:
     value = node.meta.get("val")
-    return node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype == torch.bool
+    return (
+        node.op == "call_function" and isinstance(value, torch.Tensor) and value.dtype == torch.bool
+    )
 
 
 def _convert(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
@@ -164,10 +180,13 @@ def _convert(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
 
 
 def _after(graph: Graph, before: Node, function: Any, *args: Any) -> Node:
-    """Insert a call of a function of a node and constants, with the shape and type of its result."""
+    """Insert a call of a function of a node and constants, with the shape and type of its
+    result."""
     with graph.inserting_after(before):
         node = graph.call_function(function, args)
     value = before.meta["val"]
     with value.fake_mode:
-        node.meta["val"] = function(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args))
+        node.meta["val"] = function(
+            *(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args)
+        )
     return node

@@ -5,8 +5,8 @@ Its gradients are those of a sum over the edges of a node,
 .. math:: B_i = \sum_j g_{ij} \, \mathrm{LeakyReLU}'(x_i + x_j), \qquad
     \partial x_i = a \circ B_i, \quad \partial a = \sum_i B_i \circ x_i + \sum_j B_j \circ x_j,
 
-once over the edges into each node and once over those out of it. On an undirected graph with the same features at both
-ends, both sums equal one sum of :math:`g_{ij} + g_{ji}`.
+once over the edges into each node and once over those out of it. On an undirected graph with the
+same features at both ends, both sums equal one sum of :math:`g_{ij} + g_{ji}`.
 """
 
 # N nodes, S sources, E edges, H heads, C channels; V slices of K neighbours
@@ -23,13 +23,16 @@ from gnn_depth.csr import PaddedRows
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
 
-#: Maximal size of a temporary edges x heads x channels tensor, if one is needed: it must fit into a core's cache.
+#: Maximal size of a temporary edges x heads x channels tensor, if one is needed: it must fit into a
+#: core's cache.
 CHUNK = 2**18
 
 
 class _Additive(Function):
     @staticmethod
-    def forward(x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
+    def forward(
+        x_dst_NHC: Tensor, x_src_SHC: Tensor, att_HC: Tensor, graph: Graph, slope: float
+    ) -> Tensor:
         return _scores(x_dst_NHC, x_src_SHC, att_HC, graph.target, graph.source, slope)
 
     @staticmethod
@@ -48,7 +51,8 @@ class _Additive(Function):
 
 
 class _SharedAdditive(Function):
-    """Scores with the same features at both ends of undirected edges, so that an edge and its reverse score equally."""
+    """Scores with the same features at both ends of undirected edges, so that an edge and its
+    reverse score equally."""
 
     @staticmethod
     def forward(x_NHC: Tensor, att_HC: Tensor, graph: Graph, slope: float) -> Tensor:
@@ -69,7 +73,9 @@ class _SharedAdditive(Function):
         return slopes_NHC * att_HC, (slopes_NHC * x_NHC).sum(0), None, None
 
 
-def _scores(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:
+def _scores(
+    x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float
+) -> Tensor:
     """The scores of the edges from source to target, shape (edges, heads)."""
     if torch.compiler.is_compiling():  # one loop over edges that keeps nothing
         return _score(x_dst, x_src, att, target, source, slope)
@@ -79,39 +85,56 @@ def _scores(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: T
     return torch.cat(scores) if scores else x_dst.new_zeros(0, att.shape[0])
 
 
-def _score(x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float) -> Tensor:
+def _score(
+    x_dst: Tensor, x_src: Tensor, att: Tensor, target: Tensor, source: Tensor, slope: float
+) -> Tensor:
     return (F.leaky_relu(_pairs(x_dst, x_src, target, source), slope) * att).sum(-1)
 
 
-def _slopes(grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float) -> Tensor:
-    """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node (out of it, if transposed)."""
+def _slopes(
+    grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
+) -> Tensor:
+    """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node (out of it, if
+    transposed)."""
     if torch.compiler.is_compiling():
         return _slopes_in_slices(grad_EH, x_NHC, other, graph, transposed, slope)
     here, there = (graph.source, graph.target) if transposed else (graph.target, graph.source)
     size = _chunk(x_NHC)
     total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=torch.promote_types(x_NHC.dtype, grad_EH.dtype))
-    for grad, node, neighbour in zip(*(torch.split(part, size) for part in (grad_EH, here, there)), strict=True):
+    for grad, node, neighbour in zip(
+        *(torch.split(part, size) for part in (grad_EH, here, there)), strict=True
+    ):
         pairs = _pairs(x_NHC, other, node, neighbour).to(total_NHC.dtype)
         # Not in place: a second derivative runs through here.
-        total_NHC = total_NHC.index_add(0, node, _through_leaky_relu(grad[..., None].to(pairs), pairs, slope))
+        total_NHC = total_NHC.index_add(
+            0, node, _through_leaky_relu(grad[..., None].to(pairs), pairs, slope)
+        )
     return total_NHC
 
 
 def _slopes_in_slices(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
-    if transposed and graph.reverse is not None:  # the neighbours are the same, only their edges run the other way
+    if (
+        transposed and graph.reverse is not None
+    ):  # the neighbours are the same, only their edges run the other way
         grad_EH, transposed = grad_EH.index_select(0, graph.reverse), False
     # Slices are padded with the last one.
     grads_EH = torch.cat([grad_EH, grad_EH.new_zeros(1, grad_EH.shape[1])])
-    parts = [_sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed).parts()]
+    parts = [
+        _sums_of(rows, grads_EH, x_NHC, other, slope) for rows in graph.padded(transposed).parts()
+    ]
     return torch.cat(parts).view_as(x_NHC)
 
 
-def _sums_of(rows: PaddedRows, grads_EH: Tensor, x_NHC: Tensor, other: Tensor, slope: float) -> Tensor:
+def _sums_of(
+    rows: PaddedRows, grads_EH: Tensor, x_NHC: Tensor, other: Tensor, slope: float
+) -> Tensor:
     grad_VKH = grads_EH[rows.edge]
     pairs_VKHC = x_NHC[rows.node][:, None] + other[rows.neighbour]
-    slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH[..., None], slope * grad_VKH[..., None]).sum(1)
+    slopes_VHC = torch.where(pairs_VKHC > 0, grad_VKH[..., None], slope * grad_VKH[..., None]).sum(
+        1
+    )
     return bag_sum(slopes_VHC.flatten(1), rows.index, rows.ptr)
 
 
@@ -121,7 +144,8 @@ def _pairs(x: Tensor, other: Tensor, node: Tensor, neighbour: Tensor) -> Tensor:
 
 
 def _through_leaky_relu(change: Tensor, at: Tensor, slope: float) -> Tensor:
-    """LeakyReLU'(at) times change, without the booleans of a comparison, which would dominate the cost."""
+    """LeakyReLU'(at) times change, without the booleans of a comparison, which would dominate the
+    cost."""
     through: Tensor = torch.ops.aten.leaky_relu_backward(change, at, slope, False)
     return through
 
@@ -131,9 +155,15 @@ def _chunk(features: Tensor) -> int:
 
 
 def _derivative(
-    x_dst: Tensor, x_src: Tensor, att: Tensor, tangents: tuple[Tensor | None, ...], graph: Graph, slope: float
+    x_dst: Tensor,
+    x_src: Tensor,
+    att: Tensor,
+    tangents: tuple[Tensor | None, ...],
+    graph: Graph,
+    slope: float,
 ) -> Tensor:
-    """The directional derivative of the scores along tangents of x_dst, x_src and att; None means no change."""
+    """The directional derivative of the scores along tangents of x_dst, x_src and att; None means
+    no change."""
     dst_t, src_t, att_t = tangents
     dst_t = torch.zeros_like(x_dst) if dst_t is None else dst_t
     src_t = torch.zeros_like(x_src) if src_t is None else src_t
@@ -143,7 +173,9 @@ def _derivative(
     return _through_leaky_relu(moves * att + pairs * att_t, pairs, slope).sum(-1)
 
 
-def _additive_jvp(ctx: Any, dst_t: Tensor | None, src_t: Tensor | None, att_t: Tensor | None, *_: None) -> Tensor:
+def _additive_jvp(
+    ctx: Any, dst_t: Tensor | None, src_t: Tensor | None, att_t: Tensor | None, *_: None
+) -> Tensor:
     x_dst, x_src, att = ctx.saved_tensors
     return _derivative(x_dst, x_src, att, (dst_t, src_t, att_t), ctx.graph, ctx.slope)
 

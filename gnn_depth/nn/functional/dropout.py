@@ -1,4 +1,5 @@
-"""Dropout without a stored mask: the mask is recomputed from two random numbers and each element's position."""
+"""Dropout without a stored mask: the mask is recomputed from two random numbers and each element's
+position."""
 
 from typing import Any
 
@@ -8,9 +9,9 @@ from torch.autograd import Function
 
 from gnn_depth.nn.functional.kernels import with_jvp
 
-# The mask is a hash of the position: multiply, mix high bits into low ones, three times. Two rounds leave neighbouring
-# elements correlated. The constants come from a search for integer hashes with little bias (Wellons, "Prospecting for
-# hash functions", 2018).
+# The mask is a hash of the position: multiply, mix high bits into low ones, three times. Two rounds
+# leave neighbouring elements correlated. The constants come from a search for integer hashes with
+# little bias (Wellons, "Prospecting for hash functions", 2018).
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 LEVELS = 2**31
 
@@ -21,15 +22,16 @@ _COLUMNS = torch.arange(2**14, dtype=torch.int32, device="cpu")
 def dropout(x: Tensor, p: float, training: bool = True, rows: Tensor | None = None) -> Tensor:
     r"""Zero each element with probability p and scale the others by 1 / (1 - p).
 
-    Two 32-bit numbers are drawn from torch's generator for a call; the rest is arithmetic, so the mask is the same
-    for any number of threads, in compiled code and without it. p is rounded to a multiple of :math:`2^{-31}`, and
-    positions repeat after :math:`2^{32}` elements.
+    Two 32-bit numbers are drawn from torch's generator for a call; the rest is arithmetic, so the
+    mask is the same for any number of threads, in compiled code and without it. p is rounded to a
+    multiple of :math:`2^{-31}`, and positions repeat after :math:`2^{32}` elements.
 
     Args:
         x: Any tensor.
         p: Probability of zero.
         training: False returns x.
-        rows: Numbers of the rows of x, if these are rows of a larger tensor: they get the mask that they have there.
+        rows: Numbers of the rows of x, if these are rows of a larger tensor: they get the mask that
+            they have there.
     """
     if not training or p == 0 or (x.numel() == 0 and rows is None):
         return x
@@ -48,7 +50,8 @@ def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = Tru
 
 
 def kept(positions: Tensor, seed: Tensor, p: float) -> Tensor:
-    """1 for the positions (int32) that are kept, 0 for the others, as int32; the seed is two numbers, int32."""
+    """1 for the positions (int32) that are kept, 0 for the others, as int32; the seed is two
+    numbers, int32."""
     bits = (positions ^ seed[0]) * FIRST
     bits = ((bits ^ (bits >> 15)) + seed[1]) * SECOND
     bits = (bits ^ (bits >> 16)) * FIRST

@@ -10,11 +10,12 @@ from torch.autograd import Function
 
 
 def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
-    r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k x_{index_k}`.
+    r"""Weighted sum of the rows of each bag, :math:`y_b = \sum_{k = ptr_b}^{ptr_{b+1} - 1} w_k
+    x_{index_k}`.
 
-    The kernel of ``torch.nn.functional.embedding_bag``, without the values that its backward pass would need. It
-    supports float32 and float64; half precisions go through float32. Index and pointers have one integer type, and
-    weights are 1 by default.
+    The kernel of ``torch.nn.functional.embedding_bag``, without the values that its backward pass
+    would need. It supports float32 and float64; half precisions go through float32. Index and
+    pointers have one integer type, and weights are 1 by default.
     """
     dtype = x.dtype if weights is None else torch.promote_types(x.dtype, weights.dtype)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -30,13 +31,14 @@ def with_jvp(
 ) -> Callable[..., Tensor]:
     """Call a function so that forward-mode differentiation works too, as ``torch.func.jvp`` needs.
 
-    The compiler refuses functions with such a rule, and needs none. Transforms of ``torch.func`` need a separate
-    ``setup_context``, and torch then inspects the function's signature in every call, which is slow. So outside
-    transforms ``forward`` does both.
+    The compiler refuses functions with such a rule, and needs none. Transforms of ``torch.func``
+    need a separate ``setup_context``, and torch then inspects the function's signature in every
+    call, which is slow. So outside transforms ``forward`` does both.
 
-    ``jvp`` is the forward derivative, which gets the saved tensors of the backward pass. Functions without one are
-    linear in each of their first ``linear_in`` arguments, so the derivative is their sum with one argument after the
-    other replaced by its tangent. The saved tensors are not kept after the call.
+    ``jvp`` is the forward derivative, which gets the saved tensors of the backward pass. Functions
+    without one are linear in each of their first ``linear_in`` arguments, so the derivative is
+    their sum with one argument after the other replaced by its tangent. The saved tensors are not
+    kept after the call.
     """
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -62,13 +64,17 @@ def with_jvp(
         return output
 
     transformed = _variant(function, jvp=jvp or by_linearity, setup_context=setup_context)
-    eager = _variant(function, jvp=jvp or by_linearity, forward=forward, setup_context=Function.setup_context)
+    eager = _variant(
+        function, jvp=jvp or by_linearity, forward=forward, setup_context=Function.setup_context
+    )
 
     def call(*args: Any) -> Tensor:
         chosen: Any = eager
         if torch.compiler.is_compiling():
             chosen = function
-        elif torch._C._are_functorch_transforms_active():  # what Function.apply asks too; it has no public name
+        elif (
+            torch._C._are_functorch_transforms_active()
+        ):  # what Function.apply asks too; it has no public name
             chosen = transformed
         return chosen.apply(*args)
 
@@ -77,9 +83,14 @@ def with_jvp(
 
 def _variant(function: type[Function], **methods: Callable[..., Any]) -> Any:
     """The function with other static methods."""
-    return type(function.__name__, (function,), {name: staticmethod(method) for name, method in methods.items()})
+    return type(
+        function.__name__,
+        (function,),
+        {name: staticmethod(method) for name, method in methods.items()},
+    )
 
 
 def apart(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Make two tensors of one used at both ends, because the compiler cannot trace a function given one twice."""
+    """Make two tensors of one used at both ends, because the compiler cannot trace a function given
+    one twice."""
     return (first.view_as(first) if first is second else first), second

@@ -1,4 +1,5 @@
-"""Linear maps of the rows of a matrix, and dot products of each head's features with vectors of that head."""
+"""Linear maps of the rows of a matrix, and dot products of each head's features with vectors of
+that head."""
 
 from typing import Any
 
@@ -19,7 +20,8 @@ def linear(
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, "outputs"] | None = None,
 ) -> Float[Tensor, "*nodes outputs"]:
-    r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster of two libraries."""
+    r"""The map :math:`y_i = W x_i + b`: ``torch.nn.functional.linear``, by the faster of two
+    libraries."""
     known = onednn.FASTER and _is_plain(x) and _is_plain(weight)
     by_onednn = known and onednn.pays(x, weight) and not _is_transformed()
     return product(x, weight, bias) if by_onednn else F.linear(x, weight, bias)
@@ -31,8 +33,8 @@ def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
 
 
 class _Product(Function):
-    # No setup_context: it costs as much as a small product, and only transforms of torch.func need it, which never
-    # reach this function.
+    # No setup_context: it costs as much as a small product, and only transforms of torch.func need
+    # it, which never reach this function.
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
         ctx.save_for_backward(left, right)
@@ -60,7 +62,9 @@ def _is_transformed() -> bool:
         return True
     if torch.compiler.is_compiling():
         return False
-    return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+    return (
+        torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
+    )
 
 
 def head_dots(
@@ -68,11 +72,13 @@ def head_dots(
 ) -> tuple[Float[Tensor, "nodes heads"], ...]:
     r"""The products :math:`y_{ih} = a_h \cdot x_{ih}` for each of several vectors a.
 
-    Narrow heads use one matrix product with the vectors on a block diagonal, which is faster. There, a single infinite
-    entry makes all products of its node NaN.
+    Narrow heads use one matrix product with the vectors on a block diagonal, which is faster.
+    There, a single infinite entry makes all products of its node NaN.
     """
     heads, channels = x.shape[1:]
-    if channels >= NARROW or any(a.dtype != x.dtype for a in vectors):  # the sum is in the wider type of the two
+    if channels >= NARROW or any(
+        a.dtype != x.dtype for a in vectors
+    ):  # the sum is in the wider type of the two
         return tuple((x * a).sum(-1) for a in vectors)
     diagonal = torch.eye(heads, dtype=x.dtype, device=x.device)[:, :, None]
     blocks = torch.cat([(diagonal * a).flatten(1) for a in vectors])

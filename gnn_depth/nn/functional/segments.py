@@ -1,4 +1,5 @@
-"""Operations between nodes and edges on small (edges x heads) tensors: spread, sum, maximum, softmax."""
+"""Operations between nodes and edges on small (edges x heads) tensors: spread, sum, maximum,
+softmax."""
 
 # N nodes, E edges, H heads; V slices of K neighbours
 
@@ -12,13 +13,14 @@ from torch.autograd import Function
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
-#: From this number of edges on, compiled code first takes the maximum over slices of neighbours, with all threads:
-#: torch's own segment maximum runs on one.
+#: From this number of edges on, compiled code first takes the maximum over slices of neighbours,
+#: with all threads: torch's own segment maximum runs on one.
 MANY_EDGES = 2**15
 
 
 def targets(x: Float[Tensor, "sources *rest"], graph: Graph) -> Float[Tensor, "nodes *rest"]:
-    """The rows of the targets among those of the sources: on a block the first rows, otherwise all."""
+    """The rows of the targets among those of the sources: on a block the first rows, otherwise
+    all."""
     # A slice of everything would allocate a tensor of zeros in the backward pass.
     return x if graph.num_sources == graph.num_nodes else x[: graph.num_nodes]
 
@@ -39,12 +41,16 @@ def segment_sum(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Ten
 
 
 def segment_max(values: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "nodes heads"]:
-    """Maximum over incoming edges, -inf for a node without any; tied edges share the gradient evenly."""
+    """Maximum over incoming edges, -inf for a node without any; tied edges share the gradient
+    evenly."""
     return _max(values, graph)
 
 
-def segment_softmax(scores: Float[Tensor, "edges heads"], graph: Graph) -> Float[Tensor, "edges heads"]:
-    r"""Softmax over incoming edges, :math:`\alpha_{ij} = e^{s_{ij}} / \sum_{k \to i} e^{s_{ik}}`."""
+def segment_softmax(
+    scores: Float[Tensor, "edges heads"], graph: Graph
+) -> Float[Tensor, "edges heads"]:
+    r"""Softmax over incoming edges, :math:`\alpha_{ij} = e^{s_{ij}} / \sum_{k \to i}
+    e^{s_{ik}}`."""
     return _softmax(scores, graph)
 
 
@@ -98,7 +104,9 @@ class _Max(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         values_EH, largest_NH = ctx.saved_tensors
-        return _share_of_maximum(values_EH, largest_NH, ctx.graph) * at_target(grads[0], ctx.graph), None
+        return _share_of_maximum(values_EH, largest_NH, ctx.graph) * at_target(
+            grads[0], ctx.graph
+        ), None
 
 
 class _Softmax(Function):
@@ -123,7 +131,9 @@ def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
     """The maximum over the edges of a node, -inf where there are none."""
     if torch.compiler.is_compiling() and len(values_EH) >= MANY_EDGES:
         rows = graph.padded()
-        edge_VK = rows.edge.where(rows.edge < len(values_EH), rows.edge[:, :1])  # the first stands for padding
+        edge_VK = rows.edge.where(
+            rows.edge < len(values_EH), rows.edge[:, :1]
+        )  # the first stands for padding
         return torch.segment_reduce(values_EH[edge_VK].amax(1), "max", offsets=rows.ptr)
     return torch.segment_reduce(values_EH.contiguous(), "max", offsets=graph.ptr)
 
@@ -136,9 +146,12 @@ def _share_of_maximum(values_EH: Tensor, largest_NH: Tensor, graph: Graph) -> Te
 
 
 def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
-    r""":math:`\alpha (d - \sum \alpha d)`: the Jacobian of a softmax is symmetric, so this is both of its products."""
+    r""":math:`\alpha (d - \sum \alpha d)`: the Jacobian of a softmax is symmetric, so this is both
+    of its products."""
     weighted_EH = alpha_EH * direction_EH
-    return torch.addcmul(weighted_EH, alpha_EH, at_target(segment_sum(weighted_EH, graph), graph), value=-1)
+    return torch.addcmul(
+        weighted_EH, alpha_EH, at_target(segment_sum(weighted_EH, graph), graph), value=-1
+    )
 
 
 def _max_jvp(ctx: Any, values_t: Tensor, _: None) -> Tensor:
@@ -162,8 +175,11 @@ def widen(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def graph_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "#nodes channels"]:
-    """Mean over the nodes of each graph, repeated for its nodes (one row where there is one graph)."""
+def graph_mean(
+    x: Float[Tensor, "nodes channels"], graph: Graph
+) -> Float[Tensor, "#nodes channels"]:
+    """Mean over the nodes of each graph, repeated for its nodes (one row where there is one
+    graph)."""
     if graph.is_shard:
         return graph.all_reduce(x.sum(0, keepdim=True)) / graph.total_nodes
     if graph.node_to_graph is None:

@@ -18,7 +18,9 @@ from gnn_depth.nn.functional.kernels import apart, bag_sum, with_jvp
 
 with warnings.catch_warnings():  # torch warns once that CSR is in beta, which users cannot change
     warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int), torch.zeros(0, dtype=torch.int), torch.zeros(0), (0, 0))
+    torch.sparse_csr_tensor(
+        torch.zeros(1, dtype=torch.int), torch.zeros(0, dtype=torch.int), torch.zeros(0), (0, 0)
+    )
 
 
 class _SpMM(Function):
@@ -26,7 +28,9 @@ class _SpMM(Function):
     def forward(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
         heads, channels = x_NHC.shape[1:]
         ptr, neighbour, order = graph.rows(heads).csr(transposed)
-        weights = weights_EH.flatten() if order is None else weights_EH.flatten().index_select(0, order)
+        weights = (
+            weights_EH.flatten() if order is None else weights_EH.flatten().index_select(0, order)
+        )
         sums = bag_sum(x_NHC.flatten(0, 1), neighbour, ptr, weights)
         # No view, so that autograd may add another gradient in place.
         return torch.ops.aten._unsafe_view(sums, [len(sums) // heads, heads, channels])
@@ -34,7 +38,8 @@ class _SpMM(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         weights_EH, x_NHC, ctx.graph, ctx.transposed = inputs
-        # With fixed weights the backward pass does not need x, so x is not kept. Compiled code decides this by itself.
+        # With fixed weights the backward pass does not need x, so x is not kept. Compiled code
+        # decides this by itself.
         ctx.dtype = x_NHC.dtype
         needs_x = torch.compiler.is_compiling() or ctx.needs_input_grad[0]
         ctx.save_for_backward(weights_EH, x_NHC if needs_x else None)
@@ -56,14 +61,26 @@ class _SDDMM(Function):
     @staticmethod
     def forward(query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
-        if torch.compiler.is_compiling():  # one loop over edges, fused with the operations on the products
+        if (
+            torch.compiler.is_compiling()
+        ):  # one loop over edges, fused with the operations on the products
             return (query_NHC[graph.target] * key_NHC[graph.source]).sum(-1).to(dtype)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
-        query, key = query_NHC.flatten(0, 1).to(wide).contiguous(), key_NHC.flatten(0, 1).to(wide).contiguous()
+        query, key = (
+            query_NHC.flatten(0, 1).to(wide).contiguous(),
+            key_NHC.flatten(0, 1).to(wide).contiguous(),
+        )
         rows = graph.rows(query_NHC.shape[1])
-        pattern = torch.sparse_csr_tensor(rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape)
-        # Write into the pattern itself: a new one would also copy its structure, which takes a third of the time.
-        products = torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern).values().to(dtype)
+        pattern = torch.sparse_csr_tensor(
+            rows.ptr, rows.source, query.new_zeros(rows.source.numel()), rows.shape
+        )
+        # Write into the pattern itself: a new one would also copy its structure, which takes a
+        # third of the time.
+        products = (
+            torch.sparse.sampled_addmm(pattern, query, key.t(), beta=0.0, out=pattern)
+            .values()
+            .to(dtype)
+        )
         products = products if rows.inverse is None else products.index_select(0, rows.inverse)
         return products.view(-1, query_NHC.shape[1])
 
@@ -84,16 +101,21 @@ class _SDDMM(Function):
         return grad_query, grad_key, None
 
 
-#: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node (out of it, if transposed).
+#: spmm(weights_EH, x_NHC, graph, transposed): weighted sum over the edges into each node (out of
+#: it, if transposed).
 spmm = with_jvp(_SpMM, linear_in=2)
-#: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each edge.
+#: sddmm(query_NHC, key_NHC, graph): dot product of the target's query and the source's key on each
+#: edge.
 sddmm = with_jvp(_SDDMM, linear_in=2)
 
 
 def aggregate(
-    weights: Float[Tensor, "edges *heads"], x: Float[Tensor, "sources *heads channels"], graph: Graph
+    weights: Float[Tensor, "edges *heads"],
+    x: Float[Tensor, "sources *heads channels"],
+    graph: Graph,
 ) -> Float[Tensor, "nodes *heads channels"]:
-    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where there is none.
+    r"""Weighted sum over incoming edges, :math:`y_{ih} = \sum_{j \to i} w_{ijh} x_{jh}`; zero where
+    there is none.
 
     Tensors without a heads dimension have one head.
     """
@@ -104,7 +126,9 @@ def aggregate(
 
 
 def edge_dot(
-    query: Float[Tensor, "nodes heads channels"], key: Float[Tensor, "sources heads channels"], graph: Graph
+    query: Float[Tensor, "nodes heads channels"],
+    key: Float[Tensor, "sources heads channels"],
+    graph: Graph,
 ) -> Float[Tensor, "edges heads"]:
     r"""Dot-product scores :math:`s_{ijh} = q_{ih} \cdot k_{jh}` of the edges :math:`j \to i`."""
     return sddmm(*apart(query, key), graph)

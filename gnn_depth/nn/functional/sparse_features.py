@@ -12,7 +12,8 @@ from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
 from gnn_depth.nn.functional.kernels import bag_sum, with_jvp
 
-#: A sparse product is faster below this fraction of non-zeros, for matrices of at least this many numbers.
+#: A sparse product is faster below this fraction of non-zeros, for matrices of at least this many
+#: numbers.
 DENSEST, SMALLEST = 0.1, 2**16
 
 
@@ -35,12 +36,16 @@ class SparseFeatures:
         flat = self.values.new_zeros(self.rows.shape[0] * self.rows.shape[1])
         return flat.index_put((self.positions.long(),), self.values).view(self.rows.shape)
 
-    def dropout(self, p: float, training: bool = True, rows: Tensor | None = None) -> "SparseFeatures":
+    def dropout(
+        self, p: float, training: bool = True, rows: Tensor | None = None
+    ) -> "SparseFeatures":
         """Dropout of the matrix: zeros stay zero, so only the non-zeros need a mask."""
         positions = self.positions
         if rows is not None and training:
             columns = self.rows.shape[1]
-            positions = (rows[positions.div(columns, rounding_mode="floor")] * columns + positions % columns).int()
+            positions = (
+                rows[positions.div(columns, rounding_mode="floor")] * columns + positions % columns
+            ).int()
         return replace(self, values=dropout_at(positions, self.values, p, training))
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -52,7 +57,8 @@ class SparseFeatures:
 def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
     """The sparse form of features if it saves time, otherwise the features themselves.
 
-    The sparse form is cached as long as the tensor exists. Features that need a gradient stay dense.
+    The sparse form is cached as long as the tensor exists. Features that need a gradient stay
+    dense.
     """
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point() or _is_differentiated(x):
         return x
@@ -77,16 +83,21 @@ def _is_differentiated(x: Tensor) -> bool:
 def _sparse(x: Tensor) -> SparseFeatures:
     row, column = x.nonzero(as_tuple=True)
     positions = (row * x.shape[1] + column).int()
-    return SparseFeatures(x[row, column], positions, EdgeRows(column, row, (x.shape[0], x.shape[1]), heads=1))
+    return SparseFeatures(
+        x[row, column], positions, EdgeRows(column, row, (x.shape[0], x.shape[1]), heads=1)
+    )
 
 
 class _Product(Function):
-    """The matrix, or its transpose, times a dense one; each product is the gradient of the other."""
+    """The matrix, or its transpose, times a dense one; each product is the gradient of the
+    other."""
 
     @staticmethod
     def forward(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
         ptr, index, order = x.rows.csr(transposed)
-        return bag_sum(dense, index, ptr, x.values if order is None else x.values[order]).to(dense.dtype)
+        return bag_sum(dense, index, ptr, x.values if order is None else x.values[order]).to(
+            dense.dtype
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

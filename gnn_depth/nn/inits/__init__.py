@@ -1,7 +1,7 @@
 """Initialisations.
 
-To add one, subclass Init, or MatrixInit to draw matrix by matrix. Decorate it with ``@register("init", name)`` and
-import it here.
+To add one, subclass Init, or MatrixInit to draw matrix by matrix. Decorate it with
+``@register("init", name)`` and import it here.
 """
 
 from gnn_depth.nn.inits.balanced import Balanced, BalancedOrthogonal, BalancedXavier

@@ -1,19 +1,19 @@
 r"""Balanced initialisations: every neuron's incoming and outgoing weights have equal squared norms.
 
-Neurons are balanced from the first layer to the last (the order of :func:`gnn_depth.nn.neurons.links`), so their
-incoming weights are already fixed. Attention parameters are zero. The outgoing weights of neuron i are divided by the
-:math:`e^{u_i}` that solves
+Neurons are balanced from the first layer to the last (the order of
+:func:`gnn_depth.nn.neurons.links`), so their incoming weights are already fixed. Attention
+parameters are zero. The outgoing weights of neuron i are divided by the :math:`e^{u_i}` that solves
 
 .. math:: \sum_{W \in in} \|W_{i:}\|^2 = e^{-2 u_i} \sum_{W \in out} \|W_{:i}\|^2
 
-With skip connections or shared layers, some matrices lead from some of the neurons to others. There :math:`W_{ij}`
-becomes :math:`e^{u_i - u_j} W_{ij}`, and the equations
+With skip connections or shared layers, some matrices lead from some of the neurons to others. There
+:math:`W_{ij}` becomes :math:`e^{u_i - u_j} W_{ij}`, and the equations
 
 .. math:: r_i + \sum_j W_{ij}^2 e^{2 (u_i - u_j)} = \sum_j W_{ji}^2 e^{2 (u_j - u_i)} + s_i e^{-2 u_i}
 
-hold at the minimum of a convex function of u. Here r and s are the sums of squared weights from and to neurons outside
-this set:
-:math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 e^{2 (u_i - u_j)} + \frac12 \sum_i s_i e^{-2 u_i}`.
+hold at the minimum of a convex function of u. Here r and s are the sums of squared weights from and
+to neurons outside this set: :math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 e^{2 (u_i - u_j)} +
+\frac12 \sum_i s_i e^{-2 u_i}`.
 """
 
 import torch
@@ -30,13 +30,15 @@ from gnn_depth.registry import register
 
 @register("init", "balanced")
 class Balanced(Init):
-    r"""Balanced: draw parameters with another initialisation, then rescale them until every neuron is balanced.
+    r"""Balanced: draw parameters with another initialisation, then rescale them until every neuron
+    is balanced.
 
     .. math:: \|W^1_{i:}\|^2 = \beta, \qquad \|W^{l+1}_{:i}\|^2 = \|W^l_{i:}\|^2, \qquad a^l = 0
 
-    :mod:`gnn_depth.nn.neurons` defines the incoming and outgoing weights for several matrices, encoder and decoder,
-    heads and skip connections. The squared norm beta applies to the first hidden state.
-    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, procedure 2.6.
+    :mod:`gnn_depth.nn.neurons` defines the incoming and outgoing weights for several matrices,
+    encoder and decoder, heads and skip connections. The squared norm beta applies to the first
+    hidden state. Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023,
+    procedure 2.6.
 
     Args:
         base: The initialisation that draws the parameters.
@@ -56,8 +58,10 @@ class Balanced(Init):
         missing = set(hidden_states(stack)) - {state for link in found for state in link.states}
         if missing:
             raise ValueError(
-                f"what leaves layer {min(missing) - 1} is added to the input features, or is an output too, so that "
-                "its neurons cannot be rescaled: use encoder linear and decoder linear, or no skip connections."
+                f"what leaves layer {min(missing) - 1} is added to the input features, or is an "
+                "output too, so that "
+                "its neurons cannot be rescaled: use encoder linear and decoder linear, or no skip "
+                "connections."
             )
         with torch.no_grad():
             for position, link in enumerate(found):
@@ -100,17 +104,24 @@ class BalancedOrthogonal(Balanced):
 
 
 def _balance(link: Link, beta: float | None) -> None:
-    """Rescale outgoing weights; in the first layer also incoming weights, to a squared length of beta."""
-    inner = [share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)]
+    """Rescale outgoing weights; in the first layer also incoming weights, to a squared length of
+    beta."""
+    inner = [
+        share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)
+    ]
     coming = [share for share in link.incoming if not _is_among(share, inner)]
     leaving = [share for share in link.outgoing if not _is_among(share, inner)]
     into, flow = _squares(coming), sum(share.parameter.double().square() for share in inner)
     out = _squares(leaving)
-    for what, total in (("comes into", into), ("leaves", out if isinstance(flow, int) else out + flow.sum(0))):
+    for what, total in (
+        ("comes into", into),
+        ("leaves", out if isinstance(flow, int) else out + flow.sum(0)),
+    ):
         if not (total > 0).all():
             neuron = int((total <= 0).nonzero()[0])
             raise ValueError(
-                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale balances it: use "
+                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale "
+                "balances it: use "
                 "another base."
             )
     if beta is not None:
@@ -148,7 +159,9 @@ def _is_among(share: Share, others: tuple[Share, ...] | list[Share]) -> bool:
 
 def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
     squares = [(share.parameter.double().square(), share.axis) for share in shares]
-    return torch.stack([s.flatten() if axis is None else s.sum(1 - axis) for s, axis in squares]).sum(0)
+    return torch.stack(
+        [s.flatten() if axis is None else s.sum(1 - axis) for s, axis in squares]
+    ).sum(0)
 
 
 def _scale(share: Share, factor: Float[Tensor, "neurons"]) -> None:

@@ -42,13 +42,15 @@ class Place(NamedTuple):
 
 
 class MatrixInit(Init):
-    """Draw the matrices of a stack one by one, and everything else in a layer as PyTorch Geometric does.
+    """Draw the matrices of a stack one by one, and everything else in a layer as PyTorch Geometric
+    does.
 
-    Biases are zero, and by default attention parameters are zero too, so that attention starts uniform.
+    Biases are zero, and by default attention parameters are zero too, so that attention starts
+    uniform.
 
     Attributes:
-        looks_linear: True if matrices are mirrored so that activations remove nothing. The decoder must then read only
-            the last state.
+        looks_linear: True if matrices are mirrored so that activations remove nothing. The decoder
+            must then read only the last state.
     """
 
     looks_linear: ClassVar[bool] = False
@@ -64,7 +66,8 @@ class MatrixInit(Init):
     def draw(self, stack: DeepGNN) -> None:
         if self.looks_linear and stack.jump != "last":
             raise ValueError(
-                f"{described(type(self))} mirrors what the decoder reads of one state: use jump last, not {stack.jump}."
+                f"{described(type(self))} mirrors what the decoder reads of one state: use jump "
+                f"last, not {stack.jump}."
             )
         for layer in stack.layers:
             assert isinstance(layer, Layer)
@@ -85,7 +88,8 @@ class MatrixInit(Init):
 
 
 def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
-    """The place of a layer's matrix; a side of the matrix that lies inside the layer is not activated."""
+    """The place of a layer's matrix; a side of the matrix that lies inside the layer is not
+    activated."""
     chain = layer.weight_chain()
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
     comes_in = any(weight is other for other in chain.incoming)
@@ -110,8 +114,11 @@ def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
 
 
 def _activates(stack: DeepGNN, state: int) -> bool:
-    """True if the state of this number, 0 before the first layer, has passed an activation that changes it."""
-    if (state == 0 and not stack.first_activation) or (state == len(stack.layers) and not stack.last_activation):
+    """True if the state of this number, 0 before the first layer, has passed an activation that
+    changes it."""
+    if (state == 0 and not stack.first_activation) or (
+        state == len(stack.layers) and not stack.last_activation
+    ):
         return False
     below_zero = torch.tensor([-1.0], device="cpu")  # a number even where the stack is on "meta"
     return not torch.equal(stack.activation(below_zero), below_zero)
@@ -123,9 +130,9 @@ class Xavier(MatrixInit):
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
 
-    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are zero. Other
-    parameters of a layer are drawn as PyTorch Geometric does.
-    Glorot & Bengio, *Understanding the difficulty of training deep feedforward neural networks*, AISTATS 2010.
+    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are
+    zero. Other parameters of a layer are drawn as PyTorch Geometric does. Glorot & Bengio,
+    *Understanding the difficulty of training deep feedforward neural networks*, AISTATS 2010.
 
     Args:
         distribution: ``normal`` or ``uniform``.
@@ -164,9 +171,9 @@ class Kaiming(MatrixInit):
 
     .. math:: \mathrm{Var}(W_{ij}) = \frac{2}{n_{in}}
 
-    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are zero. Other
-    parameters of a layer are drawn as PyTorch Geometric does.
-    He et al., *Delving Deep into Rectifiers*, ICCV 2015.
+    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are
+    zero. Other parameters of a layer are drawn as PyTorch Geometric does. He et al., *Delving Deep
+    into Rectifiers*, ICCV 2015.
 
     Args:
         distribution: ``normal`` or ``uniform``.
@@ -178,7 +185,9 @@ class Kaiming(MatrixInit):
         self.distribution = distribution
 
     def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        draw = nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
+        draw = (
+            nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
+        )
         draw(weight, nonlinearity="relu")
 
     def draw_attention(self, head: Tensor) -> None:
@@ -187,12 +196,13 @@ class Kaiming(MatrixInit):
 
 @register("init", "orthogonal")
 class Orthogonal(MatrixInit):
-    r"""Orthogonal initialisation: matrices have orthonormal rows or columns; attention starts uniform.
+    r"""Orthogonal initialisation: matrices have orthonormal rows or columns; attention starts
+    uniform.
 
     .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
 
-    Saxe, McClelland & Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep linear neural networks*,
-    ICLR 2014.
+    Saxe, McClelland & Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep
+    linear neural networks*, ICLR 2014.
 
     Args:
         gain: g, the norm of these rows or columns.
@@ -207,7 +217,8 @@ class Orthogonal(MatrixInit):
 
 @register("init", "identity")
 class IdentityInit(MatrixInit):
-    r"""Identity initialisation: hidden matrices are identities; input and output matrices are Xavier's.
+    r"""Identity initialisation: hidden matrices are identities; input and output matrices are
+    Xavier's.
 
     .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
 
@@ -244,14 +255,16 @@ class LooksLinearIdentity(MatrixInit):
 
 @register("init", "looks_linear_orthogonal")
 class LooksLinearOrthogonal(MatrixInit):
-    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention starts uniform.
+    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention
+    starts uniform.
 
     .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
 
-    Each D is a separate random orthogonal matrix. A side without an activation is not mirrored: the input side of the
-    first layer if there is an encoder, and the output side of the last layer if there is a decoder.
-    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (LLortho); the structure is that of Shang
-    et al., *Understanding and Improving Convolutional Neural Networks via Concatenated ReLUs*, ICML 2016.
+    Each D is a separate random orthogonal matrix. A side without an activation is not mirrored: the
+    input side of the first layer if there is an encoder, and the output side of the last layer if
+    there is a decoder. Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023
+    (LLortho); the structure is that of Shang et al., *Understanding and Improving Convolutional
+    Neural Networks via Concatenated ReLUs*, ICML 2016.
     """
 
     looks_linear = True
@@ -265,7 +278,8 @@ class LooksLinearOrthogonal(MatrixInit):
 class LooksLinearXavier(MatrixInit):
     """Looks-linear Xavier: mirror Xavier's matrices of half the size; attention starts uniform.
 
-    The matrices are those of Glorot & Bengio 2010, mirrored as in Shang et al. 2016. The combination is ours.
+    The matrices are those of Glorot & Bengio 2010, mirrored as in Shang et al. 2016. The
+    combination is ours.
 
     Args:
         distribution: ``normal`` or ``uniform``.
@@ -282,13 +296,14 @@ class LooksLinearXavier(MatrixInit):
 
 
 def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> None:
-    r"""Draw a mirrored matrix, whose positive and negative halves together undo the activation between two layers.
+    r"""Draw a mirrored matrix, whose positive and negative halves together undo the activation
+    between two layers.
 
     .. math:: [D; -D], \quad [D, -D], \quad [[D, -D], [-D, D]]
 
     Rows are mirrored if an activation follows, columns if one precedes. Since
-    :math:`\mathrm{ReLU}(z) - \mathrm{ReLU}(-z) = z`, maps and ReLUs together are linear. If the width is odd, the last
-    neuron has no mirror image.
+    :math:`\mathrm{ReLU}(z) - \mathrm{ReLU}(-z) = z`, maps and ReLUs together are linear. If the
+    width is odd, the last neuron has no mirror image.
 
     Args:
         weight: The matrix.
@@ -296,7 +311,10 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> N
         place: Its place in the stack.
     """
     rows, columns = weight.shape
-    half = (rows + 1) // 2 if place.activated else rows, (columns + 1) // 2 if place.reads_activated else columns
+    half = (
+        (rows + 1) // 2 if place.activated else rows,
+        (columns + 1) // 2 if place.reads_activated else columns,
+    )
     drawn = draw(weight.new_empty(half))
     drawn = torch.cat([drawn, -drawn]) if place.activated else drawn
     drawn = torch.cat([drawn, -drawn], 1) if place.reads_activated else drawn
@@ -307,5 +325,7 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> N
 @torch.no_grad()
 def repeat_identity_(weight: Tensor) -> Tensor:
     """The identity, repeated along the longer side of a matrix."""
-    rows, columns = (torch.arange(size, device=weight.device) % min(weight.shape) for size in weight.shape)
+    rows, columns = (
+        torch.arange(size, device=weight.device) % min(weight.shape) for size in weight.shape
+    )
     return weight.copy_(rows[:, None] == columns)

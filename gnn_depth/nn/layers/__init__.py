@@ -7,4 +7,15 @@ from gnn_depth.nn.layers.gin import GIN
 from gnn_depth.nn.layers.pyg import PyGConv
 from gnn_depth.nn.layers.transformer import Transformer
 
-__all__ = ["GAT", "GCN", "GCNII", "GGNN", "GIN", "SAGE", "GATv2", "OmegaGAT", "PyGConv", "Transformer"]
+__all__ = [
+    "GAT",
+    "GCN",
+    "GCNII",
+    "GGNN",
+    "GIN",
+    "SAGE",
+    "GATv2",
+    "OmegaGAT",
+    "PyGConv",
+    "Transformer",
+]

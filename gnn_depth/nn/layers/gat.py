@@ -74,7 +74,9 @@ class _LinearAttention(AttentionLayer):
     def weight_chain(self) -> WeightChain:
         # Omega multiplies the output of a neuron and does not depend on the neuron's scale.
         bias = () if self.bias is None else (self.bias,)
-        return WeightChain((self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias)
+        return WeightChain(
+            (self.lin.weight,), (self.lin.weight,), (self.att_dst, self.att_src), bias
+        )
 
     def attention(
         self,
@@ -100,9 +102,9 @@ class GAT(_LinearAttention):
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} \mathrm{LeakyReLU}(s_{ij}), \quad
         x'_i = \sum_j \alpha_{ij} h_j + b
 
-    for each head; the heads are concatenated. Score norms act on s, before the LeakyReLU. Features :math:`e_{ij}` of
-    the edges add :math:`a_{edge} \cdot W_{edge} e_{ij}` to s.
-    Veličković et al., *Graph Attention Networks*, ICLR 2018.
+    for each head; the heads are concatenated. Score norms act on s, before the LeakyReLU. Features
+    :math:`e_{ij}` of the edges add :math:`a_{edge} \cdot W_{edge} e_{ij}` to s. Veličković et al.,
+    *Graph Attention Networks*, ICLR 2018.
 
     Args:
         in_channels: Width of the incoming features.
@@ -124,7 +126,9 @@ class GAT(_LinearAttention):
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         weight = self.lin.normed_weight
-        return of_attention(self, weight, (weight, weight), graph.with_self_loops(), self.negative_slope, at_most)
+        return of_attention(
+            self, weight, (weight, weight), graph.with_self_loops(), self.negative_slope, at_most
+        )
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -139,15 +143,17 @@ class GAT(_LinearAttention):
 
 @register("layer", "omega_gat")
 class OmegaGAT(_LinearAttention):
-    r"""Omega-GAT: move each channel towards or away from the attention-weighted mean of the neighbours.
+    r"""Omega-GAT: move each channel towards or away from the attention-weighted mean of the
+    neighbours.
 
     .. math::
         x'_i = W \Big( x_i - \omega \odot \big( x_i - \sum_{j \in N(i) \cup \{i\}} \alpha_{ij} x_j \big) \Big) + b
 
-    for each head, with the attention weights :math:`\alpha` of a :class:`GAT` and one learned :math:`\omega` for each
-    incoming channel. :math:`\omega` starts at 1, where the layer is a GAT. Values between 0 and 1 smooth less, values
-    below 0 sharpen. The heads are concatenated.
-    Eliasof, Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation Operators*, ICML 2023.
+    for each head, with the attention weights :math:`\alpha` of a :class:`GAT` and one learned
+    :math:`\omega` for each incoming channel. :math:`\omega` starts at 1, where the layer is a GAT.
+    Values between 0 and 1 smooth less, values below 0 sharpen. The heads are concatenated. Eliasof,
+    Ruthotto & Treister, *Improving Graph Neural Networks with Learnable Propagation Operators*,
+    ICML 2023.
 
     Args:
         in_channels: Width of the incoming features.
@@ -167,7 +173,9 @@ class OmegaGAT(_LinearAttention):
         h = self.lin(x).view(shape)
         # Propagate W (omega x) instead of x: the result is the same, and the tensor is narrower.
         weight = self.lin.normed_weight * self.omega
-        moving = (x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)).view(shape)
+        moving = (
+            x.linear(weight, None) if isinstance(x, SparseFeatures) else linear(x, weight)
+        ).view(shape)
         alpha = self.attention(h, graph)
         kept = targets(h, graph) - targets(moving, graph)
         out = (kept + aggregate(alpha, moving, graph)).flatten(1)
@@ -183,9 +191,9 @@ class GATv2(AttentionLayer):
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i) \cup \{i\}} s_{ij}, \quad
         x'_i = \sum_j \alpha_{ij} W_{src} x_j + b
 
-    for each head; the heads are concatenated. Score norms act on s. Features :math:`e_{ij}` of the edges add
-    :math:`W_{edge} e_{ij}` inside the LeakyReLU.
-    Brody, Alon & Yahav, *How Attentive are Graph Attention Networks?*, ICLR 2022.
+    for each head; the heads are concatenated. Score norms act on s. Features :math:`e_{ij}` of the
+    edges add :math:`W_{edge} e_{ij}` inside the LeakyReLU. Brody, Alon & Yahav, *How Attentive are
+    Graph Attention Networks?*, ICLR 2022.
 
     Args:
         in_channels: Width of the incoming features.
@@ -236,15 +244,23 @@ class GATv2(AttentionLayer):
         zeros(self.bias)
 
     def weight_chain(self) -> WeightChain:
-        both = (self.lin_src.weight,) if self.lin_dst is None else (self.lin_src.weight, self.lin_dst.weight)
+        both = (
+            (self.lin_src.weight,)
+            if self.lin_dst is None
+            else (self.lin_src.weight, self.lin_dst.weight)
+        )
         bias = () if self.bias is None else (self.bias,)
         of_edges = () if self.lin_edge is None else (self.lin_edge.weight,)
-        return WeightChain(incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias)
+        return WeightChain(
+            incoming=(*both, *of_edges), outgoing=both, attention=(self.att,), bias=bias
+        )
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         src = self.lin_src.normed_weight
         dst = src if self.lin_dst is None else self.lin_dst.normed_weight
-        return of_attention(self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most)
+        return of_attention(
+            self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most
+        )
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -256,10 +272,16 @@ class GATv2(AttentionLayer):
         if self.lin_edge is None or graph.edge_attr is None:
             scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
         else:
-            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, self.heads, self.out_channels)
-            pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source) + of_edges
+            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(
+                -1, self.heads, self.out_channels
+            )
+            pairs = (
+                x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source) + of_edges
+            )
             scores = (F.leaky_relu(pairs, self.negative_slope) * self.att).sum(-1)
         scores = self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
         alpha = segment_softmax(scores, graph)
-        out = aggregate(dropout(alpha, self.dropout, self.training, graph.edge_numbers), x_src, graph).flatten(1)
+        out = aggregate(
+            dropout(alpha, self.dropout, self.training, graph.edge_numbers), x_src, graph
+        ).flatten(1)
         return out if self.bias is None else out + self.bias

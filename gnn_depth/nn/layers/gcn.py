@@ -21,11 +21,11 @@ class GCN(Layer):
 
     .. math:: x'_i = \sum_{j \in N(i) \cup \{i\}} \frac{1}{\sqrt{d_i d_j}} W x_j + b
 
-    with degrees d that count the self-loop. With edge weights w the factor is :math:`w_{ij} / \sqrt{d_i d_j}` and d the
-    sum of a node's weights; a self-loop that is added weighs 1. Kipf & Welling, *Semi-Supervised Classification with
-    Graph Convolutional Networks*, ICLR 2017. With ``root_weight`` the node itself is added after a linear map of its
-    own, :math:`W_{root} x_i`: the residual connection of Luo, Shi & Wu, *Classic GNNs are Strong Baselines*, NeurIPS
-    2024.
+    with degrees d that count the self-loop. With edge weights w the factor is :math:`w_{ij} /
+    \sqrt{d_i d_j}` and d the sum of a node's weights; a self-loop that is added weighs 1. Kipf &
+    Welling, *Semi-Supervised Classification with Graph Convolutional Networks*, ICLR 2017. With
+    ``root_weight`` the node itself is added after a linear map of its own, :math:`W_{root} x_i`:
+    the residual connection of Luo, Shi & Wu, *Classic GNNs are Strong Baselines*, NeurIPS 2024.
 
     Args:
         in_channels: Width of the incoming features.
@@ -38,7 +38,9 @@ class GCN(Layer):
     takes_edge_weights = True
     takes_blocks = True
 
-    def __init__(self, in_channels: int, out_channels: int, bias: bool = True, root_weight: bool = False) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, bias: bool = True, root_weight: bool = False
+    ) -> None:
         super().__init__(in_channels, out_channels)
         self.lin = Linear(in_channels, out_channels, bias=False)
         self.lin_root = Linear(in_channels, out_channels, bias=False) if root_weight else None
@@ -53,12 +55,22 @@ class GCN(Layer):
 
     def weight_chain(self) -> WeightChain:
         bias = () if self.bias is None else (self.bias,)
-        both = (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
+        both = (
+            (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
+        )
         return WeightChain(incoming=both, outgoing=both, bias=bias)
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
-        own = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
-        return of_propagation(graph.with_self_loops()) * spectral_norm(self.lin.normed_weight, at_most=at_most) + own
+        own = (
+            0.0
+            if self.lin_root is None
+            else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
+        )
+        return (
+            of_propagation(graph.with_self_loops())
+            * spectral_norm(self.lin.normed_weight, at_most=at_most)
+            + own
+        )
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         graph = graph.with_self_loops()
@@ -71,15 +83,16 @@ class GCN(Layer):
 
 @register("layer", "gcnii")
 class GCNII(Layer):
-    r"""GCNII: a GCN with an initial residual connection and, in deep layers, weights close to the identity.
+    r"""GCNII: a GCN with an initial residual connection and, in deep layers, weights close to the
+    identity.
 
     .. math:: h_i = (1 - \alpha) \sum_{j \in N(i) \cup \{i\}} \frac{x_j}{\sqrt{d_i d_j}} + \alpha x^0_i, \qquad
         x'_i = (1 - \beta_l) h_i + \beta_l W h_i, \qquad \beta_l = \log(1 + \theta / l)
 
-    where l is the number of the layer, from 1, and degrees d count the self-loop. If the input and output widths of the
-    layer differ, :math:`\beta = 1`. Chen et al., *Simple and Deep Graph Convolutional Networks*, ICML 2020, who call
-    theta lambda. Their model also has dropout at encoder and decoder and an activation after the encoder:
-    ``configs/expansion/gcnii.yaml``.
+    where l is the number of the layer, from 1, and degrees d count the self-loop. If the input and
+    output widths of the layer differ, :math:`\beta = 1`. Chen et al., *Simple and Deep Graph
+    Convolutional Networks*, ICML 2020, who call theta lambda. Their model also has dropout at
+    encoder and decoder and an activation after the encoder: ``configs/expansion/gcnii.yaml``.
 
     Args:
         in_channels: Width of the incoming features, and of the first state.
@@ -94,7 +107,9 @@ class GCNII(Layer):
     reads_first = True
     depth: Tensor
 
-    def __init__(self, in_channels: int, out_channels: int, alpha: Share = 0.1, theta: Positive = 0.5) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, alpha: Share = 0.1, theta: Positive = 0.5
+    ) -> None:
         super().__init__(in_channels, out_channels)
         self.alpha = alpha
         self.theta = theta
@@ -110,8 +125,10 @@ class GCNII(Layer):
     def enter_stack(self, depth: int, first_channels: int) -> None:
         if first_channels != self.in_channels:
             raise ValueError(
-                f"layer 'gcnii' mixes the first state, of width {first_channels}, with the input of layer {depth}, of "
-                f"width {self.in_channels}: use encoder linear, and a skip connection that keeps widths."
+                f"layer 'gcnii' mixes the first state, of width {first_channels}, with the input "
+                f"of layer {depth}, of "
+                f"width {self.in_channels}: use encoder linear, and a skip connection that keeps "
+                "widths."
             )
         if self._is_placed:
             raise ValueError("layer 'gcnii' depends on its depth: use share_layers false.")
@@ -139,13 +156,14 @@ class GCNII(Layer):
 
 @register("layer", "sage")
 class SAGE(Layer):
-    r"""GraphSAGE: add the mean of the neighbours and the node itself, each after its own linear map.
+    r"""GraphSAGE: add the mean of the neighbours and the node itself, each after its own linear
+    map.
 
     .. math:: x'_i = \frac{1}{|N(i)|} \sum_{j \in N(i)} W x_j + W_{root} x_i + b
 
-    The mean is weighted where edges have weights. That of a node without neighbours is zero. A node is its own
-    neighbour only if the graph has a self-loop there.
-    Hamilton, Ying & Leskovec, *Inductive Representation Learning on Large Graphs*, NeurIPS 2017.
+    The mean is weighted where edges have weights. That of a node without neighbours is zero. A node
+    is its own neighbour only if the graph has a self-loop there. Hamilton, Ying & Leskovec,
+    *Inductive Representation Learning on Large Graphs*, NeurIPS 2017.
 
     Args:
         in_channels: Width of the incoming features.
@@ -160,7 +178,12 @@ class SAGE(Layer):
     takes_blocks = True
 
     def __init__(
-        self, in_channels: int, out_channels: int, root_weight: bool = True, normalize: bool = False, bias: bool = True
+        self,
+        in_channels: int,
+        out_channels: int,
+        root_weight: bool = True,
+        normalize: bool = False,
+        bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels)
         self.normalize = normalize
@@ -177,9 +200,15 @@ class SAGE(Layer):
 
     def weight_chain(self) -> WeightChain:
         if self.normalize:  # a neuron cannot be rescaled without changing the others
-            raise ValueError("layer 'sage' with normalize true has no weight chain: use normalize false.")
-        both = (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
-        return WeightChain(incoming=both, outgoing=both, bias=() if self.bias is None else (self.bias,))
+            raise ValueError(
+                "layer 'sage' with normalize true has no weight chain: use normalize false."
+            )
+        both = (
+            (self.lin.weight,) if self.lin_root is None else (self.lin.weight, self.lin_root.weight)
+        )
+        return WeightChain(
+            incoming=both, outgoing=both, bias=() if self.bias is None else (self.bias,)
+        )
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         h = self.lin(x)

@@ -14,7 +14,8 @@ from gnn_depth.registry import register
 
 @register("layer", "ggnn")
 class GGNN(Layer):
-    r"""Gated graph network (GGNN): update each node's state by a GRU that reads the sum of its neighbours' messages.
+    r"""Gated graph network (GGNN): update each node's state by a GRU that reads the sum of its
+    neighbours' messages.
 
     .. math:: x'_i = \mathrm{GRU}(m_i, x_i), \qquad m_i = \sum_{j \in N(i)} x_j W
 
@@ -37,15 +38,18 @@ class GGNN(Layer):
         super().__init__(in_channels, out_channels)
         if out_channels < in_channels:
             raise ValueError(
-                f"layer 'ggnn' keeps the features in its state, and {out_channels} channels cannot hold {in_channels}: "
-                f"use {in_channels} or more, or a linear encoder before it and a linear decoder after it."
+                f"layer 'ggnn' keeps the features in its state, and {out_channels} channels cannot "
+                f"hold {in_channels}: "
+                f"use {in_channels} or more, or a linear encoder before it and a linear decoder "
+                "after it."
             )
         self.lin = _Map(out_channels, out_channels, bias=False)
         self.gru = nn.GRUCell(out_channels, out_channels, bias=bias)
         self.reset_parameters()
 
     def kept_numbers(self, nodes: int, edges: int) -> int:
-        """Numbers kept for the backward pass: messages, the GRU's projections of input and state, and gates."""
+        """Numbers kept for the backward pass: messages, the GRU's projections of input and state,
+        and gates."""
         return 7 * nodes * self.width
 
     def reset_parameters(self) -> None:

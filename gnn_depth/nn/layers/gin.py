@@ -16,13 +16,15 @@ from gnn_depth.registry import register
 
 @register("layer", "gin")
 class GIN(Layer):
-    r"""Graph isomorphism network (GIN): sum the neighbours, then apply two linear maps with a ReLU between them.
+    r"""Graph isomorphism network (GIN): sum the neighbours, then apply two linear maps with a ReLU
+    between them.
 
     .. math:: x'_i = W_2 \, \mathrm{ReLU}(W_1 s_i + b_1) + b_2, \qquad s_i = (1 + \epsilon) x_i + \sum_{j \in N(i)} x_j
 
-    With edge weights w the sum is :math:`\sum_j w_{ij} x_j`, with edge features e that of GINE (Hu et al., *Strategies
-    for Pre-training Graph Neural Networks*, ICLR 2020): :math:`\sum_j \mathrm{ReLU}(x_j + W_{edge} e_{ij} + b_{edge})`.
-    Xu, Hu, Leskovec & Jegelka, *How Powerful are Graph Neural Networks?*, ICLR 2019.
+    With edge weights w the sum is :math:`\sum_j w_{ij} x_j`, with edge features e that of GINE (Hu
+    et al., *Strategies for Pre-training Graph Neural Networks*, ICLR 2020): :math:`\sum_j
+    \mathrm{ReLU}(x_j + W_{edge} e_{ij} + b_{edge})`. Xu, Hu, Leskovec & Jegelka, *How Powerful are
+    Graph Neural Networks?*, ICLR 2019.
 
     Args:
         in_channels: Width of the incoming features.
@@ -75,7 +77,10 @@ class GIN(Layer):
 
     def weight_chain(self) -> WeightChain:
         if self.lin_edge is not None:
-            raise ValueError("layer 'gin' has a ReLU before the sum where edges have features: its law is unknown.")
+            raise ValueError(
+                "layer 'gin' has a ReLU before the sum where edges have features: its law is "
+                "unknown."
+            )
         bias = () if self.lin_out.bias is None else (self.lin_out.bias,)
         return WeightChain(incoming=(self.lin_out.weight,), outgoing=(self.lin.weight,), bias=bias)
 
@@ -83,7 +88,9 @@ class GIN(Layer):
         weights = graph.edge_weight
         if self.lin_edge is not None and graph.edge_attr is not None:
             x = x.dense() if isinstance(x, SparseFeatures) else x
-            message = (x.index_select(0, graph.source) + self.lin_edge(graph.edge_attr.to(x.dtype))).relu()
+            message = (
+                x.index_select(0, graph.source) + self.lin_edge(graph.edge_attr.to(x.dtype))
+            ).relu()
             message = message if weights is None else weights.to(x.dtype)[:, None] * message
             out = self.lin((1 + self.eps) * targets(x, graph) + segment_sum(message, graph))
         else:

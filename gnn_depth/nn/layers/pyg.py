@@ -23,29 +23,35 @@ OF_THE_STACK = ("in_channels", "out_channels", "channels")
 class PyGConv(Layer):
     r"""Any convolution of PyTorch Geometric, by the name of its class: ``conv: SAGEConv``.
 
-    The stack gives the widths, the features, the ``edge_index``, and weights and features of the edges where the
-    convolution takes ``edge_weight`` or ``edge_attr`` and ``edge_dim``; ``options`` are its other arguments.
-    Feature norms, skip connections and diagnostics work as for other layers. Norms of attention scores, norms of
-    weights and balanced initialisations need a layer of this package and are refused; other initialisations leave the
-    parameters as PyTorch Geometric draws them. A convolution without ``out_channels`` needs ``in_channels`` equal to
+    The stack gives the widths, the features, the ``edge_index``, and weights and features of the
+    edges where the convolution takes ``edge_weight`` or ``edge_attr`` and ``edge_dim``; ``options``
+    are its other arguments. Feature norms, skip connections and diagnostics work as for other
+    layers. Norms of attention scores, norms of weights and balanced initialisations need a layer of
+    this package and are refused; other initialisations leave the parameters as PyTorch Geometric
+    draws them. A convolution without ``out_channels`` needs ``in_channels`` equal to
     ``out_channels``.
 
     Fey & Lenssen, *Fast Graph Representation Learning with PyTorch Geometric*, ICLR workshop 2019.
 
     Args:
         in_channels: Width of the incoming features.
-        out_channels: Width of the outgoing features; of one head, if the convolution concatenates several.
-        conv: Name of a class of ``torch_geometric.nn``, or the import path of another module whose ``forward`` takes
-            features and ``edge_index``.
+        out_channels: Width of the outgoing features; of one head, if the convolution concatenates
+            several.
+        conv: Name of a class of ``torch_geometric.nn``, or the import path of another module whose
+            ``forward`` takes features and ``edge_index``.
         options: Its other arguments.
 
     Raises:
-        ValueError: There is no such convolution or option, a required option is missing, or its ``forward`` needs more
-            than features and ``edge_index``.
+        ValueError: There is no such convolution or option, a required option is missing, or its
+            ``forward`` needs more than features and ``edge_index``.
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, conv: str = "GraphConv", options: dict[str, Any] | None = None
+        self,
+        in_channels: int,
+        out_channels: int,
+        conv: str = "GraphConv",
+        options: dict[str, Any] | None = None,
     ) -> None:
         cls, options = _class(conv), dict(options or {})
         takes = _takes(cls, conv)
@@ -53,9 +59,13 @@ class PyGConv(Layer):
         values = {"in_channels": in_channels, "out_channels": out_channels, "channels": in_channels}
         given = {name: value for name, value in values.items() if name in takes}
         if "out_channels" not in given and in_channels != out_channels:
-            raise ValueError(f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}.")
+            raise ValueError(
+                f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}."
+            )
         known = {name: options.get(name, parameter.default) for name, parameter in takes.items()}
-        super().__init__(in_channels, out_channels, known.get("heads", 1) if known.get("concat", True) else 1)
+        super().__init__(
+            in_channels, out_channels, known.get("heads", 1) if known.get("concat", True) else 1
+        )
         self.name = conv
         self._make = partial(cls, **given, **options)
         self.conv: nn.Module = self._make()
@@ -66,23 +76,32 @@ class PyGConv(Layer):
     def add_edge_features(self, channels: int) -> None:
         super().add_edge_features(channels)
         if (given := self._make.keywords.get("edge_dim", channels)) != channels:
-            raise ValueError(f"{self.name}: edge_dim is {given}, and edges have {channels} features: leave it out.")
+            raise ValueError(
+                f"{self.name}: edge_dim is {given}, and edges have {channels} features: leave it "
+                "out."
+            )
         self.conv = self._make(edge_dim=channels)
 
     def reset_parameters(self) -> None:
-        """Draw the parameters as the convolution does, or where it cannot, as each module inside does."""
-        for module in [self.conv] if hasattr(self.conv, "reset_parameters") else self.conv.modules():
+        """Draw the parameters as the convolution does, or where it cannot, as each module inside
+        does."""
+        for module in (
+            [self.conv] if hasattr(self.conv, "reset_parameters") else self.conv.modules()
+        ):
             if callable(draw := getattr(module, "reset_parameters", None)):
                 draw()
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
         assert isinstance(x, Tensor)
-        of_edges = {name: values.to(x.dtype) for name, values in graph.of_edges(slice(None)).items()}
+        of_edges = {
+            name: values.to(x.dtype) for name, values in graph.of_edges(slice(None)).items()
+        }
         out = self.conv(x, graph.edge_index, **of_edges)
         if not isinstance(out, Tensor) or out.shape != (graph.num_nodes, self.width):
             found = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(
-                f"{self.name} returns {found} in place of features of shape {graph.num_nodes, self.width}."
+                f"{self.name} returns {found} in place of features of shape "
+                f"{graph.num_nodes, self.width}."
             )
         return out
 
@@ -93,7 +112,11 @@ class PyGConv(Layer):
 def _class(conv: str) -> type[nn.Module]:
     """The class of a name or an import path."""
     if "." not in conv:
-        names = [name for name in torch_geometric.nn.conv.__all__ if _is_conv(getattr(torch_geometric.nn.conv, name))]
+        names = [
+            name
+            for name in torch_geometric.nn.conv.__all__
+            if _is_conv(getattr(torch_geometric.nn.conv, name))
+        ]
         if conv not in names:
             raise ValueError(unknown("conv", conv, names))
         return getattr(torch_geometric.nn.conv, conv)
@@ -112,28 +135,51 @@ def _is_conv(cls: Any) -> bool:
 
 
 def _takes(cls: type[nn.Module], conv: str) -> Mapping[str, inspect.Parameter]:
-    """The arguments of a convolution's constructor; raises a ValueError if its ``forward`` needs more than we have."""
+    """The arguments of a convolution's constructor; raises a ValueError if its ``forward`` needs
+    more than we have."""
     forward = list(inspect.signature(cls.forward).parameters.values())[1:]
-    needed = [one.name for one in forward if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    needed = [
+        one.name
+        for one in forward
+        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
     if needed[1:] != ["edge_index"]:
-        raise ValueError(f"{conv} cannot be a layer: its forward needs {', '.join(needed)}, not x, edge_index.")
+        raise ValueError(
+            f"{conv} cannot be a layer: its forward needs {', '.join(needed)}, not x, edge_index."
+        )
     # Arguments that are passed on to MessagePassing, such as aggr, are options as well.
     takes: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         own = inspect.signature(base.__init__).parameters
-        takes = {name: one for name, one in own.items() if one.kind is not one.VAR_POSITIONAL} | takes
+        takes = {
+            name: one for name, one in own.items() if one.kind is not one.VAR_POSITIONAL
+        } | takes
         if not any(one.kind is one.VAR_KEYWORD for one in own.values()):
             break
-    return {name: one for name, one in takes.items() if name != "self" and one.kind is not one.VAR_KEYWORD}
+    return {
+        name: one
+        for name, one in takes.items()
+        if name != "self" and one.kind is not one.VAR_KEYWORD
+    }
 
 
-def _check_options(conv: str, takes: Mapping[str, inspect.Parameter], options: Mapping[str, Any]) -> None:
+def _check_options(
+    conv: str, takes: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
+) -> None:
     own = [name for name in takes if name not in OF_THE_STACK]
     for name in options:
         if name in OF_THE_STACK:
             raise ValueError(f"{conv}: the stack gives {name}; leave it out of options.")
         if name not in own:
-            raise ValueError(f"{conv} has no option {name!r}.{hint(name, own)} It takes {', '.join(own)}.")
-    missing = [name for name in own if takes[name].default is inspect.Parameter.empty and name not in options]
+            raise ValueError(
+                f"{conv} has no option {name!r}.{hint(name, own)} It takes {', '.join(own)}."
+            )
+    missing = [
+        name
+        for name in own
+        if takes[name].default is inspect.Parameter.empty and name not in options
+    ]
     if missing:
-        raise ValueError(f"{conv} needs {', '.join(missing)}: --model.layer.options.{missing[0]} VALUE.")
+        raise ValueError(
+            f"{conv} needs {', '.join(missing)}: --model.layer.options.{missing[0]} VALUE."
+        )

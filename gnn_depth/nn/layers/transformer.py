@@ -17,21 +17,22 @@ from gnn_depth.registry import register
 
 @register("layer", "transformer")
 class Transformer(AttentionLayer):
-    r"""Graph transformer: average the values of the neighbours with weights from products of queries and keys.
+    r"""Graph transformer: average the values of the neighbours with weights from products of
+    queries and keys.
 
     .. math::
         q, k, v = W_q x + b_q, \; W_k x + b_k, \; W_v x + b_v, \quad s_{ij} = \frac{q_i \cdot k_j}{\sqrt C}, \quad
         \alpha_{i\cdot} = \mathrm{softmax}_{j \in N(i)} s_{ij}, \quad m_i = \sum_j \alpha_{ij} v_j
 
-    for each head; the heads are concatenated. The node's own features :math:`r_i = W_r x_i + b_r` are added,
-    :math:`x'_i = m_i + r_i`, or mixed in with a learned gate,
+    for each head; the heads are concatenated. The node's own features :math:`r_i = W_r x_i + b_r`
+    are added, :math:`x'_i = m_i + r_i`, or mixed in with a learned gate,
 
     .. math:: x'_i = \beta_i r_i + (1 - \beta_i) m_i, \quad
         \beta_i = \mathrm{sigmoid}(g_m \cdot m_i + g_r \cdot r_i + g_d \cdot (m_i - r_i))
 
-    Score norms act on s. For a node without neighbours, :math:`m_i = 0`. Features :math:`e_{ij}` of the edges add
-    :math:`W_{edge} e_{ij}` to the keys and values of an edge.
-    Shi et al., *Masked Label Prediction: Unified Message Passing Model for Semi-Supervised Classification*, IJCAI 2021.
+    Score norms act on s. For a node without neighbours, :math:`m_i = 0`. Features :math:`e_{ij}` of
+    the edges add :math:`W_{edge} e_{ij}` to the keys and values of an edge. Shi et al., *Masked
+    Label Prediction: Unified Message Passing Model for Semi-Supervised Classification*, IJCAI 2021.
 
     Args:
         in_channels: Width of the incoming features.
@@ -67,10 +68,15 @@ class Transformer(AttentionLayer):
     ) -> None:
         super().__init__(in_channels, out_channels, heads, split_heads)
         if beta and not root_weight:
-            raise ValueError("beta true needs the node's own features, which root_weight false omits: change one.")
+            raise ValueError(
+                "beta true needs the node's own features, which root_weight false omits: change "
+                "one."
+            )
         self.dropout = dropout
         self.self_loops = self_loops
-        self.lin_query, self.lin_key, self.lin_value = (Linear(in_channels, self.width, bias=bias) for _ in range(3))
+        self.lin_query, self.lin_key, self.lin_value = (
+            Linear(in_channels, self.width, bias=bias) for _ in range(3)
+        )
         self.lin_root = Linear(in_channels, self.width, bias=bias) if root_weight else None
         self.lin_edge: Linear | None = None
         shape = (heads, self.out_channels)
@@ -91,7 +97,10 @@ class Transformer(AttentionLayer):
 
     def weight_chain(self) -> WeightChain:
         if self.lin_edge is not None:
-            raise ValueError("the edge features of layer 'transformer' are in keys and values: neurons have no scale.")
+            raise ValueError(
+                "the edge features of layer 'transformer' are in keys and values: neurons have no "
+                "scale."
+            )
         root = () if self.lin_root is None else (self.lin_root.weight,)
         gates = (self.gate_message, self.gate_root, self.gate_difference)
         return WeightChain(
@@ -99,7 +108,11 @@ class Transformer(AttentionLayer):
             outgoing=(self.lin_query.weight, self.lin_key.weight, self.lin_value.weight, *root),
             # The gates only read the neurons, like the attention parameters of other layers.
             attention=tuple(gate for gate in gates if gate is not None),
-            bias=tuple(lin.bias for lin in (self.lin_value, self.lin_root) if lin is not None and lin.bias is not None),
+            bias=tuple(
+                lin.bias
+                for lin in (self.lin_value, self.lin_root)
+                if lin is not None and lin.bias is not None
+            ),
         )
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
@@ -109,7 +122,11 @@ class Transformer(AttentionLayer):
         value = self.lin_value.normed_weight
         scored = (self.lin_query.normed_weight, self.lin_key.normed_weight, value)
         message = of_attention(self, value, scored, graph, at_most=at_most)
-        root = 0.0 if self.lin_root is None else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
+        root = (
+            0.0
+            if self.lin_root is None
+            else spectral_norm(self.lin_root.normed_weight, at_most=at_most)
+        )
         return None if message is None else message + root
 
     def forward(self, x: Inputs, graph: Graph) -> Float[Tensor, "targets outputs"]:
@@ -121,8 +138,12 @@ class Transformer(AttentionLayer):
         if self.lin_edge is not None and graph.edge_attr is not None:
             of_edges = self.lin_edge(graph.edge_attr.to(key.dtype)).view(shape)
             scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
-        scores = self.normalise(scores / self.out_channels**0.5, QuadraticScore(query, key, value), graph)
-        alpha = dropout(segment_softmax(scores, graph), self.dropout, self.training, graph.edge_numbers)
+        scores = self.normalise(
+            scores / self.out_channels**0.5, QuadraticScore(query, key, value), graph
+        )
+        alpha = dropout(
+            segment_softmax(scores, graph), self.dropout, self.training, graph.edge_numbers
+        )
         message = aggregate(alpha, value, graph).flatten(1)
         if self.lin_edge is not None and graph.edge_attr is not None:
             message = message + segment_sum((alpha[..., None] * of_edges).flatten(1), graph)

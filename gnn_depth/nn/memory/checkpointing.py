@@ -1,4 +1,5 @@
-"""Activation checkpointing: the backward pass recomputes the activations of a segment of blocks from its input.
+"""Activation checkpointing: the backward pass recomputes the activations of a segment of blocks
+from its input.
 
 A snapshot of what the computation depends on lets the backward pass repeat it exactly.
 """
@@ -22,21 +23,27 @@ CheckpointEvery: TypeAlias = Count | Literal["sqrt", "none"]
 def segment_length(every: CheckpointEvery, num_layers: int) -> int:
     r"""The number of blocks of a segment; 0 if all activations are kept.
 
-    With segments of k blocks, a pass stores the inputs of :math:`L/k` segments and, in the backward pass, the
-    activations of k blocks. Memory is smallest for k of the order of :math:`\sqrt L`. Chen et al., *Training Deep Nets
-    with Sublinear Memory Cost*, 2016.
+    With segments of k blocks, a pass stores the inputs of :math:`L/k` segments and, in the backward
+    pass, the activations of k blocks. Memory is smallest for k of the order of :math:`\sqrt L`.
+    Chen et al., *Training Deep Nets with Sublinear Memory Cost*, 2016.
     """
     if every == "none":
         return 0
     if every == "sqrt":
         return math.ceil(math.sqrt(num_layers))
     if isinstance(every, bool) or not isinstance(every, int):
-        raise ValueError(f"checkpoint_every must be a number of layers, sqrt or none, not {every!r}.")
+        raise ValueError(
+            f"checkpoint_every must be a number of layers, sqrt or none, not {every!r}."
+        )
     return every
 
 
 def checkpointed(
-    blocks: Sequence[Any], flow: Flow, graphs: Sequence[Graph], run: Callable[..., Any] | None, length: int
+    blocks: Sequence[Any],
+    flow: Flow,
+    graphs: Sequence[Graph],
+    run: Callable[..., Any] | None,
+    length: int,
 ) -> Flow:
     """Run all blocks in segments of so many blocks, which the backward pass recomputes."""
 
@@ -51,8 +58,11 @@ def checkpointed(
     return flow
 
 
-def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Graph, *args: Any) -> Any:
-    """Call a function whose activations the backward pass recomputes, on the modules that it calls and a graph."""
+def recomputed(
+    function: Callable[..., Any], modules: Sequence[Any], graph: Graph, *args: Any
+) -> Any:
+    """Call a function whose activations the backward pass recomputes, on the modules that it calls
+    and a graph."""
     snapshot = Snapshot(modules, graph.device)
     return checkpoint(
         function,
@@ -64,7 +74,8 @@ def recomputed(function: Callable[..., Any], modules: Sequence[Any], graph: Grap
 
 
 class Snapshot:
-    """The current random number generators, buffers and autocast mode; a call restores them temporarily.
+    """The current random number generators, buffers and autocast mode; a call restores them
+    temporarily.
 
     It holds the buffers of modules in training mode, which batch norms and power iterations change.
     """
@@ -78,7 +89,10 @@ class Snapshot:
             for name, buffer in module._buffers.items()
             if buffer is not None
         ]
-        self._random = [torch.get_rng_state(), *([] if self._on_cpu else [self._of_device().get_rng_state(device)])]
+        self._random = [
+            torch.get_rng_state(),
+            *([] if self._on_cpu else [self._of_device().get_rng_state(device)]),
+        ]
         kind = device.type
         self._autocast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
 

@@ -1,13 +1,15 @@
-r"""Reversible stacks: each block changes one group of channels, and the backward pass recomputes the states.
+r"""Reversible stacks: each block changes one group of channels, and the backward pass recomputes
+the states.
 
 The channels are split into C groups, and block l changes group :math:`i = l \bmod C`:
 
 .. math:: x_i \leftarrow x_i + F_l(z), \quad
     z = \sum_{j \ne i} x_j \; (i = 0), \qquad z = x_{i - 1} \; (i > 0)
 
-Before the block the group was :math:`x_i - F_l(z)`, and z is still known. So only the last state is stored, at any
-depth. C of our blocks are one block of Li, Müller, Ghanem & Koltun, *Training Graph Neural Networks with 1000 Layers*,
-ICML 2021 (RevGNN). They apply norm and activation before a layer; here both follow it, as in all our stacks.
+Before the block the group was :math:`x_i - F_l(z)`, and z is still known. So only the last state is
+stored, at any depth. C of our blocks are one block of Li, Müller, Ghanem & Koltun, *Training Graph
+Neural Networks with 1000 Layers*, ICML 2021 (RevGNN). They apply norm and activation before a
+layer; here both follow it, as in all our stacks.
 """
 
 import logging
@@ -36,10 +38,13 @@ def group_width(hidden_channels: int, groups: int) -> int:
     if groups == 0:
         return hidden_channels
     if groups < 2:
-        raise ValueError(f"reversible must be at least 2 groups of channels, or 0 for none, not {groups}.")
+        raise ValueError(
+            f"reversible must be at least 2 groups of channels, or 0 for none, not {groups}."
+        )
     if hidden_channels % groups:
         raise ValueError(
-            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: use another number of "
+            f"reversible: {groups} groups do not divide hidden_channels, {hidden_channels}: use "
+            "another number of "
             f"groups, or a width of {-(-hidden_channels // groups) * groups}."
         )
     return hidden_channels // groups
@@ -53,7 +58,9 @@ def check_reversible(stack: Any, checkpointed: bool) -> None:
     invertible = " or ".join(name for name, cls in known.items() if cls.invertible)
     skips = list(stack.skips)
     refused = {
-        "needs an encoder, whose output it splits: use encoder linear": isinstance(stack.encoder, nn.Identity),
+        "needs an encoder, whose output it splits: use encoder linear": isinstance(
+            stack.encoder, nn.Identity
+        ),
         "needs a decoder: use decoder linear": not isinstance(stack.decoder, nn.Linear),
         f"needs a skip connection that adds to the layer's input: use {invertible}": not all(
             skip.invertible and not skip.carries for skip in skips
@@ -61,7 +68,9 @@ def check_reversible(stack: Any, checkpointed: bool) -> None:
         "needs layers with as many output as input channels: with several heads use split_heads": any(
             skip.weight_chain().incoming for skip in skips
         ),
-        "has no first state for layers that read it": any(layer.reads_first for layer in stack.layers),
+        "has no first state for layers that read it": any(
+            layer.reads_first for layer in stack.layers
+        ),
         "cannot invert norms after the skip connection: use norm_after_skip false": stack.norm_after_skip,
         f"keeps no states for jump {stack.jump}: use last": stack.jump != "last",
         "keeps nothing that checkpoint_every could save: use none": checkpointed,
@@ -76,16 +85,22 @@ def run_reversible(
 ) -> Float[Tensor, "nodes _"]:
     """Run all blocks on the encoded features; for gradients only the last state and ``x`` are kept.
 
-    If modules have hooks, which need states and their gradients, the pass is checkpointed instead. The blocks
-    themselves are not called, only their parts. ``run`` is the compiled form of :meth:`Block.message`, if there is one.
+    If modules have hooks, which need states and their gradients, the pass is checkpointed instead.
+    The blocks themselves are not called, only their parts. ``run`` is the compiled form of
+    :meth:`Block.message`, if there is one.
     """
     steps = Steps(stack, graphs, run)
     if not torch.is_grad_enabled():
         return steps.run(range(len(steps)), x)
-    watched = [(*steps.modules(step), steps.joins[step], steps.blocks[step].state) for step in range(len(steps))]
+    watched = [
+        (*steps.modules(step), steps.joins[step], steps.blocks[step].state)
+        for step in range(len(steps))
+    ]
     modules = [module for of_step in watched for module in of_step]
     if not any(map(has_hooks, modules)):
-        parameters = list(dict.fromkeys(p for step in range(len(steps)) for p in steps.trained(step)))
+        parameters = list(
+            dict.fromkeys(p for step in range(len(steps)) for p in steps.trained(step))
+        )
         found: Tensor = _Reversible.apply(steps, parameters, x, *parameters)  # type: ignore[no-untyped-call]
         return found
     length = segment_length("sqrt", len(steps))
@@ -133,9 +148,14 @@ class Steps:
         return changed
 
     def undo(
-        self, step: int, parts: list[Tensor], grads: list[Tensor], of_parameters: dict[nn.Parameter, Tensor]
+        self,
+        step: int,
+        parts: list[Tensor],
+        grads: list[Tensor],
+        of_parameters: dict[nn.Parameter, Tensor],
     ) -> None:
-        """Subtract a block's update from its group of channels, and add the gradients of its input and parameters."""
+        """Subtract a block's update from its group of channels, and add the gradients of its input
+        and parameters."""
         turn = step % self.groups
         read = self.read(turn, parts).detach().requires_grad_()
         with torch.enable_grad():
@@ -160,13 +180,19 @@ class Steps:
 
     def trained(self, step: int) -> list[nn.Parameter]:
         """Parameters of a block that need a gradient."""
-        found = (parameter for module in self.modules(step) for parameter in module._parameters.values())
-        return [parameter for parameter in found if parameter is not None and parameter.requires_grad]
+        found = (
+            parameter for module in self.modules(step) for parameter in module._parameters.values()
+        )
+        return [
+            parameter for parameter in found if parameter is not None and parameter.requires_grad
+        ]
 
 
 class _Reversible(Function):
     @staticmethod
-    def forward(ctx: Any, steps: Steps, parameters: list[nn.Parameter], x: Tensor, *_: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, steps: Steps, parameters: list[nn.Parameter], x: Tensor, *_: Tensor
+    ) -> Tensor:
         parts = list(x.chunk(steps.groups, 1))
         snapshots: list[Snapshot] = []
         for step in range(len(steps)):
@@ -188,7 +214,12 @@ class _Reversible(Function):
             with ctx.snapshots[step]():
                 ctx.steps.undo(step, parts, gradients, of_parameters)
         _warn_if_inexact(torch.cat(parts, 1), x)
-        return None, None, torch.cat(gradients, 1), *(of_parameters.get(each) for each in ctx.parameters)
+        return (
+            None,
+            None,
+            torch.cat(gradients, 1),
+            *(of_parameters.get(each) for each in ctx.parameters),
+        )
 
 
 def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
@@ -196,7 +227,9 @@ def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
     error = float((again - first).norm() / first.norm().clamp_min(torch.finfo(first.dtype).tiny))
     if not error <= LARGEST_ERROR:
         log.warning(
-            "reversible: the recomputed first state has a relative error of %.1e, and gradients are inexact: "
-            "states grow too much to be inverted. Use a norm, a smaller bound of weights, or checkpoint_every sqrt.",
+            "reversible: the recomputed first state has a relative error of %.1e, and gradients "
+            "are inexact: "
+            "states grow too much to be inverted. Use a norm, a smaller bound of weights, or "
+            "checkpoint_every sqrt.",
             error,
         )

@@ -1,7 +1,8 @@
-"""Norms of node features (batch, layer, neighbor, pair), attention scores (lipschitz) and weights (spectral, weights).
+"""Norms of node features (batch, layer, neighbor, pair), attention scores (lipschitz) and weights
+(spectral, weights).
 
-To add one, subclass FeatureNorm, ScoreNorm or WeightNorm, decorate it with ``@register("norm", name)`` and import it
-here.
+To add one, subclass FeatureNorm, ScoreNorm or WeightNorm, decorate it with ``@register("norm",
+name)`` and import it here.
 """
 
 from gnn_depth.nn.norms.batch import BatchNorm, DiffGroupNorm

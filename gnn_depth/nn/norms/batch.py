@@ -14,12 +14,14 @@ from gnn_depth.registry import register
 
 @register("norm", "batch")
 class BatchNorm(FeatureNorm):
-    r"""Batch norm: bring each channel to mean 0 and variance 1 over all nodes, then scale and shift it.
+    r"""Batch norm: bring each channel to mean 0 and variance 1 over all nodes, then scale and shift
+    it.
 
     .. math:: \tilde x_{ic} = \gamma_c \frac{x_{ic} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + \beta_c
 
-    where mu and sigma are computed over the nodes of the batch in training. Evaluation uses their running averages.
-    Ioffe & Szegedy, *Batch Normalization*, ICML 2015; computed by :class:`torch.nn.BatchNorm1d`.
+    where mu and sigma are computed over the nodes of the batch in training. Evaluation uses their
+    running averages. Ioffe & Szegedy, *Batch Normalization*, ICML 2015; computed by
+    :class:`torch.nn.BatchNorm1d`.
 
     Args:
         channels: Width of the node features.
@@ -31,14 +33,20 @@ class BatchNorm(FeatureNorm):
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")
     takes_shards = True
 
-    def __init__(self, channels: int, eps: Positive = 1e-5, momentum: Probability = 0.1, affine: bool = True) -> None:
+    def __init__(
+        self, channels: int, eps: Positive = 1e-5, momentum: Probability = 0.1, affine: bool = True
+    ) -> None:
         super().__init__(channels)
         self.norm = nn.BatchNorm1d(channels, eps=eps, momentum=momentum, affine=affine)
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         if self.training and graph.is_shard:
             return self._over_shards(x, graph)
-        if self.training and len(x) == 1:  # torch raises an error; one node is its own mean, so the result is beta
+        if (
+            self.training and len(x) == 1
+        ):  # torch raises an error; one node is its own mean, so the result is beta
             zero = 0 * x
             return zero if self.norm.bias is None else (zero + self.norm.bias).to(x.dtype)
         return self.norm(x)
@@ -60,15 +68,16 @@ class BatchNorm(FeatureNorm):
 
 @register("norm", "group")
 class DiffGroupNorm(FeatureNorm):
-    r"""Differentiable group norm: batch-normalise groups of nodes, and add the weighted result to the features.
+    r"""Differentiable group norm: batch-normalise groups of nodes, and add the weighted result to
+    the features.
 
     .. math::
         \tilde x_i = x_i + \lambda \sum_g \Big( \gamma_g \odot \frac{s_{ig} x_i - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}}
         + \beta_g \Big), \qquad s_i = \mathrm{softmax}(W x_i)
 
-    where mu and sigma are those of :math:`s_{ig} x_i` for each channel, over all nodes of the batch in training.
-    Evaluation uses their running averages. Zhou et al., *Towards Deeper Graph Neural Networks with Differentiable Group
-    Normalization*, NeurIPS 2020.
+    where mu and sigma are those of :math:`s_{ig} x_i` for each channel, over all nodes of the batch
+    in training. Evaluation uses their running averages. Zhou et al., *Towards Deeper Graph Neural
+    Networks with Differentiable Group Normalization*, NeurIPS 2020.
 
     Args:
         channels: Width of the node features.
@@ -101,15 +110,20 @@ class DiffGroupNorm(FeatureNorm):
         self.register_buffer("running_mean", torch.zeros(groups, channels))
         self.register_buffer("running_var", torch.ones(groups, channels))
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        # PyTorch Geometric makes tensors of nodes x groups x channels, and fails for one node in training. The sum over
-        # the groups equals x times a mixture of their scales, plus the sum of their shifts, which needs none of them.
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
+        # PyTorch Geometric makes tensors of nodes x groups x channels, and fails for one node in
+        # training. The sum over the groups equals x times a mixture of their scales, plus the sum
+        # of their shifts, which needs none of them.
         wide = widen(x)
         share = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
         mean, variance = self._statistics(wide, share, graph)
         scale = self.gamma * (variance + self.eps).rsqrt()
         shift = (self.beta - scale * mean).sum(0)
-        return (wide + self.weight * (wide * (share.to(wide.dtype) @ scale.to(wide.dtype)) + shift)).to(x.dtype)
+        return (
+            wide + self.weight * (wide * (share.to(wide.dtype) @ scale.to(wide.dtype)) + shift)
+        ).to(x.dtype)
 
     def _statistics(self, x: Tensor, share: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
         """Mean and variance of share x features, by group and channel."""
@@ -119,7 +133,9 @@ class DiffGroupNorm(FeatureNorm):
         wide, share = x.double(), share.double()
         nodes = graph.total_nodes
         mean = graph.all_reduce(share.t() @ wide) / nodes
-        variance = (graph.all_reduce(share.square().t() @ wide.square()) / nodes - mean.square()).clamp_min(0)
+        variance = (
+            graph.all_reduce(share.square().t() @ wide.square()) / nodes - mean.square()
+        ).clamp_min(0)
         mean, variance = mean.to(x.dtype), variance.to(x.dtype)
         if nodes > 1:  # one node has no unbiased variance
             self.running_mean.lerp_(mean.detach().to(self.running_mean.dtype), self.momentum)

@@ -17,13 +17,16 @@ class NoNorm(FeatureNorm):
     nodewise = True
     homogeneous = True
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         return x
 
 
 @register("norm", "layer")
 class LayerNorm(FeatureNorm):
-    r"""Layer norm: bring each node's features to mean 0 and variance 1, then scale and shift the channels.
+    r"""Layer norm: bring each node's features to mean 0 and variance 1, then scale and shift the
+    channels.
 
     .. math:: \tilde x_i = \gamma \odot \frac{x_i - \mathrm{mean}(x_i)}{\sqrt{\mathrm{var}(x_i) + \epsilon}} + \beta
 
@@ -42,23 +45,27 @@ class LayerNorm(FeatureNorm):
         super().__init__(channels)
         self.norm = nn.LayerNorm(channels, eps=eps, elementwise_affine=affine)
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         return self.norm(x)
 
 
 @register("norm", "node")
 class NodeNorm(FeatureNorm):
-    r"""NodeNorm: divide each node's features by the p-th root of their standard deviation, without centring them.
+    r"""NodeNorm: divide each node's features by the p-th root of their standard deviation, without
+    centring them.
 
     .. math:: \tilde x_i = x_i / \sigma_i^{1/p}, \qquad \sigma_i^2 = \mathrm{var}(x_i) + \epsilon
 
-    where the variance is taken over the channels of the node. Zhou et al., *Understanding and Resolving Performance
-    Degradation in Deep Graph Convolutional Networks*, CIKM 2021. The default options are those of the authors'
-    configuration.
+    where the variance is taken over the channels of the node. Zhou et al., *Understanding and
+    Resolving Performance Degradation in Deep Graph Convolutional Networks*, CIKM 2021. The default
+    options are those of the authors' configuration.
 
     Args:
         channels: Width of the node features.
-        p: The order of the root; 1 divides by the standard deviation, larger values change the features less.
+        p: The order of the root; 1 divides by the standard deviation, larger values change the
+            features less.
         eps: Added to the variance.
     """
 
@@ -70,7 +77,9 @@ class NodeNorm(FeatureNorm):
         self.p = p
         self.eps = eps
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         variance = wide.var(-1, correction=0, keepdim=True)
         return (wide * (variance + self.eps).pow(-0.5 / self.p)).to(x.dtype)

@@ -13,7 +13,8 @@ from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Scor
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
-# In deep stacks rows of h can underflow to zero, where the derivative of the square root is infinite.
+# In deep stacks rows of h can underflow to zero, where the derivative of the square root is
+# infinite.
 TINY = 1e-20
 EPS = 1e-12
 # A product of two norms is smaller than a norm; the square of its inverse must stay within float32.
@@ -22,7 +23,8 @@ EPS_OF_PRODUCTS = 1e-18
 
 @register("norm", "lipschitz")
 class LipschitzNorm(ScoreNorm):
-    r"""LipschitzNorm: divide attention scores by the size of the features behind them, so that attention is Lipschitz.
+    r"""LipschitzNorm: divide attention scores by the size of the features behind them, so that
+    attention is Lipschitz.
 
     .. math::
         \tilde s_{ij} = \frac{s_{ij}}{\lambda \, \|a\| \, \max_{k \in N(i)} \sqrt{\|h_i\|^2 + \|h_k\|^2}},
@@ -34,13 +36,15 @@ class LipschitzNorm(ScoreNorm):
         \tilde s_{ij} = \frac{s_{ij}}{\lambda \max(u_i v_i, u_i w_i, v_i w_i)}, \qquad
         u_i = \|q_i\|, \quad v_i = \max_{k \in N(i)} \|k_k\|, \quad w_i = \max_{k \in N(i)} \|v_k\|
 
-    in form ``paper``. Form ``released`` follows the authors' code, which produced the published numbers. It differs in
-    these points:
+    in form ``paper``. Form ``released`` follows the authors' code, which produced the published
+    numbers. It differs in these points:
 
-    - Linear scores: the root contains the *source* of each edge, :math:`\max_k \|h_k\|^2 + \|h_j\|^2`.
-    - Linear scores with several heads: the flattened (nodes x heads) maxima are indexed by the target's number, so
-      they are those of another node.
-    - Quadratic scores: u is the Frobenius norm of the queries of all edges, :math:`u^2 = \sum_{j \to i} \|q_i\|^2`.
+    - Linear scores: the root contains the *source* of each edge, :math:`\max_k \|h_k\|^2 +
+      \|h_j\|^2`.
+    - Linear scores with several heads: the flattened (nodes x heads) maxima are indexed by the
+      target's number, so they are those of another node.
+    - Quadratic scores: u is the Frobenius norm of the queries of all edges, :math:`u^2 = \sum_{j
+      \to i} \|q_i\|^2`.
 
     Dasoulas, Scaman & Virmaux, *Lipschitz Normalization for Self-Attention Layers*, ICML 2021.
 
@@ -49,9 +53,11 @@ class LipschitzNorm(ScoreNorm):
 
     Args:
         heads: Number of attention heads.
-        scale: lambda; by default the paper's value: 4 for linear and additive scores, 1 for quadratic scores.
+        scale: lambda; by default the paper's value: 4 for linear and additive scores, 1 for
+            quadratic scores.
         form: ``paper`` or ``released``.
-        per_head: Compute ||a|| for each head; false computes it over all heads at once (the authors' default).
+        per_head: Compute ||a|| for each head; false computes it over all heads at once (the
+            authors' default).
     """
 
     treats = ("unbounded_attention",)
@@ -70,7 +76,9 @@ class LipschitzNorm(ScoreNorm):
         self.per_head = per_head
         self.nodewise = form == "paper"
 
-    def forward(self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph) -> Float[Tensor, "edges heads"]:
+    def forward(
+        self, scores: Float[Tensor, "edges heads"], score: Score, graph: Graph
+    ) -> Float[Tensor, "edges heads"]:
         scale = self._scale(type(score))
         if isinstance(score, QuadraticScore):
             size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
@@ -82,10 +90,13 @@ class LipschitzNorm(ScoreNorm):
         return (scores * factor).to(scores.dtype)
 
     def bound(self, score: type, channels: int) -> float | None:
-        r""":math:`1 / \lambda`, and :math:`1 / (\lambda \sqrt C)` for quadratic scores, in form ``paper``."""
+        r""":math:`1 / \lambda`, and :math:`1 / (\lambda \sqrt C)` for quadratic scores, in form
+        ``paper``."""
         if self.form == "released" or not issubclass(score, self.serves):
             return None
-        return 1 / (self._scale(score) * (channels**0.5 if issubclass(score, QuadraticScore) else 1))
+        return 1 / (
+            self._scale(score) * (channels**0.5 if issubclass(score, QuadraticScore) else 1)
+        )
 
     def _scale(self, score: type) -> float:
         default = 1.0 if issubclass(score, QuadraticScore) else 4.0
@@ -96,7 +107,9 @@ class LipschitzNorm(ScoreNorm):
         return f"{scale}form={self.form}, per_head={self.per_head}"
 
 
-def _linear_size(score: LinearScore | AdditiveScore, graph: Graph, per_head: bool) -> Float[Tensor, "targets heads"]:
+def _linear_size(
+    score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
+) -> Float[Tensor, "targets heads"]:
     """||a|| max_k sqrt(||h_i||^2 + ||h_k||^2): the same for all edges into a node."""
     att, x_dst, x_src = _linear_form(score, graph)
     square = _square(x_dst) + _largest(_square(x_src), graph)
@@ -106,14 +119,17 @@ def _linear_size(score: LinearScore | AdditiveScore, graph: Graph, per_head: boo
 def _released_linear_size(
     score: LinearScore | AdditiveScore, graph: Graph, per_head: bool
 ) -> Float[Tensor, "edges heads"]:
-    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima at a wrong node and head, as the released code indexes."""
+    """||a|| sqrt(max_k ||h_k||^2 + ||h_j||^2), with maxima at a wrong node and head, as the
+    released code indexes."""
     att, _, x_src = _linear_form(score, graph)
     square_src = _square(x_src)
     misread = _largest(square_src, graph).flatten().index_select(0, graph.target)[:, None]
     return _size_of_attention(att, per_head) * _root(misread + at_source(square_src, graph))
 
 
-def _quadratic_size(score: QuadraticScore, graph: Graph, of_all_edges: bool) -> Float[Tensor, "targets heads"]:
+def _quadratic_size(
+    score: QuadraticScore, graph: Graph, of_all_edges: bool
+) -> Float[Tensor, "targets heads"]:
     """max(u v, u w, v w), with one u of the queries of all edges or one for every query."""
     square_u = _square(widen(score.query))
     if of_all_edges:
@@ -124,7 +140,8 @@ def _quadratic_size(score: QuadraticScore, graph: Graph, of_all_edges: bool) -> 
 
 
 def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention vector of the concatenated pair, shape (heads, 2 channels), and the two ends' features."""
+    """Attention vector of the concatenated pair, shape (heads, 2 channels), and the two ends'
+    features."""
     if isinstance(score, LinearScore):
         x = widen(score.x)
         return widen(torch.cat([score.att_dst, score.att_src], -1)), targets(x, graph), x
@@ -143,6 +160,8 @@ def _root(square: Float[Tensor, "nodes heads"]) -> Float[Tensor, "nodes heads"]:
     return (square + TINY).sqrt()
 
 
-def _largest(square: Float[Tensor, "sources heads"], graph: Graph) -> Float[Tensor, "targets heads"]:
+def _largest(
+    square: Float[Tensor, "sources heads"], graph: Graph
+) -> Float[Tensor, "targets heads"]:
     """The largest among the sources of each node; zero where there is none."""
     return segment_max(at_source(square, graph), graph).clamp_min(0)

@@ -13,24 +13,27 @@ from gnn_depth.registry import register
 
 @register("norm", "neighbor")
 class NeighborNorm(FeatureNorm):
-    r"""Neighbour norm: normalise each node by the mean and deviation of its neighbourhood, then scale and shift.
+    r"""Neighbour norm: normalise each node by the mean and deviation of its neighbourhood, then
+    scale and shift.
 
     .. math::
         \tilde x_i = \gamma \odot \frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \epsilon}} + \beta, \qquad
         \mu_i = \mathop{\mathrm{mean}}_{j \in N(i) \cup \{i\}} x_j, \qquad
         \sigma_i^2 = \mathop{\mathrm{mean}}_{j \in N(i) \cup \{i\}} (x_j - \mu_i)^2
 
-    for each channel, or with one mean and one deviation for all channels of a neighbourhood. The latter is the
-    adjacency-wise normalisation of Chen et al., *Learning Graph Normalization for Graph Neural Networks*, 2020.
+    for each channel, or with one mean and one deviation for all channels of a neighbourhood. The
+    latter is the adjacency-wise normalisation of Chen et al., *Learning Graph Normalization for
+    Graph Neural Networks*, 2020.
 
-    N(i) contains the sources of the edges into i; repeated edges count repeatedly, self-loops once. With separate
-    channels, a node with one neighbour keeps only the sign of their difference, and a node without neighbours becomes
-    beta. The NeighborNorm in the code of LipschitzNorm also treats channels separately, but it does not subtract the
-    mean.
+    N(i) contains the sources of the edges into i; repeated edges count repeatedly, self-loops once.
+    With separate channels, a node with one neighbour keeps only the sign of their difference, and a
+    node without neighbours becomes beta. The NeighborNorm in the code of LipschitzNorm also treats
+    channels separately, but it does not subtract the mean.
 
     Args:
         channels: Width of the node features.
-        per_channel: Compute a mean and a deviation for every channel; false computes one of each for all channels.
+        per_channel: Compute a mean and a deviation for every channel; false computes one of each
+            for all channels.
         eps: Added to the variance.
         affine: Learn gamma and beta.
     """
@@ -38,17 +41,22 @@ class NeighborNorm(FeatureNorm):
     treats = ("dying_signal", "equal_rows", "rank_collapse")
     takes_shards = True
 
-    def __init__(self, channels: int, per_channel: bool = True, eps: Positive = 1e-5, affine: bool = True) -> None:
+    def __init__(
+        self, channels: int, per_channel: bool = True, eps: Positive = 1e-5, affine: bool = True
+    ) -> None:
         super().__init__(channels)
         self.per_channel = per_channel
         self.eps = eps
         self.gamma = nn.Parameter(torch.ones(channels)) if affine else None
         self.beta = nn.Parameter(torch.zeros(channels)) if affine else None
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
-        # From the first two moments, because deviations from each target's mean need a tensor of edges x channels.
-        # If neighbours are similar, their difference loses many digits; float64 has enough of them.
+        # From the first two moments, because deviations from each target's mean need a tensor of
+        # edges x channels. If neighbours are similar, their difference loses many digits; float64
+        # has enough of them.
         double = x.double()
         moments = (double, double.square())
         if not self.per_channel:
@@ -64,7 +72,9 @@ class NeighborNorm(FeatureNorm):
         return f"per_channel={self.per_channel}"
 
 
-def neighbourhood_mean(x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+def neighbourhood_mean(
+    x: Float[Tensor, "nodes channels"], graph: Graph
+) -> Float[Tensor, "nodes channels"]:
     """Mean over the sources of the edges into each node, and the node itself."""
     others = (graph.source != graph.target).to(x.dtype)
     total = x + aggregate(others, graph.fetch(x), graph)

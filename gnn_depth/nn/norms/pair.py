@@ -10,7 +10,8 @@ from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
-# PyTorch Geometric's value. Identical nodes stay identical, and gradients stay below scale / sqrt(EPS).
+# PyTorch Geometric's value. Identical nodes stay identical, and gradients stay below scale /
+# sqrt(EPS).
 EPS = 1e-5
 
 
@@ -20,15 +21,17 @@ class MeanNorm(FeatureNorm):
 
     .. math:: \tilde x_i = x_i - \tfrac1N \sum_j x_j
 
-    over the N nodes of each graph. Yang et al., *Revisiting "Over-smoothing" in Deep GCNs*, 2020. PyTorch Geometric's
-    MeanSubtractionNorm is the same, but its sums overflow in half precision.
+    over the N nodes of each graph. Yang et al., *Revisiting "Over-smoothing" in Deep GCNs*, 2020.
+    PyTorch Geometric's MeanSubtractionNorm is the same, but its sums overflow in half precision.
     """
 
     homogeneous = True
     treats = ("equal_rows", "rank_collapse")
     takes_shards = True
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         return (wide - graph_mean(wide, graph)).to(x.dtype)
 
@@ -47,14 +50,22 @@ class PairNorm(FeatureNorm):
         scale: s, the root mean square of the nodes' norms in the output.
     """
 
-    treats = ("dying_signal", "equal_rows", "rank_collapse", "vanishing_gradients", "exploding_signal")
+    treats = (
+        "dying_signal",
+        "equal_rows",
+        "rank_collapse",
+        "vanishing_gradients",
+        "exploding_signal",
+    )
     takes_shards = True
 
     def __init__(self, channels: int, scale: Positive = 1.0) -> None:
         super().__init__(channels)
         self.scale = scale
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
         mean_square = graph_mean(centred.square().sum(-1, keepdim=True), graph)
@@ -68,8 +79,8 @@ class PairNormSI(PairNorm):
     .. math::
         \tilde x_i = s \, x^c_i / \sqrt{\epsilon + \|x^c_i\|^2}, \quad x^c_i = x_i - \tfrac1N \sum_j x_j
 
-    over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020, PairNorm-SI. A node at the mean becomes
-    zero. As in their code, epsilon is under the root.
+    over the N nodes of each graph. Zhao & Akoglu, *PairNorm*, ICLR 2020, PairNorm-SI. A node at the
+    mean becomes zero. As in their code, epsilon is under the root.
 
     Args:
         channels: Width of the node features.
@@ -78,22 +89,27 @@ class PairNormSI(PairNorm):
 
     treats = ("dying_signal", "equal_rows", "rank_collapse", "exploding_signal")  # type: ignore[assignment]
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
         wide = widen(x)
         centred = wide - graph_mean(wide, graph)
-        return (self.scale * centred / (centred.square().sum(-1, keepdim=True) + EPS).sqrt()).to(x.dtype)
+        return (self.scale * centred / (centred.square().sum(-1, keepdim=True) + EPS).sqrt()).to(
+            x.dtype
+        )
 
 
 @register("norm", "graph")
 class GraphNorm(FeatureNorm):
-    r"""GraphNorm: subtract a learned share of each channel's mean, bring it to unit size, then scale and shift it.
+    r"""GraphNorm: subtract a learned share of each channel's mean, bring it to unit size, then
+    scale and shift it.
 
     .. math::
         \tilde x_i = \gamma \odot \frac{x^c_i}{\sqrt{\tfrac1N \sum_j (x^c_j)^2 + \epsilon}} + \beta,
         \qquad x^c_i = x_i - \alpha \odot \tfrac1N \sum_j x_j
 
-    for each channel, over the N nodes of each graph. The learned alpha, gamma and beta start at 1, 1 and 0.
-    Cai et al., *GraphNorm*, ICML 2021.
+    for each channel, over the N nodes of each graph. The learned alpha, gamma and beta start at 1,
+    1 and 0. Cai et al., *GraphNorm*, ICML 2021.
 
     Args:
         channels: Width of the node features.
@@ -110,8 +126,11 @@ class GraphNorm(FeatureNorm):
         self.gamma = nn.Parameter(torch.ones(channels))
         self.beta = nn.Parameter(torch.zeros(channels))
 
-    def forward(self, x: Float[Tensor, "nodes channels"], graph: Graph) -> Float[Tensor, "nodes channels"]:
-        # PyTorch Geometric scatters all nodes into one row for a single graph: 1.8 times as long on Cora.
+    def forward(
+        self, x: Float[Tensor, "nodes channels"], graph: Graph
+    ) -> Float[Tensor, "nodes channels"]:
+        # PyTorch Geometric scatters all nodes into one row for a single graph: 1.8 times as long on
+        # Cora.
         wide = widen(x)
         centred = wide - self.alpha * graph_mean(wide, graph)
         size = (graph_mean(centred.square(), graph) + self.eps).sqrt()

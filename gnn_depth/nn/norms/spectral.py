@@ -11,7 +11,8 @@ from gnn_depth.nn.norms.weights import TINY, LimitedNorm, Mode
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
-#: How far the largest singular value may be above the value that the norm divides by, relative to it.
+#: How far the largest singular value may be above the value that the norm divides by, relative to
+#: it.
 TOLERANCE = 5e-4
 TOLERANCE_OF_16_BITS = 2e-2
 #: Rounds of the power iteration before the singular vectors are computed anew.
@@ -25,38 +26,44 @@ class SpectralNorm(LimitedNorm):
     .. math:: \tilde W = W \min \big( 1, c / \sigma(W) \big) \quad (\mathrm{cap}), \qquad
         \tilde W = c \, W / \sigma(W) \quad (\mathrm{exact}), \qquad \sigma(W) = u^\top W v
 
-    For a GCN with symmetric normalisation on a graph that has both directions of every edge, a residual block then
-    stretches its input, and a gradient on its way back, by at most 1 + c, and L blocks by :math:`(1 + c)^L`: with
-    c = k / L less than :math:`e^k` at any depth. This does not hold for attention, whose weights depend on the
-    features, nor for directed graphs. With c = 1 a stack may still grow as :math:`2^L`; with k below 4 features hardly
-    spread. Values of k from 4 to 16 worked on Cora.
+    For a GCN with symmetric normalisation on a graph that has both directions of every edge, a
+    residual block then stretches its input, and a gradient on its way back, by at most 1 + c, and L
+    blocks by :math:`(1 + c)^L`: with c = k / L less than :math:`e^k` at any depth. This does not
+    hold for attention, whose weights depend on the features, nor for directed graphs. With c = 1 a
+    stack may still grow as :math:`2^L`; with k below 4 features hardly spread. Values of k from 4
+    to 16 worked on Cora.
 
-    The limit holds up to a factor of 1.001 in every pass, in training and in evaluation. The singular vectors u and v
-    are kept as long as a Cholesky factorisation of :math:`t^2 I - W^\top W` proves that :math:`\sigma(W)` is not above
-    :math:`t = 1.0005 \, u^\top W v`. Otherwise they follow W by the power iteration, for all matrices of equal shape
-    at once, and if that does not suffice they are computed anew. The gradient is that of the formula:
-    :math:`\partial \sigma / \partial W = u v^\top`. In 16-bit types the limit holds up to their precision.
+    The limit holds up to a factor of 1.001 in every pass, in training and in evaluation. The
+    singular vectors u and v are kept as long as a Cholesky factorisation of :math:`t^2 I - W^\top
+    W` proves that :math:`\sigma(W)` is not above :math:`t = 1.0005 \, u^\top W v`. Otherwise they
+    follow W by the power iteration, for all matrices of equal shape at once, and if that does not
+    suffice they are computed anew. The gradient is that of the formula: :math:`\partial \sigma /
+    \partial W = u v^\top`. In 16-bit types the limit holds up to their precision.
 
-    With ``whole_layer`` the limit holds for each layer's Jacobian on any graph and at any input, attention included:
+    With ``whole_layer`` the limit holds for each layer's Jacobian on any graph and at any input,
+    attention included:
 
     .. math:: \tilde W_{\mathrm{layer}} = \tilde W / K, \qquad \Big\| \frac{\partial F(X)}{\partial X} \Big\| \le c
 
-    K is the layer's Lipschitz bound (``gnn_depth.nn.bounds``) for matrices of spectral norm 1, and is computed for
-    the graph of each pass: :math:`K = \|A\|` or a little more for a GCN; for attention it also contains the derivative
-    of the scores, which norm ``lipschitz`` in form ``paper`` bounds. K grows with the largest number of nodes that read
-    one node, 16 for a GAT on Cora, so k must be larger than without this option. Attention dropout is not included.
+    K is the layer's Lipschitz bound (``gnn_depth.nn.bounds``) for matrices of spectral norm 1, and
+    is computed for the graph of each pass: :math:`K = \|A\|` or a little more for a GCN; for
+    attention it also contains the derivative of the scores, which norm ``lipschitz`` in form
+    ``paper`` bounds. K grows with the largest number of nodes that read one node, 16 for a GAT on
+    Cora, so k must be larger than without this option. Attention dropout is not included.
 
-    It acts on each matrix of a layer's weight chain. All heads are one matrix; separate weights for source and target
-    are two. Encoder, decoder and skip connections are not normalised.
-    Park & Kim, *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024; the power iteration is
-    that of Miyato et al., *Spectral Normalization for Generative Adversarial Networks*, ICLR 2018.
+    It acts on each matrix of a layer's weight chain. All heads are one matrix; separate weights for
+    source and target are two. Encoder, decoder and skip connections are not normalised. Park & Kim,
+    *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024; the power
+    iteration is that of Miyato et al., *Spectral Normalization for Generative Adversarial
+    Networks*, ICLR 2018.
 
     Args:
         num_layers: Number of layers of the stack.
         bound: The limit c; 1 by default.
         per_depth: Set c = k / L instead, for L layers; k is this number.
         mode: ``cap`` scales down larger matrices only; ``exact`` scales all matrices to the bound.
-        whole_layer: Bound each layer as a whole, not only its matrices. Layers without a known bound are refused.
+        whole_layer: Bound each layer as a whole, not only its matrices. Layers without a known
+            bound are refused.
     """
 
     treats = ("exploding_signal", "expanding_gradients", "non_finite")
@@ -79,7 +86,9 @@ class SpectralNorm(LimitedNorm):
         self.layer_bound = 1.0
         self.register_buffer("u", torch.zeros(0))
         self.register_buffer("v", torch.zeros(0))
-        self.register_buffer("share", torch.ones(()), persistent=False)  # a tensor, so that no graph is compiled anew
+        self.register_buffer(
+            "share", torch.ones(()), persistent=False
+        )  # a tensor, so that no graph is compiled anew
 
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         # As a sum and not as products of matrices, which autocast would compute in 16 bits.
@@ -103,7 +112,9 @@ class SpectralNorm(LimitedNorm):
         # Lightning evaluates in inference mode, and no backward pass could use vectors made there.
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):
             dtype = weights[0].dtype
-            tolerance = TOLERANCE if dtype in (torch.float32, torch.float64) else TOLERANCE_OF_16_BITS
+            tolerance = (
+                TOLERANCE if dtype in (torch.float32, torch.float64) else TOLERANCE_OF_16_BITS
+            )
             stacked = widen(torch.stack([weight.detach() for weight in weights]))
             u = widen(torch.stack([norm.u for norm in norms]))
             v = widen(torch.stack([norm.v for norm in norms]))
@@ -113,7 +124,9 @@ class SpectralNorm(LimitedNorm):
             u[open_], v[open_] = iterated(stacked[open_], u[open_], ITERATIONS)
             open_ = open_[~certified(stacked[open_], u[open_], v[open_], limit, tolerance)]
             if len(open_):
-                u[open_], v[open_] = (vectors.to(u.dtype) for vectors in largest_vectors(stacked[open_]))
+                u[open_], v[open_] = (
+                    vectors.to(u.dtype) for vectors in largest_vectors(stacked[open_])
+                )
             for position in moved.tolist():
                 # New tensors: a backward pass may still need those of the step before.
                 norms[position].u, norms[position].v = u[position].to(dtype), v[position].to(dtype)
@@ -131,9 +144,9 @@ def certified(
 ) -> Bool[Tensor, " matrices"]:
     r"""True where no singular value is above :math:`t = \max(c, (1 + \epsilon) u^\top W v)`.
 
-    That is so if :math:`I - W^\top W / t^2` is positive definite, that is, if it has a Cholesky factorisation.
-    Here u and v are approximate singular vectors, and values below the limit c need no scaling. The tolerance
-    is epsilon.
+    That is so if :math:`I - W^\top W / t^2` is positive definite, that is, if it has a Cholesky
+    factorisation. Here u and v are approximate singular vectors, and values below the limit c need
+    no scaling. The tolerance is epsilon.
     """
     size = torch.einsum("moi,mo,mi->m", weights, u, v)
     most = (size * (1 + tolerance)).clamp_min(max(limit, TINY))
@@ -144,12 +157,15 @@ def certified(
 
 
 def iterated(
-    weights: Float[Tensor, "matrices outputs inputs"], u: Float[Tensor, "matrices outputs"], iterations: int
+    weights: Float[Tensor, "matrices outputs inputs"],
+    u: Float[Tensor, "matrices outputs"],
+    iterations: int,
 ) -> tuple[Float[Tensor, "matrices outputs"], Float[Tensor, "matrices inputs"]]:
     r"""Rounds of :math:`v = W^\top u / \|W^\top u\|, \; u = W v / \|W v\|`.
 
-    Where :math:`W^\top u = 0`, u begins anew at the largest row; all is zero where W is. Matrices are divided by their
-    largest entry first, so that they may have any size that their type can hold.
+    Where :math:`W^\top u = 0`, u begins anew at the largest row; all is zero where W is. Matrices
+    are divided by their largest entry first, so that they may have any size that their type can
+    hold.
     """
     weights = weights / weights.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     v = _product(weights.mT, u)
@@ -166,7 +182,8 @@ def iterated(
 def largest_vectors(
     weights: Float[Tensor, "matrices outputs inputs"],
 ) -> tuple[Float[Tensor, "matrices outputs"], Float[Tensor, "matrices inputs"]]:
-    """The singular vectors of the largest singular values, in float64; zero where a matrix is zero or not finite."""
+    """The singular vectors of the largest singular values, in float64; zero where a matrix is zero
+    or not finite."""
     wide = torch.nan_to_num(weights.double(), 0.0, 0.0, 0.0)
     wide = wide / wide.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     is_high = wide.shape[1] > wide.shape[2]

@@ -1,4 +1,5 @@
-"""Norms of weight matrices: weight normalisation, the Frobenius norm, and the base of norms with a limit."""
+"""Norms of weight matrices: weight normalisation, the Frobenius norm, and the base of norms with a
+limit."""
 
 import math
 from typing import Literal, TypeAlias
@@ -33,21 +34,29 @@ class LimitedNorm(WeightNorm):
 
     @in_range
     def __init__(
-        self, num_layers: int, bound: Positive | None = None, per_depth: Positive | None = None, mode: Mode = "cap"
+        self,
+        num_layers: int,
+        bound: Positive | None = None,
+        per_depth: Positive | None = None,
+        mode: Mode = "cap",
     ) -> None:
         super().__init__(num_layers)
         if bound is not None and per_depth is not None:
             raise ValueError(
-                f"{type(self).__name__} takes bound {bound}, or per_depth {per_depth} for a bound of "
+                f"{type(self).__name__} takes bound {bound}, or per_depth {per_depth} for a bound "
+                "of "
                 f"{per_depth} / num_layers: give one."
             )
-        self.bound = per_depth / num_layers if per_depth is not None else 1.0 if bound is None else bound
+        self.bound = (
+            per_depth / num_layers if per_depth is not None else 1.0 if bound is None else bound
+        )
         self.mode = mode
 
     def limited(
         self, weight: Float[Tensor, "outputs inputs"], size: Float[Tensor, ""]
     ) -> Float[Tensor, "outputs inputs"]:
-        """Scale a matrix of this size down to the limit, or in mode ``exact`` to the limit; zero stays zero."""
+        """Scale a matrix of this size down to the limit, or in mode ``exact`` to the limit; zero
+        stays zero."""
         if self.mode == "cap":
             stretch = size.clamp_min(self.bound) / self.bound
         else:
@@ -65,9 +74,9 @@ class FrobeniusNorm(LimitedNorm):
     .. math:: \tilde W = W \min \big( 1, c / \|W\|_F \big) \quad (\mathrm{cap}), \qquad
         \tilde W = c \, W / \|W\|_F \quad (\mathrm{exact})
 
-    The Frobenius norm is at least the spectral norm, so the guarantees of :class:`SpectralNorm` hold. The limit is
-    stricter, by a factor of up to the square root of the width. It acts on the same matrices and needs no iterations.
-    Ours, for comparison.
+    The Frobenius norm is at least the spectral norm, so the guarantees of :class:`SpectralNorm`
+    hold. The limit is stricter, by a factor of up to the square root of the width. It acts on the
+    same matrices and needs no iterations. Ours, for comparison.
 
     Args:
         num_layers: Number of layers of the stack.
@@ -86,10 +95,10 @@ class WeightNormalisation(WeightNorm):
 
     .. math:: \tilde W_{i:} = g_i \, W_{i:} / \|W_{i:}\|
 
-    where the learned g starts at :math:`\|W_{i:}\|`, which leaves W unchanged. It bounds nothing. Zero weights stay
-    zero. Salimans & Kingma, *Weight Normalization*, NeurIPS 2016, like
-    :func:`torch.nn.utils.parametrizations.weight_norm`, but safe for zero weights. It acts on the same matrices as
-    :class:`SpectralNorm`.
+    where the learned g starts at :math:`\|W_{i:}\|`, which leaves W unchanged. It bounds nothing.
+    Zero weights stay zero. Salimans & Kingma, *Weight Normalization*, NeurIPS 2016, like
+    :func:`torch.nn.utils.parametrizations.weight_norm`, but safe for zero weights. It acts on the
+    same matrices as :class:`SpectralNorm`.
 
     Args:
         num_layers: Number of layers of the stack.
@@ -104,7 +113,9 @@ class WeightNormalisation(WeightNorm):
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         assert self.length is not None, "settled before it is read"
         size = _lengths(weight)
-        return (weight * (self.length[:, None] / torch.where(size > TINY, size, 1.0))).to(weight.dtype)
+        return (weight * (self.length[:, None] / torch.where(size > TINY, size, 1.0))).to(
+            weight.dtype
+        )
 
     def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
         length = _lengths(weight.detach())[:, 0].to(weight.dtype)

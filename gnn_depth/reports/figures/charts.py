@@ -1,4 +1,5 @@
-"""The content of a figure as numbers and text. Both ``paper`` (Matplotlib) and ``page`` (Plotly) draw these charts."""
+"""The content of a figure as numbers and text. Both ``paper`` (Matplotlib) and ``page`` (Plotly)
+draw these charts."""
 
 import warnings
 from collections.abc import Iterator
@@ -8,17 +9,29 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-# Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow, which is lost on white paper.
+# Okabe & Ito's palette, readable by the colour-blind, with grey for its yellow, which is lost on
+# white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # Matplotlib's
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")  # Plotly's
+SYMBOLS = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "triangle-down",
+    "cross",
+    "x",
+    "star",
+)  # Plotly's
 # On, off, on, off in line widths; the first is solid.
 DASHES: tuple[tuple[float, ...], ...] = (
     *((), (5, 1.6), (1.2, 1.4), (6, 1.6, 1.2, 1.6), (9, 2.2), (3, 1.2, 3, 3.4)),
     *((6, 1.6, 1.2, 1.6, 1.2, 1.6), (1.2, 3.2)),
 )
 START_DASH = (2.5, 1.5)
-CENTRED = 0.2  # smaller extreme over larger one, by size, above which a colour scale is centred at zero
+CENTRED = (
+    0.2  # smaller extreme over larger one, by size, above which a colour scale is centred at zero
+)
 
 
 @dataclass(frozen=True)
@@ -26,19 +39,25 @@ class Axis:
     """One axis of a chart."""
 
     label: str  # with the unit
-    ticks: tuple[tuple[float, str], ...] = ()  # positions and names; chosen automatically where empty
+    ticks: tuple[
+        tuple[float, str], ...
+    ] = ()  # positions and names; chosen automatically where empty
     categories: bool = False  # positions are categories, which no line connects
     log: bool = False
     whole: bool = False  # only integers get ticks
-    within: tuple[float, float] | None = None  # outermost limits, however far bands reach: no accuracy is above 100%
+    within: tuple[float, float] | None = (
+        None  # outermost limits, however far bands reach: no accuracy is above 100%
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Points in the order of x, NaN where there is none, and bands around them from the widest to the narrowest.
+    """Points in the order of x, NaN where there is none, and bands around them from the widest to
+    the narrowest.
 
-    A band is its low and its high edge. Lines of the same thing share their style, the number of colour, marker and
-    dashes. As a part, ``start`` is thin and dotted with open markers, ``end`` solid, ``published`` open markers alone.
+    A band is its low and its high edge. Lines of the same thing share their style, the number of
+    colour, marker and dashes. As a part, ``start`` is thin and dotted with open markers, ``end``
+    solid, ``published`` open markers alone.
     """
 
     label: str
@@ -62,7 +81,8 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points with one marker; where the chart has a colour scale, a point without a colour (NaN) is open."""
+    """Points with one marker; where the chart has a colour scale, a point without a colour (NaN) is
+    open."""
 
     label: str
     x: np.ndarray
@@ -84,7 +104,8 @@ class HeatMap:
 
     @property
     def uncoloured(self) -> dict[str, np.ndarray]:
-        """Name -> mask of the values that have no place on a colour scale, for the names that occur."""
+        """Name -> mask of the values that have no place on a colour scale, for the names that
+        occur."""
         zero = np.isneginf(self.values) & self.log10
         found = {"not finite": ~np.isfinite(self.values) & ~zero, "exactly zero": zero}
         return {name: where for name, where in found.items() if where.any()}
@@ -131,9 +152,11 @@ class Chart:
 
     @property
     def colours(self) -> ColourScale:
-        """From the smallest to the largest finite value, with a margin around a single one; 0 to 1 without values.
+        """From the smallest to the largest finite value, with a margin around a single one; 0 to 1
+        without values.
 
-        Heat maps whose values lie on both sides of zero get a diverging scale, symmetric around zero.
+        Heat maps whose values lie on both sides of zero get a diverging scale, symmetric around
+        zero.
         """
         values = [points.colour for panel in self.panels for points in panel.points]
         values += [panel.map.values.ravel() for panel in self.panels if panel.map]
@@ -156,7 +179,8 @@ class Stroke(NamedTuple):
 
 
 def stroke(style: int) -> Stroke:
-    """The stroke of a style number: the first eight differ in everything, the first 64 in something."""
+    """The stroke of a style number: the first eight differ in everything, the first 64 in
+    something."""
     turn, place = divmod(style, len(COLOURS))
     other = (place + turn) % len(COLOURS)
     return Stroke(COLOURS[place], MARKERS[other], SYMBOLS[other], DASHES[other])
@@ -169,10 +193,13 @@ def stretches(there: np.ndarray) -> list[slice]:
 
 
 def areas_and_bars(low: np.ndarray, high: np.ndarray, apart: bool) -> tuple[list[slice], list[int]]:
-    """Split a band into the stretches drawn as areas and the points drawn as error bars: all, if points are apart."""
+    """Split a band into the stretches drawn as areas and the points drawn as error bars: all, if
+    points are apart."""
     found = stretches(np.isfinite(low) & np.isfinite(high))
     areas = [part for part in found if part.stop - part.start > 1 and not apart]
-    return areas, [place for part in found if part not in areas for place in range(part.start, part.stop)]
+    return areas, [
+        place for part in found if part not in areas for place in range(part.start, part.stop)
+    ]
 
 
 @contextmanager

@@ -26,7 +26,9 @@ from gnn_depth.reports.settings import (
 from gnn_depth.runs import RESULTS
 
 MAX_PANELS, MAX_LINES = 24, 16  # of a figure that can be read
-CROWDED = 0.05  # of an axis: values nearer than this get a logarithmic axis, then no tick of their own
+CROWDED = (
+    0.05  # of an axis: values nearer than this get a logarithmic axis, then no tick of their own
+)
 LISTED = 10  # folders in a hover text
 
 
@@ -45,9 +47,12 @@ class Names:
         return f"draw a {what} for each with {' '.join([f'--{what}', *used])}"
 
     def split(self, values: Labels) -> tuple[str, str]:
-        """The panel's title, such as ``data=Cora, depth=10``, and the line's label; names of runs stand alone."""
+        """The panel's title, such as ``data=Cora, depth=10``, and the line's label; names of runs
+        stand alone."""
         titles = zip(self.panel, values, strict=False)
-        title = ", ".join(value if name == "name" else f"{words(name)}={value}" for name, value in titles)
+        title = ", ".join(
+            value if name == "name" else f"{words(name)}={value}" for name, value in titles
+        )
         return title, ", ".join(values[len(self.panel) :])
 
     @property
@@ -73,17 +78,23 @@ def names(
     used: Collection[str] = (),
     has_lines: bool = True,
 ) -> Names:
-    """Full names of the axes; where one is None, all axes or options that vary and are not used otherwise."""
+    """Full names of the axes; where one is None, all axes or options that vary and are not used
+    otherwise."""
     given = tuple(full_name(frame, word) for word in (*(panel or ()), *(line or ())))
     if twice := [name for name, count in Counter([*used, *given]).items() if count > 1]:
-        raise ReportError(f"axis {twice[0]!r} is used twice: use it for the x axis, for panels or for lines.")
+        raise ReportError(
+            f"axis {twice[0]!r} is used twice: use it for the x axis, for panels or for lines."
+        )
     rest = tuple(name for name in varying_axes(frame) if name not in {*used, *given})
     first = len(panel or ())
-    return Names(rest if panel is None else given[:first], rest if line is None else given[first:], has_lines)
+    return Names(
+        rest if panel is None else given[:first], rest if line is None else given[first:], has_lines
+    )
 
 
 def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
-    """Runs with a result, by panel and line; with a check that those of one group differ in nothing but their seed."""
+    """Runs with a result, by panel and line; with a check that those of one group differ in nothing
+    but their seed."""
     found = grouped(with_result(frame), (*by.panel, *by.line), by.remedy if check else None)
     styles: dict[str, int] = {}
     made = []
@@ -94,14 +105,23 @@ def groups(frame: pd.DataFrame, by: Names, check: bool = True) -> list[Group]:
 
 
 def into_panels(drawn: Iterable[tuple[str, Line | Points | HeatMap]]) -> tuple[Panel, ...]:
-    """Collect what is drawn into panels by title, in order of first appearance; refuse more than one can read."""
+    """Collect what is drawn into panels by title, in order of first appearance; refuse more than
+    one can read."""
     inside: dict[str, list[Line | Points | HeatMap]] = {}
     for title, part in drawn:
         inside.setdefault(title, []).append(part)
-    lines = {part.label for parts in inside.values() for part in parts if not isinstance(part, HeatMap)}
-    for count, most, what in ((len(inside), MAX_PANELS, "panels"), (len(lines), MAX_LINES, "lines")):
+    lines = {
+        part.label for parts in inside.values() for part in parts if not isinstance(part, HeatMap)
+    }
+    for count, most, what in (
+        (len(inside), MAX_PANELS, "panels"),
+        (len(lines), MAX_LINES, "lines"),
+    ):
         if count > most:
-            raise ReportError(f"{count} {what} are too many for one figure (at most {most}): choose runs with --where.")
+            raise ReportError(
+                f"{count} {what} are too many for one figure (at most {most}): choose runs with "
+                "--where."
+            )
     return tuple(
         Panel(
             title,
@@ -122,9 +142,11 @@ def with_result(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
-    """An axis for a setting, and the positions on it: numbers at their values, other values side by side.
+    """An axis for a setting, and the positions on it: numbers at their values, other values side by
+    side.
 
-    Numbers too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic axis.
+    Numbers too near to one another for their ticks, such as 2, 4, 8, ..., 128, get a logarithmic
+    axis.
     """
     places = [place for value in values if (place := number(value)) is not None]
     if len(places) < len(values):
@@ -164,12 +186,14 @@ def count_of(counts: Iterable[int]) -> str:
 
 
 def tally(frame: pd.DataFrame) -> str:
-    """Sentences with the numbers of diverged runs and of runs left out because they have no result, if any."""
+    """Sentences with the numbers of diverged runs and of runs left out because they have no result,
+    if any."""
     results = frame["status"].isin(RESULTS)
     diverged = int((frame["status"] == "diverged").sum())
     out = counted(frame["status"][~results])
     return sentences(
-        f"{diverged} of {plural(int(results.sum()))} diverged." if diverged else "", f"Left out: {out}." if out else ""
+        f"{diverged} of {plural(int(results.sum()))} diverged." if diverged else "",
+        f"Left out: {out}." if out else "",
     )
 
 

@@ -1,4 +1,5 @@
-"""Figures of measures: over layers and steps, at start and end, over neurons, and against a metric."""
+"""Figures of measures: over layers and steps, at start and end, over neurons, and against a
+metric."""
 
 import math
 import warnings
@@ -46,13 +47,16 @@ STEP, LAYER = Axis("step", whole=True), Axis("layer", whole=True)
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One measure of runs that differ only in their seed, at every step that any of them reached."""
+    """One measure of runs that differ only in their seed, at every step that any of them
+    reached."""
 
     label: str  # of an axis
     log10: bool
     steps: np.ndarray
     layers: np.ndarray
-    values: np.ndarray  # shape (runs, steps, layers, neurons); NaN at steps that a run did not reach or measure
+    values: (
+        np.ndarray
+    )  # shape (runs, steps, layers, neurons); NaN at steps that a run did not reach or measure
     reached: np.ndarray  # which steps each run measured, shape (runs, steps)
     folders: tuple[str, ...]
 
@@ -73,45 +77,71 @@ class Measured:
         if when == "both":
             return self
         runs, count = self.reached.shape
-        place = self.reached.argmax(axis=1) if when == "start" else count - 1 - self.reached[:, ::-1].argmax(axis=1)
+        place = (
+            self.reached.argmax(axis=1)
+            if when == "start"
+            else count - 1 - self.reached[:, ::-1].argmax(axis=1)
+        )
         values = self.values[np.arange(runs), place][:, None]
-        return replace(self, steps=self.steps[:1], values=values, reached=np.ones((runs, 1), dtype=bool))
+        return replace(
+            self, steps=self.steps[:1], values=values, reached=np.ones((runs, 1), dtype=bool)
+        )
 
 
 def measured(folders: Iterable[str], name: str) -> Measured | None:
     """One measure of runs that differ only in their seed; None if no run has it."""
-    found = {folder: read_measure(folder, name) for folder in folders if name in measurements.names(Path(folder))}
+    found = {
+        folder: read_measure(folder, name)
+        for folder in folders
+        if name in measurements.names(Path(folder))
+    }
     # A run that diverged before anything was measured has a file without steps.
     found = {folder: one for folder, one in found.items() if len(one.steps)}
     if not found:
         return None
     first_folder, first = next(iter(found.items()))
     steps = np.unique(np.concatenate([one.steps for one in found.values()]))
-    shape = (len(first.layers), *(first.values.shape[2:] or (1,)))  # one neuron where they have none
+    shape = (
+        len(first.layers),
+        *(first.values.shape[2:] or (1,)),
+    )  # one neuron where they have none
     values = np.full((len(found), len(steps), *shape), np.nan)
     reached = np.zeros((len(found), len(steps)), dtype=bool)
     for run, (folder, one) in enumerate(found.items()):
-        kinds = [(each.values.shape[1:], each.layers.tolist(), each.unit, each.log10) for each in (one, first)]
+        kinds = [
+            (each.values.shape[1:], each.layers.tolist(), each.unit, each.log10)
+            for each in (one, first)
+        ]
         if kinds[0] != kinds[1]:
             raise ReportError(
-                f"{one.name!r} of {folder!r} has other layers, neurons or units than that of {first_folder!r}: "
+                f"{one.name!r} of {folder!r} has other layers, neurons or units than that of "
+                f"{first_folder!r}: "
                 "runs of one panel may differ only in the seed."
             )
         at = np.searchsorted(steps, one.steps)
         values[run, at] = one.values.reshape(-1, *shape)
         reached[run, at] = True
-    axis = f"log₁₀ {first.unit or first.name}" if first.log10 else first.unit or first.name.replace("_", " ")
+    axis = (
+        f"log₁₀ {first.unit or first.name}"
+        if first.log10
+        else first.unit or first.name.replace("_", " ")
+    )
     return Measured(axis, first.log10, steps, first.layers, values, reached, tuple(found))
 
 
 def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[int]) -> list[str]:
-    """The measures that a figure of so many shows: the requested ones, or all that at least one run has if they fit.
+    """The measures that a figure of so many shows: the requested ones, or all that at least one run
+    has if they fit.
 
     A figure of one shows the first that the runs have, with a warning that names the others.
     """
-    found = sorted({name for folder in frame["folder"] for name in measurements.names(Path(folder))})
+    found = sorted(
+        {name for folder in frame["folder"] for name in measurements.names(Path(folder))}
+    )
     if not found:
-        raise ReportError("none of the runs has a measure: there is no file measures/NAME.npz in their folders.")
+        raise ReportError(
+            "none of the runs has a measure: there is no file measures/NAME.npz in their folders."
+        )
     if missing := [name for name in wanted if name not in found]:
         raise ReportError(unknown("measure", missing[0], found))
     if not wanted and len(found) > 1 and counts == [1]:
@@ -123,14 +153,17 @@ def measures_shown(frame: pd.DataFrame, wanted: Sequence[str], counts: Sequence[
     if len(chosen) not in counts:
         needs = " or ".join(plural(count, "measure") for count in counts)
         have = f"--measure names {len(chosen)}" if wanted else f"the runs have {len(found)}"
-        raise ReportError(f"this figure shows {needs}, and {have}. Choose with --measure: {', '.join(found)}.")
+        raise ReportError(
+            f"this figure shows {needs}, and {have}. Choose with --measure: {', '.join(found)}."
+        )
     return chosen
 
 
 def read(
     frame: pd.DataFrame, measure: Sequence[str], by: Names, when: When = "both"
 ) -> tuple[list[tuple[Group, Measured]], str]:
-    """Read a measure, by default the first, for every group that has it; with sentences about what is missing."""
+    """Read a measure, by default the first, for every group that has it; with sentences about what
+    is missing."""
     (name,) = measures_shown(with_result(frame), measure, [1])
     every = groups(frame, by)
     each = [(group, measured(group.runs["folder"], name)) for group in every]
@@ -143,7 +176,9 @@ def read(
     zeros = np.isneginf(there) & made[0][1].log10
     lost = ~np.isfinite(there) & ~zeros
     return made, sentences(
-        f"Exactly zero, without a logarithm: {zeros.sum()} of {there.size} values." if zeros.any() else "",
+        f"Exactly zero, without a logarithm: {zeros.sum()} of {there.size} values."
+        if zeros.any()
+        else "",
         f"Not finite: {lost.sum()} of {there.size} values." if lost.any() else "",
         f"Ended earlier than other seeds: {plural(early)}." if early else "",
         f"Without this measure: {plural(without)}." if without else "",
@@ -151,10 +186,16 @@ def read(
     )
 
 
-def heatmap(frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[str] | None = None) -> Chart:
-    """A measure at every layer and step: of one run, or the median over runs that differ only in their seed."""
+def heatmap(
+    frame: pd.DataFrame, measure: Sequence[str] = (), panel: Sequence[str] | None = None
+) -> Chart:
+    """A measure at every layer and step: of one run, or the median over runs that differ only in
+    their seed."""
     made, missing = read(frame, measure, names(frame, panel, (), has_lines=False))
-    maps = [HeatMap(one.steps, one.layers, one.typical.T, one.log10, folder_list(one.folders)) for _, one in made]
+    maps = [
+        HeatMap(one.steps, one.layers, one.typical.T, one.log10, folder_list(one.folders))
+        for _, one in made
+    ]
     panels = into_panels(zip([group.panel for group, _ in made], maps, strict=True))
     caption = sentences(_seeds(made, "Median over seeds") or "One run per panel.", missing)
     return Chart(STEP, LAYER, panels, colour=Axis(made[0][1].label), caption=caption)
@@ -173,30 +214,53 @@ def layers(
     panel: Sequence[str] = (),
     when: When = "both",
 ) -> Chart:
-    """A measure in every layer at a run's first and last measured step, and a band from its least to largest value.
+    """A measure in every layer at a run's first and last measured step, and a band from its least
+    to largest value.
 
-    With several runs, which differ only in their seed, the lines are medians and the band covers all runs. With
-    only one of the two steps, the band covers the runs at that step, and each line has its own dashes.
+    With several runs, which differ only in their seed, the lines are medians and the band covers
+    all runs. With only one of the two steps, the band covers the runs at that step, and each line
+    has its own dashes.
     """
     if when not in WHEN:
         raise ReportError(unknown("time", when, WHEN))
     by = names(frame, panel, line)
     made, missing = read(frame, measure, by, when)
-    panels = into_panels((group.panel, drawn) for group, one in made for drawn in _over_layers(group, one, when))
+    panels = into_panels(
+        (group.panel, drawn) for group, one in made for drawn in _over_layers(group, one, when)
+    )
     seeds = _seeds(made, "Medians over seeds")
-    caption = sentences(CAPTIONS[when], seeds, "Band: all seeds." if seeds and when != "both" else "", missing)
+    caption = sentences(
+        CAPTIONS[when], seeds, "Band: all seeds." if seeds and when != "both" else "", missing
+    )
     return Chart(LAYER, Axis(made[0][1].label), panels, by.legend, caption=caption)
 
 
 def _over_layers(group: Group, one: Measured, when: When) -> Iterator[Line]:
-    """A line for the end and one for the start, or a single one; the first with a band over all steps and runs."""
+    """A line for the end and one for the start, or a single one; the first with a band over all
+    steps and runs."""
     finite = np.where(np.isfinite(one.of_layers), one.of_layers, np.nan)
     with quiet():
         band = np.nanmin(finite, axis=(0, 1)), np.nanmax(finite, axis=(0, 1))
     folders = folder_list(one.folders)
     if when == "both":
-        yield Line(group.line, one.layers, one.at("end").typical[0], (band,), group.style, "end", note=folders)
-        yield Line(group.line, one.layers, one.at("start").typical[0], (), group.style, "start", note=folders)
+        yield Line(
+            group.line,
+            one.layers,
+            one.at("end").typical[0],
+            (band,),
+            group.style,
+            "end",
+            note=folders,
+        )
+        yield Line(
+            group.line,
+            one.layers,
+            one.at("start").typical[0],
+            (),
+            group.style,
+            "start",
+            note=folders,
+        )
     else:
         bands = (band,) if len(one.folders) > 1 else ()
         yield Line(group.line, one.layers, one.typical[0], bands, group.style, note=folders)
@@ -209,10 +273,11 @@ def history(
     panel: Sequence[str] = (),
     layers: Sequence[int] = (),
 ) -> Chart:
-    """Mean, quartiles and extremes of a measure over the neurons of a layer at every step; a panel for each layer.
+    """Mean, quartiles and extremes of a measure over the neurons of a layer at every step; a panel
+    for each layer.
 
-    The neurons of several runs, which differ only in their seed, are pooled. By default six layers are shown, from the
-    first to the last.
+    The neurons of several runs, which differ only in their seed, are pooled. By default six layers
+    are shown, from the first to the last.
     """
     by = names(frame, panel, line)
     made, missing = read(frame, measure, by)
@@ -227,7 +292,11 @@ def history(
         for group, one in made
         if layer in one.layers
     )
-    left = f"Layers shown: {', '.join(map(str, shown))} of {len(every)}." if len(shown) < len(every) else ""
+    left = (
+        f"Layers shown: {', '.join(map(str, shown))} of {len(every)}."
+        if len(shown) < len(every)
+        else ""
+    )
     caption = sentences(_pooled([one for _, one in made]), left, missing)
     return Chart(STEP, Axis(made[0][1].label), panels, by.legend, caption=caption)
 
@@ -237,8 +306,14 @@ def _pooled(made: Sequence[Measured]) -> str:
     counts = [one.values.shape[0] * one.values.shape[3] for one in made]
     runs = span(len(one.folders) for one in made)
     several = any(one.values.shape[3] > 1 for one in made)
-    origin = f"neurons of {runs} {'run' if runs == '1' else 'runs'}" if several else "one of each run"
-    return "" if max(counts) == 1 else f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
+    origin = (
+        f"neurons of {runs} {'run' if runs == '1' else 'runs'}" if several else "one of each run"
+    )
+    return (
+        ""
+        if max(counts) == 1
+        else f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
+    )
 
 
 def _distribution(group: Group, one: Measured, layer: int) -> Line:
@@ -261,10 +336,11 @@ def scatter(
     panel: Sequence[str] = (),
     metric: str | None = None,
 ) -> Chart:
-    """A point for each run: two measures at its last measured step, coloured by a metric, or a metric against one.
+    """A point for each run: two measures at its last measured step, coloured by a metric, or a
+    metric against one.
 
-    By default the gradients are on y, and each measure is taken at the layer that the signal reaches last: the last
-    one going forward, the first one for gradients.
+    By default the gradients are on y, and each measure is taken at the layer that the signal
+    reaches last: the last one going forward, the first one for gradients.
     """
     metric = main_metric(frame) if metric is None else metric
     if metric not in frame.attrs["metrics"]:
@@ -278,7 +354,9 @@ def scatter(
     results = results[[None not in ones for ones in each]]
     found = [[one for one in ones if one] for ones in each if None not in ones]
     if not found:
-        raise ReportError(f"no run has {'both ' if len(chosen) == 2 else ''}{' and '.join(chosen)}.")
+        raise ReportError(
+            f"no run has {'both ' if len(chosen) == 2 else ''}{' and '.join(chosen)}."
+        )
     places = np.array([list(map(_at_layer, ones, layers)) for ones in found])
     reached = scale(metric) * results[metric].to_numpy(dtype=float)
     x, y, colour = [*places.T, reached, reached][:3]  # with a single measure the metric is on y
@@ -309,7 +387,11 @@ def scatter(
 def _layers_of_scatter(measures: Sequence[str], at: Sequence[str] | None) -> Sequence[str]:
     """The layer of each measure."""
     if at is None:
-        return ("last", "first") if len(measures) == 2 else ("first" if "grad" in measures[0] else "last",)
+        return (
+            ("last", "first")
+            if len(measures) == 2
+            else ("first" if "grad" in measures[0] else "last",)
+        )
     if wrong := [layer for layer in at if layer not in PLACES]:
         raise ReportError(unknown("layer", wrong[0], PLACES))
     if len(at) != len(measures):
@@ -325,7 +407,9 @@ def _at_layer(one: Measured, layer: str) -> float:
         return float({"first": values[0], "last": values[-1]}.get(layer, np.nanmean(values)))
 
 
-def _note(named: Sequence[str], metric: str, run: dict[Hashable, Any], values: Iterable[float]) -> str:
+def _note(
+    named: Sequence[str], metric: str, run: dict[Hashable, Any], values: Iterable[float]
+) -> str:
     settings = [f"{words(name)}={label(run[name])}" for name in named]
     reached = "no value" if math.isnan(run[metric]) else f"{scale(metric) * run[metric]:.4g}"
     return "\n".join(

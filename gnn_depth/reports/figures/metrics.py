@@ -1,4 +1,5 @@
-"""Figures of a metric, averaged over seeds: against depth or another axis, and over the epochs of the training."""
+"""Figures of a metric, averaged over seeds: against depth or another axis, and over the epochs of
+the training."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,16 @@ from gnn_depth.reports.figures.groups import (
 )
 from gnn_depth.reports.load import ReportError, curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
-from gnn_depth.reports.settings import Labels, counted, full_name, is_percent, last_part, main_metric, monitor, settings
+from gnn_depth.reports.settings import (
+    Labels,
+    counted,
+    full_name,
+    is_percent,
+    last_part,
+    main_metric,
+    monitor,
+    settings,
+)
 from gnn_depth.reports.table import SPREADS, Cell, t_half_width, tabulate
 
 BandSpread: TypeAlias = Literal["std", "ci", "none"]
@@ -59,12 +69,20 @@ def depth(
     table = tabulate(frame, [across], [*by.panel, *by.line], metric, remedy=by.remedy)
     axis, places = placed(across, [row[0] for row in table.rows])
     titles = [by.split(column) for column in table.columns]
-    styles = {label: style for style, label in enumerate(dict.fromkeys(label for _, label in titles))}
+    styles = {
+        label: style for style, label in enumerate(dict.fromkeys(label for _, label in titles))
+    }
     drawn, empty, factor = [], [], scale(metric)
     for column, (title, label) in zip(table.columns, titles, strict=True):
-        shift = (styles[label] - (len(styles) - 1) / 2) * min(DODGE, 0.8 / len(styles)) if axis.categories else 0.0
+        shift = (
+            (styles[label] - (len(styles) - 1) / 2) * min(DODGE, 0.8 / len(styles))
+            if axis.categories
+            else 0.0
+        )
         # A combination that nobody ran is no gap in the line.
-        cells = zip(places, table.rows, [table.cells[row, column] for row in table.rows], strict=True)
+        cells = zip(
+            places, table.rows, [table.cells[row, column] for row in table.rows], strict=True
+        )
         there = [(at, row[0], cell) for at, row, cell in cells if cell.runs]
         x_of_line = np.array([at for at, _, _ in there]) + shift
         mean = factor * np.array([cell.mean for _, _, cell in there])
@@ -76,7 +94,9 @@ def depth(
         drawn.append((title, Line(label, x_of_line, mean, bands, styles[label], notes=notes)))
         for _, value, cell in there:
             if not cell.n:
-                empty.append(", ".join([*column, f"{axis.label} {value}"]) + f" ({counted(cell.statuses)})")
+                empty.append(
+                    ", ".join([*column, f"{axis.label} {value}"]) + f" ({counted(cell.statuses)})"
+                )
     found = compare_published(table, published)
     drawn += _published(found, by, styles, dict(zip(table.rows, places, strict=True)), factor)
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
@@ -99,12 +119,20 @@ def _band(mean: np.ndarray, half: np.ndarray, least: float = -math.inf) -> Bands
 
 def _note(cell: Cell) -> str:
     diverged = cell.statuses["diverged"]
-    parts = [f"n = {cell.n}", f"{diverged} diverged" * bool(diverged), folder_list(run.folder for run in cell.runs)]
+    parts = [
+        f"n = {cell.n}",
+        f"{diverged} diverged" * bool(diverged),
+        folder_list(run.folder for run in cell.runs),
+    ]
     return "\n".join(filter(None, parts))
 
 
 def _published(
-    found: Sequence[Agreement], by: Names, styles: Mapping[str, int], places: Mapping[Labels, float], factor: float
+    found: Sequence[Agreement],
+    by: Names,
+    styles: Mapping[str, int],
+    places: Mapping[Labels, float],
+    factor: float,
 ) -> Iterator[tuple[str, Line]]:
     """Published numbers: for each line and source, open markers in the line's colour."""
     sources = list(dict.fromkeys(one.published.source for one in found))
@@ -113,11 +141,15 @@ def _published(
         numbers.setdefault((*by.split(one.column), one.published.source), []).append(one)
     for (title, label, source), some in numbers.items():
         mean = factor * np.array([one.number.mean for one in some])
-        half = factor * np.array([np.nan if one.number.half is None else one.number.half for one in some])
+        half = factor * np.array(
+            [np.nan if one.number.half is None else one.number.half for one in some]
+        )
         yield (
             title,
             Line(
-                label=", ".join(filter(None, [label, source.split(",")[0]])),  # the table has the whole citation
+                label=", ".join(
+                    filter(None, [label, source.split(",")[0]])
+                ),  # the table has the whole citation
                 x=np.array([places[one.row] for one in some]),
                 y=mean,
                 bands=_band(mean, half),
@@ -135,10 +167,11 @@ def convergence(
     panel: Sequence[str] = (),
     spread: BandSpread = "std",
 ) -> Chart:
-    """Mean over seeds of a metric in every epoch, a column of ``metrics.csv``, with a band for its spread.
+    """Mean over seeds of a metric in every epoch, a column of ``metrics.csv``, with a band for its
+    spread.
 
-    A line ends where the first of its runs finished, because a mean jumps where a run drops out. A diverged run counts
-    up to the epoch in which it diverged.
+    A line ends where the first of its runs finished, because a mean jumps where a run drops out. A
+    diverged run counts up to the epoch in which it diverged.
     """
     _check_spread(spread)
     results = with_result(frame)
@@ -147,11 +180,19 @@ def convergence(
     found["value"] = scale(tag) * found["value"].where(np.isfinite(found["value"]))
     by = names(frame, panel, line)
     finite = found["value"].dropna()
-    log = not is_percent(tag) and finite.min() > 0 and math.log10(finite.max() / finite.min()) > DECADES
-    least = finite.min() / 10 if log else -math.inf  # on a logarithmic axis a band ends a decade below all values
+    log = (
+        not is_percent(tag)
+        and finite.min() > 0
+        and math.log10(finite.max() / finite.min()) > DECADES
+    )
+    least = (
+        finite.min() / 10 if log else -math.inf
+    )  # on a logarithmic axis a band ends a decade below all values
     drawn, counts, cut = [], [], False
     for group in groups(frame, by):
-        table = found[found["run"].isin(group.runs.index)].pivot(index="epoch", columns="run", values="value")
+        table = found[found["run"].isin(group.runs.index)].pivot(
+            index="epoch", columns="run", values="value"
+        )
         if len(table):
             kept = table.loc[: _end(table, group.runs["status"])]
             cut = cut or len(kept) < len(table)
@@ -162,18 +203,32 @@ def convergence(
             bands = () if spread == "none" else _band(mean, half, least)
             notes, folders = tuple(f"n = {count}" for count in n), folder_list(group.runs["folder"])
             epochs = kept.index.to_numpy()
-            drawn.append((group.panel, Line(group.line, epochs, mean, bands, group.style, notes=notes, note=folders)))
+            drawn.append(
+                (
+                    group.panel,
+                    Line(group.line, epochs, mean, bands, group.style, notes=notes, note=folders),
+                )
+            )
     if not drawn:
         raise ReportError(f"no run has a value of {tag!r}.")
     around = "" if spread == "none" else f" and {SPREADS[spread]}"
-    what = f"Mean{around} over seeds, {count_of(counts)}." if max(counts) > 1 else "One run per line."
+    what = (
+        f"Mean{around} over seeds, {count_of(counts)}." if max(counts) > 1 else "One run per line."
+    )
     end = "A line ends where the first of its runs finished." if cut else ""
     caption = sentences(what, end, tally(frame))
-    return Chart(Axis("epoch", whole=True), metric_axis(tag, log), into_panels(drawn), by.legend, caption=caption)
+    return Chart(
+        Axis("epoch", whole=True),
+        metric_axis(tag, log),
+        into_panels(drawn),
+        by.legend,
+        caption=caption,
+    )
 
 
 def _end(table: pd.DataFrame, status: pd.Series) -> int:
-    """The last epoch of the run that finished first; of the run that diverged first where none finished."""
+    """The last epoch of the run that finished first; of the run that diverged first where none
+    finished."""
     last = table.apply(pd.Series.last_valid_index).dropna()
     finished = last[status.reindex(last.index) == "finished"]
     return int(min(finished if len(finished) else last, default=table.index[-1]))

@@ -12,7 +12,15 @@ from plotly.io import to_html
 from plotly.subplots import make_subplots
 
 from gnn_depth.measurements import edges
-from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, areas_and_bars, stroke
+from gnn_depth.reports.figures.charts import (
+    Axis,
+    Chart,
+    HeatMap,
+    Line,
+    Points,
+    areas_and_bars,
+    stroke,
+)
 from gnn_depth.web_page import web_page
 
 PANEL_HEIGHT, PIXELS = 430, 96  # of a panel, and of an inch
@@ -36,10 +44,13 @@ CONFIG = {
 UNCOLOURED = {"not finite": "#D9D9D9", "exactly zero": "#000000"}
 
 
-def write_page(chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None) -> None:
+def write_page(
+    chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None
+) -> None:
     """Write a chart as a page of HTML that needs no other file.
 
-    Its heading is by default the quantities of the chart, its size that of the window and of all panels.
+    Its heading is by default the quantities of the chart, its size that of the window and of all
+    panels.
     """
     labels = [chart.colour.label] if chart.colour and chart.panels[0].map else [chart.y.label]
     labels += [chart.x.label] if chart.panels[0].points else []
@@ -71,7 +82,11 @@ def to_plotly(chart: Chart) -> Figure:
     for place, panel in enumerate(chart.panels):
         at = {"row": place // columns + 1, "col": place % columns + 1}
         traces = [trace for line in panel.lines for trace in _line_traces(line, chart.x)]
-        traces += [trace for points in panel.points for trace in _point_traces(points, chart.colour is None)]
+        traces += [
+            trace
+            for points in panel.points
+            for trace in _point_traces(points, chart.colour is None)
+        ]
         traces += _map_traces(panel.map, chart) if panel.map else []
         for trace in traces:
             if trace.showlegend is None:  # one entry in the legend for all panels
@@ -86,20 +101,28 @@ def to_plotly(chart: Chart) -> Figure:
         low, high, diverging = chart.colours
         bar = {"title": {"text": html.escape(chart.colour.label), "side": "right"}}
         colours = "RdBu_r" if diverging else "Viridis"
-        figure.update_layout(coloraxis={"colorscale": colours, "cmin": low, "cmax": high, "colorbar": bar})
+        figure.update_layout(
+            coloraxis={"colorscale": colours, "cmin": low, "cmax": high, "colorbar": bar}
+        )
     figure.update_layout(
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222222"},
         height=90 + PANEL_HEIGHT * chart.rows,
         margin={"l": 70, "r": 20, "t": 70, "b": 60},
         hoverlabel={"align": "left"},
         # To the right of the panels, and of the colour bar.
-        legend={"title": {"text": html.escape(chart.legend)}, "tracegroupgap": 0, "x": 1.13 if chart.colour else 1.02},
+        legend={
+            "title": {"text": html.escape(chart.legend)},
+            "tracegroupgap": 0,
+            "x": 1.13 if chart.colour else 1.02,
+        },
     )
     return figure
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "log", "exponentformat": "power"} if axis.log else {"type": "linear"}
+    made: dict[str, Any] = (
+        {"type": "log", "exponentformat": "power"} if axis.log else {"type": "linear"}
+    )
     if axis.ticks:
         places, names = zip(*axis.ticks, strict=True)
         made |= {"tickvals": places, "ticktext": [html.escape(name) for name in names]}
@@ -124,12 +147,20 @@ def _line_traces(line: Line, x: Axis) -> Iterator[Scatter]:
             look = {"fill": "toself", "fillcolor": fill, "line": {"width": 0}}
             yield Scatter(x=outline_x, y=outline_y, mode="lines", **look, **shared)
         if bars:
-            half = {"type": "data", "array": (high - low)[bars] / 2, "color": pen.colour, "thickness": 1.5, "width": 5}
+            half = {
+                "type": "data",
+                "array": (high - low)[bars] / 2,
+                "color": pen.colour,
+                "thickness": 1.5,
+                "width": 5,
+            }
             look = {"mode": "markers", "marker": {"opacity": 0}, "error_y": half}
             yield Scatter(x=line.x[bars], y=(low + high)[bars] / 2, **look, **shared)
     markers = apart or len(line.x) <= ALL_MARKED
     opened = "-open" if line.part in ("start", "published") else ""
-    dashes = ",".join(f"{2 * length:g}px" for length in line.dashes) or "solid"  # in pixels of a line two wide
+    dashes = (
+        ",".join(f"{2 * length:g}px" for length in line.dashes) or "solid"
+    )  # in pixels of a line two wide
     yield Scatter(
         x=line.x,
         y=line.y,
@@ -149,8 +180,17 @@ def _hover(line: Line, x: Axis) -> Iterator[str]:
     ticks, part = dict(x.ticks), "" if line.part == "whole" else f" ({line.part})"
     for place, (at, value) in enumerate(zip(line.x, line.y, strict=True)):
         name = ticks.get(round(at) if x.categories else at, f"{at:g}")
-        bands = [f"{low[place]:.4g} to {high[place]:.4g}" for low, high in line.bands if np.isfinite(low[place])]
-        texts = (line.label + part, f"{x.label} {name}: {value:.4g}", *bands, *line.notes[place : place + 1])
+        bands = [
+            f"{low[place]:.4g} to {high[place]:.4g}"
+            for low, high in line.bands
+            if np.isfinite(low[place])
+        ]
+        texts = (
+            line.label + part,
+            f"{x.label} {name}: {value:.4g}",
+            *bands,
+            *line.notes[place : place + 1],
+        )
         yield "\n".join(filter(None, texts))
 
 
@@ -160,7 +200,12 @@ def _point_traces(points: Points, plain: bool) -> Iterator[Scatter]:
     pen = stroke(points.style)
     notes = np.array([_html(note) for note in points.notes] or [""] * len(points.x))
     for where, look in (
-        (there, {"color": pen.colour} if plain else {"color": points.colour[there], "coloraxis": "coloraxis"}),
+        (
+            there,
+            {"color": pen.colour}
+            if plain
+            else {"color": points.colour[there], "coloraxis": "coloraxis"},
+        ),
         (~there, {"color": "white"}),
     ):
         if where.any():
@@ -177,12 +222,19 @@ def _point_traces(points: Points, plain: bool) -> Iterator[Scatter]:
 
 
 def _map_traces(map_: HeatMap, chart: Chart) -> Iterator[Heatmap | Scatter]:
-    """A heat map of the values, with grey or black for values without a colour, explained in the legend."""
+    """A heat map of the values, with grey or black for values without a colour, explained in the
+    legend."""
     note = _html(map_.note)
     # Plotly itself would name the middle between the edges of a cell.
     x, y = html.escape(chart.x.label), html.escape(chart.y.label)
     text = [[f"{y} {row:g}, {x} {column:g}" for column in map_.x] for row in map_.y]
-    shared = {"x": edges(map_.x), "y": edges(map_.y), "text": text, "hoverongaps": False, "showlegend": False}
+    shared = {
+        "x": edges(map_.x),
+        "y": edges(map_.y),
+        "text": text,
+        "hoverongaps": False,
+        "showlegend": False,
+    }
 
     def hover(value: str) -> str:
         return f"%{{text}}<br><b>{value}</b><br>{note}<extra></extra>"

@@ -1,4 +1,5 @@
-"""Draw charts for print with Matplotlib's Figure, without pyplot, so that no display or global state is needed."""
+"""Draw charts for print with Matplotlib's Figure, without pyplot, so that no display or global
+state is needed."""
 
 import math
 import textwrap
@@ -17,7 +18,16 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from gnn_depth.measurements import edges
-from gnn_depth.reports.figures.charts import Axis, Chart, HeatMap, Line, Points, areas_and_bars, stretches, stroke
+from gnn_depth.reports.figures.charts import (
+    Axis,
+    Chart,
+    HeatMap,
+    Line,
+    Points,
+    areas_and_bars,
+    stretches,
+    stroke,
+)
 
 COLUMN, PAGE, PANEL_HEIGHT = 3.5, 7.2, 2.35  # inches: width of one column and of a two-column page
 FONT, SMALL, TITLE = 8.5, 8.0, 9.5
@@ -46,15 +56,27 @@ RC: dict[Any, Any] = {
 ALL_MARKED, MARKS = 12, 8  # lines of more points get markers at some of them only
 MAP, MAP_OF_SIGNS = "viridis", "RdBu_r"
 UNCOLOURED: dict[str, dict[str, Any]] = {
-    "not finite": {"facecolor": "#D9D9D9", "edgecolor": "#8C8C8C", "hatch": "////", "linewidth": 0.0},
-    "exactly zero": {"facecolor": "white", "edgecolor": "#8C8C8C", "hatch": "....", "linewidth": 0.0},
+    "not finite": {
+        "facecolor": "#D9D9D9",
+        "edgecolor": "#8C8C8C",
+        "hatch": "////",
+        "linewidth": 0.0,
+    },
+    "exactly zero": {
+        "facecolor": "white",
+        "edgecolor": "#8C8C8C",
+        "hatch": "....",
+        "linewidth": 0.0,
+    },
 }
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEGEND_COLUMNS = 6
 GAP = 0.05  # inches between legend and caption
 
 
-def write_paper(chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None) -> None:
+def write_paper(
+    chart: Chart, path: Path, title: str = "", size: tuple[float, float] | None = None
+) -> None:
     """Draw a chart into a PNG or PDF file."""
     figure = draw(chart, title, size)
     with matplotlib.rc_context(RC):
@@ -62,9 +84,11 @@ def write_paper(chart: Chart, path: Path, title: str = "", size: tuple[float, fl
 
 
 def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None) -> Figure:
-    """Draw a chart: panels with shared axes, and the legend and caption below the figure so that they hide nothing.
+    """Draw a chart: panels with shared axes, and the legend and caption below the figure so that
+    they hide nothing.
 
-    The size is in inches, without legend and caption; by default that of a journal's column or page.
+    The size is in inches, without legend and caption; by default that of a journal's column or
+    page.
     """
     with matplotlib.rc_context(RC):
         size = size or (COLUMN if chart.columns == 1 else PAGE, chart.rows * PANEL_HEIGHT)
@@ -103,13 +127,17 @@ def draw(chart: Chart, title: str = "", size: tuple[float, float] | None = None)
 
 def _axes(figure: Figure, chart: Chart, width: float, height: float) -> list[Axes]:
     """One pair of axes for each panel, with labels on the left and below."""
-    every = figure.subplots(chart.rows, chart.columns, sharex=True, sharey=True, squeeze=False).ravel()
+    every = figure.subplots(
+        chart.rows, chart.columns, sharex=True, sharey=True, squeeze=False
+    ).ravel()
     for spare in every[len(chart.panels) :]:
         spare.remove()
     for place, (axes, panel) in enumerate(zip(every, chart.panels, strict=False)):
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_title(wrapped(panel.title, width - 0.3, FONT))
-        axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
+        axes.set(
+            xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear"
+        )
         lowest, leftmost = place + chart.columns >= len(chart.panels), place % chart.columns == 0
         axes.tick_params(labelbottom=lowest)
         axes.set_xlabel(chart.x.label if lowest else "")
@@ -129,7 +157,9 @@ def _ticks(target: Any, axis: Axis, width: float) -> None:
                 label.set(rotation=30, ha="right", rotation_mode="anchor")
     elif axis.log:
         target.set_major_formatter(FuncFormatter(power_of_ten))
-        target.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))  # numbers between, where powers are few
+        target.set_minor_formatter(
+            LogFormatter(minor_thresholds=(2, 0.5))
+        )  # numbers between, where powers are few
     else:
         target.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=axis.whole))
 
@@ -148,15 +178,27 @@ def wrapped(text: str, width: float, size: float) -> str:
 def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
     pen, apart, start = stroke(line.style), line.apart(x), line.part == "start"
     for depth, (low, high) in enumerate(line.bands):
-        # A light face, darker the further inside, and an edge that shows where bands of several lines overlap.
+        # A light face, darker the further inside, and an edge that shows where bands of several
+        # lines overlap.
         face, edge = to_rgba(pen.colour, 0.16 + 0.14 * depth), to_rgba(pen.colour, 0.6)
         areas, bars = areas_and_bars(low, high, apart)
         for part in areas:
-            look: dict[str, Any] = {"facecolor": face, "edgecolor": edge, "linewidth": 0.4, "zorder": 2}
+            look: dict[str, Any] = {
+                "facecolor": face,
+                "edgecolor": edge,
+                "linewidth": 0.4,
+                "zorder": 2,
+            }
             ax.fill_between(line.x[part], low[part], high[part], **look)
         if bars:
             middle, half = (low + high)[bars] / 2, (high - low)[bars] / 2
-            look = {"color": pen.colour, "fmt": "none", "capsize": 2.5, "linewidth": 1.0, "zorder": 2}
+            look = {
+                "color": pen.colour,
+                "fmt": "none",
+                "capsize": 2.5,
+                "linewidth": 1.0,
+                "zorder": 2,
+            }
             ax.errorbar(line.x[bars], middle, yerr=half, **look)
     (artist,) = ax.plot(
         line.x,
@@ -175,23 +217,35 @@ def _draw_line(ax: Axes, line: Line, x: Axis) -> Artist:
 
 
 def marked(line: Line) -> list[int]:
-    """The points that get a marker: all if there are few, otherwise some, and always isolated points."""
+    """The points that get a marker: all if there are few, otherwise some, and always isolated
+    points."""
     there = np.isfinite(line.y)
     if len(line.y) <= ALL_MARKED:
         return np.flatnonzero(there).tolist()
     step = len(line.y) / MARKS
-    # Lines of other styles are marked elsewhere, so that markers of lines that coincide stay visible.
+    # Lines of other styles are marked elsewhere, so that markers of lines that coincide stay
+    # visible.
     some = ((np.arange(MARKS) + (line.style % MARKS) / MARKS) * step).astype(int)
     around = np.concatenate([[False], there, [False]])
     alone = np.flatnonzero(there & ~around[:-2] & ~around[2:])
     return sorted({int(place) for place in (*some, *alone) if there[place]})
 
 
-def _draw_points(ax: Axes, points: Points, chart: Chart, shade: dict[str, Any], legend: dict[str, Artist]) -> Any:
+def _draw_points(
+    ax: Axes, points: Points, chart: Chart, shade: dict[str, Any], legend: dict[str, Artist]
+) -> Any:
     pen = stroke(points.style)
-    look: dict[str, Any] = {"s": 26.0, "marker": pen.marker, "edgecolors": "black", "linewidths": 0.5, "zorder": 3}
+    look: dict[str, Any] = {
+        "s": 26.0,
+        "marker": pen.marker,
+        "edgecolors": "black",
+        "linewidths": 0.5,
+        "zorder": 3,
+    }
     there = np.isfinite(points.colour) | (chart.colour is None)
-    fill: dict[str, Any] = {"c": pen.colour} if chart.colour is None else {"c": points.colour[there], **shade}
+    fill: dict[str, Any] = (
+        {"c": pen.colour} if chart.colour is None else {"c": points.colour[there], **shade}
+    )
     drawn = ax.scatter(points.x[there], points.y[there], **look, **fill)
     if points.label:
         legend.setdefault(points.label, _key(pen.marker, "0.6" if chart.colour else pen.colour))
@@ -202,7 +256,11 @@ def _draw_points(ax: Axes, points: Points, chart: Chart, shade: dict[str, Any], 
 
 
 def _key(marker: str, colour: str) -> Line2D:
-    look: dict[str, Any] = {"markerfacecolor": colour, "markeredgecolor": "black", "markeredgewidth": 0.5}
+    look: dict[str, Any] = {
+        "markerfacecolor": colour,
+        "markeredgecolor": "black",
+        "markeredgewidth": 0.5,
+    }
     return Line2D([], [], linestyle="none", marker=marker, **look)
 
 
@@ -212,11 +270,17 @@ def _draw_map(ax: Axes, map_: HeatMap, shade: dict[str, Any], legend: dict[str, 
     for name, where in map_.uncoloured.items():
         for row in np.flatnonzero(where.any(axis=1)):
             for part in stretches(where[row]):
-                corner, width, height = (x[part.start], y[row]), x[part.stop] - x[part.start], y[row + 1] - y[row]
+                corner, width, height = (
+                    (x[part.start], y[row]),
+                    x[part.stop] - x[part.start],
+                    y[row + 1] - y[row],
+                )
                 ax.add_patch(Rectangle(corner, width, height, zorder=1, **UNCOLOURED[name]))
         legend[name] = Patch(label=name, **UNCOLOURED[name])
     # Thousands of cells would make a PDF slow.
-    return ax.pcolormesh(x, y, np.ma.masked_invalid(map_.values), rasterized=True, zorder=2, **shade)
+    return ax.pcolormesh(
+        x, y, np.ma.masked_invalid(map_.values), rasterized=True, zorder=2, **shade
+    )
 
 
 def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: str) -> None:
@@ -243,4 +307,6 @@ def _add_text(figure: Figure, chart: Chart, handles: dict[str, Artist], title: s
             break
         legend.remove()
     caption = wrapped(chart.caption, width, SMALL)
-    figure.text(0.5, below, caption, ha="center", va="top", size=SMALL, linespacing=1.2, color="0.2")
+    figure.text(
+        0.5, below, caption, ha="center", va="top", size=SMALL, linespacing=1.2, color="0.2"
+    )

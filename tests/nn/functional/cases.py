@@ -72,7 +72,9 @@ def bag_of_words(dtype):
 
 
 CASES = {
-    "aggregate": Case(aggregate, reference.aggregate, lambda g, h: (*on_edges(g, h), on_sources(g, h))),
+    "aggregate": Case(
+        aggregate, reference.aggregate, lambda g, h: (*on_edges(g, h), on_sources(g, h))
+    ),
     "aggregate_with_fixed_weights": Case(
         lambda x, g: aggregate(fixed_weights(x, g), x, g),
         lambda x, g: reference.aggregate(fixed_weights(x, g), x, g),
@@ -91,12 +93,16 @@ CASES = {
     ),
     # A block's targets are its first sources.
     "edge_additive_shared": Case(
-        lambda x, att, g: edge_additive(x if len(x) == g.num_nodes else x[: g.num_nodes], x, att, g, SLOPE),
+        lambda x, att, g: edge_additive(
+            x if len(x) == g.num_nodes else x[: g.num_nodes], x, att, g, SLOPE
+        ),
         lambda x, att, g: reference.edge_additive(x, x, att, g, SLOPE),
         lambda g, h: (on_sources(g, h), randn(h, 3)),
     ),
     "segment_sum": Case(segment_sum, reference.segment_sum, on_edges),
-    "segment_max": Case(lambda v, g: segment_max(v, g)[g.in_degree > 0], reference.segment_max, on_edges),
+    "segment_max": Case(
+        lambda v, g: segment_max(v, g)[g.in_degree > 0], reference.segment_max, on_edges
+    ),
     "segment_softmax": Case(segment_softmax, reference.softmax, on_edges),
     "at_target": Case(at_target, lambda v, g: v[g.target], lambda g, h: (randn(g.num_nodes, h),)),
     "at_source": Case(at_source, lambda v, g: v[g.source], lambda g, h: (randn(g.num_sources, h),)),
@@ -112,8 +118,11 @@ OF_GRAPHS = [name for name in CASES if name != "sparse_linear"]
 
 
 def distance(got, wanted):
-    """Norm of the difference of two tuples of tensors over the norm of the second; zero where both are."""
-    got, wanted = (torch.cat([part.detach().double().flatten() for part in parts]) for parts in (got, wanted))
+    """Norm of the difference of two tuples of tensors over the norm of the second; zero where both
+    are."""
+    got, wanted = (
+        torch.cat([part.detach().double().flatten() for part in parts]) for parts in (got, wanted)
+    )
     assert got.shape == wanted.shape
     difference, size = (got - wanted).norm().item(), wanted.norm().item()
     return difference / size if size else difference

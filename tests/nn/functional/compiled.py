@@ -78,7 +78,9 @@ def parts(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("kind", ["directed", *(pytest.param(kind, marks=slow) for kind in ("block", "repeated"))])
+@pytest.mark.parametrize(
+    "kind", ["directed", *(pytest.param(kind, marks=slow) for kind in ("block", "repeated"))]
+)
 def test_attention_by_additive_scores_of_two_tensors(kind, parts):
     graph = structure(kind, 3)
     assert (len(graph.padded().borders) > 2) == (parts > 1)
@@ -95,7 +97,9 @@ def test_attention_by_additive_scores_of_one_tensor_on_a_graph_that_runs_both_wa
     assert (len(graph.padded().borders) > 2) == (parts > 1)
 
     def attend(x, att):
-        return aggregate(segment_softmax(edge_additive(x, x, att, graph), graph), dropout(x, 0.6), graph)
+        return aggregate(
+            segment_softmax(edge_additive(x, x, att, graph), graph), dropout(x, 0.6), graph
+        )
 
     assert_same(attend, (on_sources(graph, 3), randn(3, 3)))
 
@@ -115,7 +119,9 @@ def test_maxima_tied_ones_too(monkeypatch, many):
     assert_same(spread, (values, randn(graph.num_nodes, 2)))
 
 
-@pytest.mark.parametrize("kind", ["block", *(pytest.param(kind, marks=slow) for kind in ("isolated", "repeated"))])
+@pytest.mark.parametrize(
+    "kind", ["block", *(pytest.param(kind, marks=slow) for kind in ("isolated", "repeated"))]
+)
 def test_maxima_over_slices(monkeypatch, kind):
     monkeypatch.setattr(segments, "MANY_EDGES", 0)
     graph = structure(kind, 1)
@@ -196,4 +202,9 @@ def test_dropout_draws_the_same_masks_to_the_last_bit():
         masks.append(torch.cat([out.flatten() == 0 for out in outs]))
         after = torch.rand(1)  # as many numbers were drawn
         masks.append(after)
-    assert all(torch.equal(mask, other) for first in (0, 1) for mask in masks[first::2] for other in masks[first::2])
+    assert all(
+        torch.equal(mask, other)
+        for first in (0, 1)
+        for mask in masks[first::2]
+        for other in masks[first::2]
+    )

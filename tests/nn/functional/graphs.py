@@ -6,7 +6,9 @@ from gnn_depth.graph import Graph
 
 
 def graph_of(pairs, num_nodes, num_sources=None):
-    return Graph(torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t(), num_nodes, num_sources=num_sources)
+    return Graph(
+        torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t(), num_nodes, num_sources=num_sources
+    )
 
 
 def both_ways(pairs):

@@ -12,7 +12,8 @@ every_case = pytest.mark.parametrize("name", CASES)
 # One tensor at both ends takes another way on graphs whose edges all run both ways.
 every_way = pytest.mark.parametrize(
     ("name", "kind"),
-    [(name, kind) for name in CASES for kind in ("symmetric", "block")] + [("edge_additive_shared", "directed")],
+    [(name, kind) for name in CASES for kind in ("symmetric", "block")]
+    + [("edge_additive_shared", "directed")],
 )
 
 
@@ -29,7 +30,9 @@ def test_both_modes_agree_with_differences(name, kind):
 
 @every_case
 def test_second_derivatives_agree_with_differences(name):
-    function, inputs = of_one_graph(name, "symmetric" if name == "edge_additive_shared" else "block", heads=1)
+    function, inputs = of_one_graph(
+        name, "symmetric" if name == "edge_additive_shared" else "block", heads=1
+    )
     assert gradgradcheck(function, inputs, check_fwd_over_rev=True)
 
 
@@ -72,6 +75,8 @@ def test_a_constant_under_a_dual_level_stays_a_constant():
 @every_case
 def test_no_signature_is_inspected_outside_transforms(name, monkeypatch):
     function, inputs = of_one_graph(name, "block")
-    monkeypatch.setattr("inspect.signature", lambda *_: pytest.fail("this takes as long as a small operation"))
+    monkeypatch.setattr(
+        "inspect.signature", lambda *_: pytest.fail("this takes as long as a small operation")
+    )
     function(*inputs).sum().backward()
     assert all(given.grad is not None for given in inputs)

@@ -11,7 +11,9 @@ def test_the_share_that_is_dropped_is_p_and_the_mean_is_kept(p):
     out = dropout(x, p)
     dropped = (out == 0).double().mean().item()
     assert dropped == pytest.approx(p, abs=5 * (p * (1 - p) / x.numel()) ** 0.5)
-    assert out.double().mean().item() == pytest.approx(1.0, abs=6 * (p / (1 - p) / x.numel()) ** 0.5)
+    assert out.double().mean().item() == pytest.approx(
+        1.0, abs=6 * (p / (1 - p) / x.numel()) ** 0.5
+    )
     assert out.unique().numel() == 2
 
 
@@ -126,7 +128,9 @@ def test_seeds_that_differ_in_one_bit_give_hardly_correlated_masks(number):
     for bit in (0, 1, 8, 15, 16, 24, 30, 31):
         flip = torch.zeros(2, dtype=torch.int32)
         flip[number] = 2**bit - (2**32 if bit == 31 else 0)
-        products = [standardised(2**16, s, 0.5) * standardised(2**16, s ^ flip, 0.5) for s in seeds(8)]
+        products = [
+            standardised(2**16, s, 0.5) * standardised(2**16, s ^ flip, 0.5) for s in seeds(8)
+        ]
         assert torch.stack(products).mean().abs() < 5 / 2**9.5 + 0.1, bit
 
 
@@ -137,9 +141,12 @@ def test_the_corners_of_rectangles_are_independent(p, rows, width):
     for seed in seeds(24):
         mask = standardised(rows * width, seed, p).view(rows, width).double()
         squares = mask.square()
-        # Over all pairs of columns: (sum m_ij m_lj)^2 is twice their products, and the squares of each.
+        # Over all pairs of columns: (sum m_ij m_lj)^2 is twice their products, and the squares of
+        # each.
         twice = (mask @ mask.t()).square() - squares @ squares.t()
-        parities.append(twice.triu(1).sum() / 2 / (rows * (rows - 1) * width * (width - 1) / 4) ** 0.5)
+        parities.append(
+            twice.triu(1).sum() / 2 / (rows * (rows - 1) * width * (width - 1) / 4) ** 0.5
+        )
     z = torch.stack(parities)
     assert z.abs().max() < 5
     assert abs(z.mean()) * 24**0.5 < 5

@@ -9,8 +9,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gnn_depth.nn.functional import head_dots, linear, onednn
 from gnn_depth.nn.functional.linear import NARROW, product
 
-AMD, INTEL = "processor : 0\nvendor_id\t: AuthenticAMD\nflags : avx512f\n", "vendor_id\t: GenuineIntel\n"
-needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+AMD, INTEL = (
+    "processor : 0\nvendor_id\t: AuthenticAMD\nflags : avx512f\n",
+    "vendor_id\t: GenuineIntel\n",
+)
+needs_onednn = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here"
+)
 
 
 @pytest.fixture
@@ -50,7 +55,9 @@ def test_products_agree_with_differences_twice():
 @needs_onednn
 @pytest.mark.parametrize(("nodes", "inputs", "outputs"), [(1, 1, 1), (301, 64, 64), (33, 130, 257)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_onednn_gives_the_same_numbers_and_gradients_as_float64(by_onednn, nodes, inputs, outputs, bias):
+def test_onednn_gives_the_same_numbers_and_gradients_as_float64(
+    by_onednn, nodes, inputs, outputs, bias
+):
     given = draw(nodes, inputs, outputs)[: 3 if bias else 2]
     ours, exact = passes(linear, *given), in_float64(F.linear, *given)
     assert len(by_onednn) == 3  # forward, and for each factor backward
@@ -62,10 +69,17 @@ def test_onednn_gives_the_same_numbers_and_gradients_as_float64(by_onednn, nodes
 @needs_onednn
 def test_onednn_takes_tensors_as_they_lie(by_onednn):
     x, weight, bias = draw(300, 64, 48)
-    for given in ((x[::2], weight), (x[:, :32], weight[:, 16:48]), (x.t()[:, :64], weight), (x[3:, :48], weight.t())):
+    for given in (
+        (x[::2], weight),
+        (x[:, :32], weight[:, 16:48]),
+        (x.t()[:, :64], weight),
+        (x[3:, :48], weight.t()),
+    ):
         torch.testing.assert_close(linear(*given), F.linear(*given), rtol=1e-5, atol=1e-4)
     for row in (bias.repeat_interleave(2)[::2], bias[:1].expand(48), bias.flip(0)):
-        torch.testing.assert_close(linear(x, weight, row), F.linear(x, weight, row), rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(
+            linear(x, weight, row), F.linear(x, weight, row), rtol=1e-5, atol=1e-4
+        )
     assert len(by_onednn) == 7
 
 
@@ -93,29 +107,43 @@ def test_onednn_gets_no_part_of_a_wider_matrix(by_onednn):
 
 
 @needs_onednn
-def test_no_signature_is_inspected_and_a_factor_that_needs_no_gradient_costs_none(by_onednn, monkeypatch):
+def test_no_signature_is_inspected_and_a_factor_that_needs_no_gradient_costs_none(
+    by_onednn, monkeypatch
+):
     x, weight, _ = draw(40, 16, 24)
-    monkeypatch.setattr("inspect.signature", lambda *_: pytest.fail("this takes as long as a small product"))
+    monkeypatch.setattr(
+        "inspect.signature", lambda *_: pytest.fail("this takes as long as a small product")
+    )
     linear(x.detach(), weight).sum().backward()
     assert len(by_onednn) == 2
     assert x.grad is None
 
 
-def test_what_onednn_does_not_do_is_done_by_torch_and_so_is_all_where_torch_is_faster(by_onednn, monkeypatch):
+def test_what_onednn_does_not_do_is_done_by_torch_and_so_is_all_where_torch_is_faster(
+    by_onednn, monkeypatch
+):
     x, weight, bias = draw(40, 16, 24)
     wide = [given.double() for given in (x, weight, bias)]
     assert torch.equal(linear(*wide), F.linear(*wide))
-    assert torch.equal(linear(x.view(4, 10, 16), weight, bias), F.linear(x.view(4, 10, 16), weight, bias))
+    assert torch.equal(
+        linear(x.view(4, 10, 16), weight, bias), F.linear(x.view(4, 10, 16), weight, bias)
+    )
     assert linear(x[:, :0], weight[:, :0]).eq(0).all()
     assert linear(x[:0], weight).shape == (0, 24)
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(x, weight).dtype == torch.bfloat16
     _, moved = torch.func.jvp(lambda x: linear(x, weight), (x,), (x,))
     torch.testing.assert_close(moved, F.linear(x, weight))
-    assert torch.func.vmap(lambda one: linear(x, one))(torch.stack([weight, weight])).shape == (2, 40, 24)
+    assert torch.func.vmap(lambda one: linear(x, one))(torch.stack([weight, weight])).shape == (
+        2,
+        40,
+        24,
+    )
     with torch.autograd.forward_ad.dual_level():
         out = linear(torch.autograd.forward_ad.make_dual(x, x), weight)
-        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(out).tangent, F.linear(x, weight))
+        torch.testing.assert_close(
+            torch.autograd.forward_ad.unpack_dual(out).tangent, F.linear(x, weight)
+        )
     monkeypatch.setattr(onednn, "FASTER", False)
     linear(*draw(300, 512, 512)).sum().backward()
     assert not by_onednn
@@ -123,7 +151,9 @@ def test_what_onednn_does_not_do_is_done_by_torch_and_so_is_all_where_torch_is_f
 
 def test_products_of_few_numbers_and_new_ones_are_left_to_torch(monkeypatch):
     def pays(rows, inner, columns):
-        return onednn.pays(torch.empty(rows, inner, device="meta"), torch.empty(columns, inner, device="meta"))
+        return onednn.pays(
+            torch.empty(rows, inner, device="meta"), torch.empty(columns, inner, device="meta")
+        )
 
     assert pays(2708, 512, 512)
     assert pays(512, 20000, 512)
@@ -145,7 +175,9 @@ def test_products_of_few_numbers_and_new_ones_are_left_to_torch(monkeypatch):
         (None, "", "AVX512", False),
     ],
 )
-def test_which_is_faster_is_told_by_the_maker(tmp_path, monkeypatch, cpuinfo, named, capability, faster):
+def test_which_is_faster_is_told_by_the_maker(
+    tmp_path, monkeypatch, cpuinfo, named, capability, faster
+):
     if cpuinfo is not None:
         (tmp_path / "cpuinfo").write_text(cpuinfo)
     monkeypatch.setattr(onednn, "CPU_INFO", tmp_path / "cpuinfo")
@@ -165,10 +197,16 @@ def test_products_and_their_gradients_are_those_of_a_loop(nodes, channels):
     vectors = [torch.randn(4, channels, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     ours = torch.stack(head_dots(x, *vectors))
     loop = [x[i, h] @ a[h] for a in vectors for i in range(nodes) for h in range(4)]
-    expected = torch.stack(loop).view_as(ours) if loop else ours.detach() + 0 * x.sum() + 0 * sum(vectors).sum()
+    expected = (
+        torch.stack(loop).view_as(ours)
+        if loop
+        else ours.detach() + 0 * x.sum() + 0 * sum(vectors).sum()
+    )
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     direction = torch.randn_like(ours)
-    gradients, theirs = (torch.autograd.grad(out, [x, *vectors], direction) for out in (ours, expected))
+    gradients, theirs = (
+        torch.autograd.grad(out, [x, *vectors], direction) for out in (ours, expected)
+    )
     torch.testing.assert_close(gradients, theirs, rtol=1e-12, atol=1e-12)
 
 

@@ -1,4 +1,5 @@
-"""The fast functions are the loops over nodes and neighbours in tests/reference.py, with all their gradients."""
+"""The fast functions are the loops over nodes and neighbours in tests/reference.py, with all their
+gradients."""
 
 import pytest
 import torch
@@ -10,11 +11,16 @@ HEADS = pytest.mark.parametrize("heads", [1, 3])
 
 
 def gradient_of(out, inputs):
-    """The gradients along a fixed random direction; zero for inputs that a loop over no edges never sees."""
+    """The gradients along a fixed random direction; zero for inputs that a loop over no edges never
+    sees."""
     if not out.requires_grad:
         return tuple(torch.zeros_like(value) for value in inputs)
-    direction = torch.randn(out.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).to(out.dtype)
-    return torch.autograd.grad(out, inputs, direction, retain_graph=True, allow_unused=True, materialize_grads=True)
+    direction = torch.randn(
+        out.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2)
+    ).to(out.dtype)
+    return torch.autograd.grad(
+        out, inputs, direction, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
 
 
 @pytest.mark.parametrize("name", OF_GRAPHS)
@@ -69,10 +75,15 @@ def test_strided_and_expanded_tensors_give_what_contiguous_ones_give(kind):
     for name in OF_GRAPHS:
         case = CASES[name]
         inputs = case.inputs(graph, 3)
-        strided = tuple(value.detach().transpose(0, -1).contiguous().transpose(0, -1) for value in inputs)
+        strided = tuple(
+            value.detach().transpose(0, -1).contiguous().transpose(0, -1) for value in inputs
+        )
         strided = tuple(value.requires_grad_() for value in strided)
         ours, wanted = case.ours(*strided, graph), case.ours(*inputs, graph)
         assert distance([ours], [wanted]) <= 1e-14
         assert distance(gradient_of(ours, strided), gradient_of(wanted, inputs)) <= 1e-14
-        gradients = [torch.autograd.grad(out.sum(), given) for out, given in ((ours, strided), (wanted, inputs))]
+        gradients = [
+            torch.autograd.grad(out.sum(), given)
+            for out, given in ((ours, strided), (wanted, inputs))
+        ]
         assert distance(*gradients) <= 1e-14  # the gradient of a sum is an expanded number

@@ -1,4 +1,5 @@
-"""What holds of the primitives beside their numbers (test_loops.py) and derivatives (test_derivatives.py)."""
+"""What holds of the primitives beside their numbers (test_loops.py) and derivatives
+(test_derivatives.py)."""
 
 import pytest
 import torch
@@ -47,7 +48,9 @@ def test_inputs_that_need_no_gradient_get_none_and_cost_none(graph, function, mo
     calls = []
     for name in ("spmm", "sddmm"):
         original = getattr(sparse, name)
-        monkeypatch.setattr(sparse, name, lambda *args, f=original, n=name: calls.append(n) or f(*args))
+        monkeypatch.setattr(
+            sparse, name, lambda *args, f=original, n=name: calls.append(n) or f(*args)
+        )
     first = torch.randn(graph.num_edges, 2) if function is aggregate else torch.randn(9, 2, 3)
     x = torch.randn(9, 2, 3, requires_grad=True)
     out = function(first, x, graph)
@@ -62,7 +65,9 @@ def test_aggregation_keeps_the_features_only_for_weights_that_are_learned(graph,
     kept = []
     x = torch.randn(9, 2, 3, requires_grad=True)
     weights = torch.rand(graph.num_edges, 2, requires_grad=learned)
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.data_ptr()) or tensor, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: kept.append(tensor.data_ptr()) or tensor, lambda t: t
+    ):
         aggregate(weights, x, graph)
     assert (x.data_ptr() in kept) == learned
     assert weights.data_ptr() in kept

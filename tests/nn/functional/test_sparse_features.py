@@ -93,7 +93,9 @@ def test_features_under_torch_func_stay_dense_and_are_differentiated(large):
         dual = torch.autograd.forward_ad.make_dual(large, tangent)
         moved = torch.autograd.forward_ad.unpack_dual(total(dual)).tangent
         torch.testing.assert_close(moved, (tangent * expected).sum(), rtol=1e-4, atol=1e-3)
-        assert isinstance(sparse_features(large.clone()), SparseFeatures)  # no part of that derivative
+        assert isinstance(
+            sparse_features(large.clone()), SparseFeatures
+        )  # no part of that derivative
 
 
 @pytest.mark.parametrize("p", [0.0, 0.4, 0.6, 1.0])
@@ -127,7 +129,9 @@ def logits_and_gradients(stack, x, graph):
 
 
 @pytest.mark.parametrize("kind", STACKS)
-def test_a_stack_gives_the_same_logits_and_gradients_with_sparse_features_as_without(kind, graph, monkeypatch):
+def test_a_stack_gives_the_same_logits_and_gradients_with_sparse_features_as_without(
+    kind, graph, monkeypatch
+):
     x = words(9, 200, dtype=torch.float64)
     stack = STACKS[kind](200, 3, num_layers=2, hidden_channels=8, dropout=0.5).double()
     seen = []

@@ -9,7 +9,11 @@ from gnn_depth.nn.graph_dropouts import DropEdge, DropNode
 from gnn_depth.nn.layers import GCN
 from gnn_depth.registry import registered
 
-DROPOUTS = {name: cls for name, cls in registered("graph_dropout").items() if cls.__module__.startswith("gnn_depth.")}
+DROPOUTS = {
+    name: cls
+    for name, cls in registered("graph_dropout").items()
+    if cls.__module__.startswith("gnn_depth.")
+}
 DROPPING = {name: cls for name, cls in DROPOUTS.items() if name != "none"}
 every_dropping = pytest.mark.parametrize("name", DROPPING)
 
@@ -37,7 +41,9 @@ def test_what_stays_is_sorted_and_as_a_new_graph_of_these_edges(name, graph):
         assert torch.equal(some.edge_index, new.edge_index)
         assert torch.equal(some.ptr, new.ptr)
         assert torch.equal(some.with_self_loops().edge_index, new.with_self_loops().edge_index)
-        assert torch.equal(some.with_self_loops().gcn_weights(X.dtype), new.with_self_loops().gcn_weights(X.dtype))
+        assert torch.equal(
+            some.with_self_loops().gcn_weights(X.dtype), new.with_self_loops().gcn_weights(X.dtype)
+        )
         assert all(edges(some).count(edge) <= edges(graph).count(edge) for edge in edges(some))
 
 
@@ -48,7 +54,8 @@ def test_drop_edge_drops_a_share_p_of_the_edges_each_by_itself(undirected, p, la
     kept = DropEdge(p, undirected)(large)
     drawn = large.num_edges / (2 if undirected else 1)
     assert abs(kept.num_edges / large.num_edges - (1 - p)) < 5 * (p * (1 - p) / drawn) ** 0.5
-    # Each by itself: by target the number of kept edges varies as a binomial does, twice as much at a node's own pairs.
+    # Each by itself: by target the number of kept edges varies as a binomial does, twice as much at
+    # a node's own pairs.
     expected = large.in_degree * (1 - p)
     deviation = ((kept.in_degree - expected).square() / (expected * p)).mean()
     assert 0.7 < deviation < 1.4
@@ -70,11 +77,15 @@ def test_both_directions_of_repeated_edges_and_self_loops_are_dropped_together(g
         assert all(kept.count((i, j)) == kept.count((j, i)) for i, j in kept)
         sizes.add(len(kept))
     assert len(sizes) > 3
-    assert any(DropEdge(0.5)(whole).reverse is None for _ in range(5))  # directed dropping breaks pairs up
+    assert any(
+        DropEdge(0.5)(whole).reverse is None for _ in range(5)
+    )  # directed dropping breaks pairs up
 
 
 def test_a_directed_graph_is_refused_where_edges_are_to_go_both_ways(graph):
-    with pytest.raises(ValueError, match=r"undirected of graph_dropout 'drop_edge' .* use undirected false"):
+    with pytest.raises(
+        ValueError, match=r"undirected of graph_dropout 'drop_edge' .* use undirected false"
+    ):
         DropEdge(0.5, undirected=True)(graph)
 
 

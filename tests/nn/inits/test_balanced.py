@@ -41,7 +41,9 @@ def assert_balanced(stack):
 
 
 @pytest.mark.parametrize(("variant", "assembly"), STACKS)
-def test_every_neuron_is_balanced_whatever_the_base_the_layers_and_how_they_are_put_together(variant, assembly):
+def test_every_neuron_is_balanced_whatever_the_base_the_layers_and_how_they_are_put_together(
+    variant, assembly
+):
     stack = stack_of(variant, assembly)
     assert not all((imbalance(link).abs() <= 1e-6 * size(link)).all() for link in links(stack))
     for name, base in BASES.items():
@@ -75,11 +77,17 @@ def test_beta_is_the_squared_length_of_what_comes_into_the_first_neurons(beta, e
     stack = DeepGNN(10, 4, GATv2, 3, 6, encoder=encoder)
     Balanced(XavierZeroAttention(), beta)(stack)
     layer = stack.layers[0]
-    weights = [layer.lin_src.weight, layer.lin_dst.weight] if first == "layer" else [stack.encoder.weight]
-    torch.testing.assert_close(sum(weight.square().sum(1) for weight in weights), torch.full((6,), beta))
+    weights = (
+        [layer.lin_src.weight, layer.lin_dst.weight] if first == "layer" else [stack.encoder.weight]
+    )
+    torch.testing.assert_close(
+        sum(weight.square().sum(1) for weight in weights), torch.full((6,), beta)
+    )
 
 
-def test_balanced_xavier_and_orthogonal_are_their_bases_in_balance_and_the_orthogonal_stack_stays_linear(graph):
+def test_balanced_xavier_and_orthogonal_are_their_bases_in_balance_and_the_orthogonal_stack_stays_linear(
+    graph,
+):
     names = {BalancedXavier(): Balanced(XavierZeroAttention(), 2.0)}
     names |= {BalancedOrthogonal(1.5): Balanced(LooksLinearOrthogonal(), 1.5)}
     for pair in names.items():
@@ -87,7 +95,9 @@ def test_balanced_xavier_and_orthogonal_are_their_bases_in_balance_and_the_ortho
         for stack, init in zip(stacks, pair):
             torch.manual_seed(2)
             init(stack)
-        assert all(torch.equal(a, b) for a, b in zip(stacks[0].parameters(), stacks[1].parameters()))
+        assert all(
+            torch.equal(a, b) for a, b in zip(stacks[0].parameters(), stacks[1].parameters())
+        )
     x = torch.randn(9, 10)
     torch.testing.assert_close(-stacks[0](-x, graph), stacks[0](x, graph), rtol=1e-4, atol=1e-5)
 
@@ -95,7 +105,9 @@ def test_balanced_xavier_and_orthogonal_are_their_bases_in_balance_and_the_ortho
 def test_a_config_names_the_base_with_its_options():
     base = {"name": "xavier", "distribution": "uniform"}
     for written, path in ((base, "Xavier"), ("orthogonal", "Orthogonal")):
-        found = Names(imported_parts()).expand("init", {"name": "balanced", "base": written, "beta": 3})
+        found = Names(imported_parts()).expand(
+            "init", {"name": "balanced", "base": written, "beta": 3}
+        )
         assert found["class_path"] == "gnn_depth.nn.inits.balanced.Balanced"
         assert found["init_args"]["beta"] == 3
         assert found["init_args"]["base"]["class_path"] == f"gnn_depth.nn.inits.matrices.{path}"
@@ -103,11 +115,17 @@ def test_a_config_names_the_base_with_its_options():
 
 
 def test_several_layers_deep_the_scale_of_the_neurons_of_a_stream_solves_its_equations():
-    flow, into, out = torch.rand(6, 6).double() * 1e4, torch.rand(6).double(), torch.rand(6).double() * 1e-4
+    flow, into, out = (
+        torch.rand(6, 6).double() * 1e4,
+        torch.rand(6).double(),
+        torch.rand(6).double() * 1e-4,
+    )
     scale = _log_scale(into, flow, out).exp()
     for i in range(6):
         comes = into[i] + sum(flow[i, j] * (scale[i] / scale[j]) ** 2 for j in range(6))
-        leaves = out[i] / scale[i] ** 2 + sum(flow[j, i] * (scale[j] / scale[i]) ** 2 for j in range(6))
+        leaves = out[i] / scale[i] ** 2 + sum(
+            flow[j, i] * (scale[j] / scale[i]) ** 2 for j in range(6)
+        )
         assert comes.item() == pytest.approx(leaves.item(), rel=1e-9)
 
 

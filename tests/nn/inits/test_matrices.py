@@ -49,27 +49,39 @@ def drawn(init, layer=gat_of_two_heads, num_layers=4, hidden_channels=6, **optio
 def test_nothing_stays_as_it_was_biases_are_zero_and_attention_too_but_where_it_is_drawn(init):
     stack = drawn(init, skip=Residual)
     assert not any((parameter == 3).any() for parameter in stack.parameters())
-    assert all((parameter == 0).all() for name, parameter in stack.named_parameters() if name.endswith("bias"))
+    assert all(
+        (parameter == 0).all()
+        for name, parameter in stack.named_parameters()
+        if name.endswith("bias")
+    )
     attention = [att for layer in stack.layers for att in layer.weight_chain().attention]
-    assert all((att != 0).all() if init in ("xavier", "kaiming") else (att == 0).all() for att in attention)
+    assert all(
+        (att != 0).all() if init in ("xavier", "kaiming") else (att == 0).all() for att in attention
+    )
 
 
 @pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
 @pytest.mark.parametrize("init", [Kaiming, Xavier, XavierZeroAttention])
-def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(init, distribution, largest):
+def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(
+    init, distribution, largest
+):
     stack = DeepGNN(200, 7, GAT, 2, 150)
     init(distribution)(stack)
     weights = [stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight]
     for weight in [*weights, *([] if init is XavierZeroAttention else [stack.layers[1].att_src])]:
         deviation = (2 / (weight.shape[1] if init is Kaiming else sum(weight.shape))) ** 0.5
-        assert weight.std().item() == pytest.approx(deviation, rel=0.2 if weight.numel() < 2000 else 0.03)
+        assert weight.std().item() == pytest.approx(
+            deviation, rel=0.2 if weight.numel() < 2000 else 0.03
+        )
         assert weight.abs().max() <= largest * deviation
 
 
 @pytest.mark.parametrize("layer", [GATv2, GIN, Transformer])
 def test_each_matrix_is_drawn_once(layer, monkeypatch):
     drawn = []
-    monkeypatch.setattr(torch.nn.init, "xavier_normal_", lambda weight, gain: drawn.append(id(weight)))
+    monkeypatch.setattr(
+        torch.nn.init, "xavier_normal_", lambda weight, gain: drawn.append(id(weight))
+    )
     stack = DeepGNN(10, 4, layer, 3, 6, skip=Residual)
     Xavier()(stack)
     chains = [layer.weight_chain() for layer in stack.layers]
@@ -89,9 +101,15 @@ def test_an_init_that_overrides_the_call_is_refused():
 def test_orthogonal_matrices_have_orthonormal_rows_or_columns(gain):
     stack = DeepGNN(10, 4, gat_of_two_heads, 3, 6)
     Orthogonal(gain)(stack)
-    for weight in (stack.encoder.weight, *(layer.lin.weight for layer in stack.layers), stack.decoder.weight):
+    for weight in (
+        stack.encoder.weight,
+        *(layer.lin.weight for layer in stack.layers),
+        stack.decoder.weight,
+    ):
         wide = weight if weight.shape[0] <= weight.shape[1] else weight.t()
-        torch.testing.assert_close(wide @ wide.t(), gain**2 * torch.eye(len(wide)), atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            wide @ wide.t(), gain**2 * torch.eye(len(wide)), atol=1e-5, rtol=0
+        )
 
 
 def test_the_mirrored_matrices_of_the_paper_are_made_of_orthogonal_halves():
@@ -101,7 +119,9 @@ def test_the_mirrored_matrices_of_the_paper_are_made_of_orthogonal_halves():
     assert torch.equal(last[:, :3], -last[:, 3:])
     for hidden in (second, third):
         half = hidden[:3, :3]
-        assert torch.equal(hidden, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)]))
+        assert torch.equal(
+            hidden, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)])
+        )
         torch.testing.assert_close(half @ half.t(), torch.eye(3), atol=1e-5, rtol=0)
     torch.testing.assert_close(first[:3] @ first[:3].t(), torch.eye(3), atol=1e-5, rtol=0)
     torch.testing.assert_close(last[:, :3].t() @ last[:, :3], torch.eye(3), atol=1e-5, rtol=0)
@@ -115,7 +135,10 @@ ACTIVATIONS = [{"last_activation": True}, {"first_activation": True}, {"activati
 @pytest.mark.parametrize("options", [*ENDS, *ACTIVATIONS])
 @pytest.mark.parametrize("layer", [gat_of_two_heads, GATv2])
 def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options, layer, graph):
-    stack, (x, y) = drawn(init, layer, **options).double(), torch.randn(2, 9, 10, dtype=torch.float64)
+    stack, (x, y) = (
+        drawn(init, layer, **options).double(),
+        torch.randn(2, 9, 10, dtype=torch.float64),
+    )
     both = stack(x - 2 * y, graph)
     assert both.abs().max() > 1e-3
     torch.testing.assert_close(both, stack(x, graph) - 2 * stack(y, graph), rtol=1e-6, atol=1e-8)
@@ -148,9 +171,13 @@ def test_hidden_matrices_are_identities_mirrored_ones_of_half_the_size_and_those
     assert torch.equal(third, torch.eye(6))
     assert (first != 0).all()
     assert (last != 0).all()
-    mirrored = drawn("looks_linear_identity", GCN, encoder="none", decoder="none").layers[1].lin.weight
+    mirrored = (
+        drawn("looks_linear_identity", GCN, encoder="none", decoder="none").layers[1].lin.weight
+    )
     half = torch.eye(3)
-    assert torch.equal(mirrored, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)]))
+    assert torch.equal(
+        mirrored, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)])
+    )
 
 
 def test_behind_an_encoder_every_layer_is_an_identity_repeated_for_every_head():

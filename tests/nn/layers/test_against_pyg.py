@@ -1,4 +1,5 @@
-"""Our layers against PyTorch Geometric's, with equal parameters, in float64, gradients and features of edges too."""
+"""Our layers against PyTorch Geometric's, with equal parameters, in float64, gradients and features
+of edges too."""
 
 from functools import partial
 
@@ -39,7 +40,9 @@ def gat_pair():
 
 def gatv2_pair(share):
     options = {"heads": 2, "share_weights": share, "bias": False}
-    names = {"lin_src.weight": "lin_l.weight", "att": "att"} | ({} if share else {"lin_dst.weight": "lin_r.weight"})
+    names = {"lin_src.weight": "lin_l.weight", "att": "att"} | (
+        {} if share else {"lin_dst.weight": "lin_r.weight"}
+    )
     return GATv2(5, 3, **options), GATv2Conv(5, 3, **options), names
 
 
@@ -47,15 +50,22 @@ def transformer_pair(**options):
     maps = {"lin_query": "lin_query", "lin_key": "lin_key", "lin_value": "lin_value"}
     maps |= {"lin_root": "lin_skip"} if options.get("root_weight", True) else {}
     kinds = ("weight", "bias") if options.get("bias", True) else ("weight",)
-    names = {f"{ours}.{kind}": f"{theirs}.{kind}" for ours, theirs in maps.items() for kind in kinds}
+    names = {
+        f"{ours}.{kind}": f"{theirs}.{kind}" for ours, theirs in maps.items() for kind in kinds
+    }
     if options.get("beta"):
-        names |= {f"gate_{part}": ("lin_beta.weight", k) for k, part in enumerate(["message", "root", "difference"])}
+        names |= {
+            f"gate_{part}": ("lin_beta.weight", k)
+            for k, part in enumerate(["message", "root", "difference"])
+        }
     return Transformer(5, 3, heads=2, **options), TransformerConv(5, 3, heads=2, **options), names
 
 
 def ggnn_pair(**options):
     names = {"lin.weight": ("weight", 0)}
-    names |= {f"gru.{name}": f"rnn.{name}" for name, _ in nn.GRUCell(6, 6, **options).named_parameters()}
+    names |= {
+        f"gru.{name}": f"rnn.{name}" for name, _ in nn.GRUCell(6, 6, **options).named_parameters()
+    }
     return GGNN(5, 6, **options), GatedGraphConv(6, num_layers=1, **options), names
 
 
@@ -65,7 +75,11 @@ def gin_pair(train_eps=False, batch_norm=False, bias=True):
     last = len(mlp) - 1
     names = {"lin.weight": "nn.0.weight", "lin_out.weight": f"nn.{last}.weight"}
     names |= {"bias": "nn.0.bias", "lin_out.bias": f"nn.{last}.bias"} if bias else {}
-    names |= {f"batch_norm.norm.{kind}": f"nn.1.{kind}" for kind in ("weight", "bias")} if batch_norm else {}
+    names |= (
+        {f"batch_norm.norm.{kind}": f"nn.1.{kind}" for kind in ("weight", "bias")}
+        if batch_norm
+        else {}
+    )
     names |= {"eps": "eps"} if train_eps else {}
     ours = GIN(5, 6, eps=0.25, train_eps=train_eps, batch_norm=batch_norm, bias=bias)
     return ours, GINConv(mlp, eps=0.25, train_eps=train_eps), names
@@ -80,7 +94,11 @@ def sage_pair(**options):
 
 def gat_with_edges():
     ours, _, names = gat_pair()
-    return reads_edges(ours), GATConv(5, 3, heads=2, edge_dim=3), names | LIN_EDGE | {"att_edge": "att_edge"}
+    return (
+        reads_edges(ours),
+        GATConv(5, 3, heads=2, edge_dim=3),
+        names | LIN_EDGE | {"att_edge": "att_edge"},
+    )
 
 
 def gatv2_with_edges():
@@ -168,7 +186,9 @@ def test_rounds_that_share_a_layer_are_the_recurrent_gated_network(graph):
         DeepGNN(5, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none"),
         GatedGraphConv(6, 3),
     )
-    shared = DeepGNN(6, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none", share_layers=True)
+    shared = DeepGNN(
+        6, 6, GGNN, 3, 6, activation="identity", encoder="none", decoder="none", share_layers=True
+    )
     with torch.no_grad():
         for position, layer in enumerate(ours.layers):
             layer.gru.load_state_dict(theirs.rnn.state_dict())

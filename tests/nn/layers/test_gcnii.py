@@ -19,7 +19,9 @@ MODEL = {"first_activation": True, "last_activation": True}
 
 
 def model(num_layers=4, **options):
-    return DeepGNN(6, 3, partial(GCNII, alpha=0.2, theta=0.7), num_layers, 5, **MODEL | options).double()
+    return DeepGNN(
+        6, 3, partial(GCNII, alpha=0.2, theta=0.7), num_layers, 5, **MODEL | options
+    ).double()
 
 
 def convolutions(stack):
@@ -47,14 +49,18 @@ def test_the_model_of_the_paper_is_a_stack(graph):
     kept = {"retain_graph": True}
     into = [x, stack.encoder.weight, stack.decoder.weight]
     assert distance([ours], [theirs]) <= 1e-12
-    got = torch.autograd.grad(ours, [*into, *(layer.lin.weight for layer in stack.layers)], direction, **kept)
+    got = torch.autograd.grad(
+        ours, [*into, *(layer.lin.weight for layer in stack.layers)], direction, **kept
+    )
     wanted = torch.autograd.grad(theirs, [*into, *(conv.weight1 for conv in convs)], direction)
     wanted = [*wanted[:3], *(gradient.t() for gradient in wanted[3:])]
     assert distance(got, wanted) <= 1e-12
 
 
 @pytest.mark.parametrize("rounds", [2, 3])
-def test_in_training_inputs_of_layers_encoder_and_decoder_are_dropped_and_the_first_state_is_not(rounds, graph):
+def test_in_training_inputs_of_layers_encoder_and_decoder_are_dropped_and_the_first_state_is_not(
+    rounds, graph
+):
     stack = model(rounds, dropout=0.4, outer_dropout=0.6)
     seen, firsts = [], []
     for module in (stack.encoder, *stack.layers, stack.decoder):

@@ -9,7 +9,11 @@ from gnn_depth.nn.parts import AttentionLayer
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import IN, VARIANTS, features, make
 
-LAYERS = {name: cls for name, cls in registered("layer").items() if cls.__module__.startswith("gnn_depth.")}
+LAYERS = {
+    name: cls
+    for name, cls in registered("layer").items()
+    if cls.__module__.startswith("gnn_depth.")
+}
 WITH_SCORES = [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)]
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -29,7 +33,9 @@ def test_reset_draws_every_parameter_anew(variant):
 
 
 @pytest.mark.parametrize("name", WITH_SCORES)
-def test_heads_that_share_a_width_each_have_a_part_of_it_and_attention_dropout_acts_in_training_only(name, graph):
+def test_heads_that_share_a_width_each_have_a_part_of_it_and_attention_dropout_acts_in_training_only(
+    name, graph
+):
     layer = LAYERS[name](IN, 32, heads=8, split_heads=True, dropout=0.5)
     assert (layer.out_channels, layer.width) == (4, 32)
     assert LAYERS[name](5, 32, heads=8).width == 256
@@ -43,19 +49,32 @@ def test_heads_that_share_a_width_each_have_a_part_of_it_and_attention_dropout_a
     ("name", "widths", "options", "message"),
     [
         *((name, (5, 0), {}, "out_channels.*0") for name in LAYERS),
-        *((name, (5, 30), {"heads": 8, "split_heads": True}, r"8 heads.* 30.* 24 or 32, ") for name in WITH_SCORES),
+        *(
+            (name, (5, 30), {"heads": 8, "split_heads": True}, r"8 heads.* 30.* 24 or 32, ")
+            for name in WITH_SCORES
+        ),
         ("gat", (5, 7), {"heads": 8, "split_heads": True}, r"8 heads.* 7.* 8, "),
-        ("transformer", (5, 3), {"beta": True, "root_weight": False}, "beta true.*root_weight false"),
+        (
+            "transformer",
+            (5, 3),
+            {"beta": True, "root_weight": False},
+            "beta true.*root_weight false",
+        ),
         ("ggnn", (6, 5), {}, "5.* 6.*6 or more"),
     ],
 )
-def test_widths_and_options_that_do_not_fit_are_refused_with_the_nearest_ones(name, widths, options, message):
+def test_widths_and_options_that_do_not_fit_are_refused_with_the_nearest_ones(
+    name, widths, options, message
+):
     with pytest.raises(ValueError, match=message):
         LAYERS[name](*widths, **options)
 
 
 def test_blocks_are_not_taken_by_what_looks_at_all_nodes(graph):
-    assert {name for name in VARIANTS if not make(name).takes_blocks} == {"gin_with_batch_norm", "pyg"}
+    assert {name for name in VARIANTS if not make(name).takes_blocks} == {
+        "gin_with_batch_norm",
+        "pyg",
+    }
     layer, x, block = make("transformer"), features(graph), graph.prefix(2)
     layer.add_score_norm(LipschitzNorm(2, form="released"))
     assert LipschitzNorm(2).nodewise > layer.score_norms[0].nodewise

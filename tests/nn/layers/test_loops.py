@@ -23,7 +23,8 @@ def plus(out, bias):
 
 def attend(layer, scores, x, graph):
     return plus(
-        reference.aggregate(reference.softmax(scores, graph), x, graph).flatten(1), getattr(layer, "bias", None)
+        reference.aggregate(reference.softmax(scores, graph), x, graph).flatten(1),
+        getattr(layer, "bias", None),
     )
 
 
@@ -62,7 +63,9 @@ def gatv2(layer, x, graph, normed):
 
 def transformer(layer, x, graph, normed):
     graph = reference.with_loops(graph) if layer.self_loops else graph
-    query, key, value = (heads_of(layer, lin(x)) for lin in (layer.lin_query, layer.lin_key, layer.lin_value))
+    query, key, value = (
+        heads_of(layer, lin(x)) for lin in (layer.lin_query, layer.lin_key, layer.lin_value)
+    )
     scores = reference.edge_dot(query, key, graph) / layer.out_channels**0.5
     message = attend(layer, normed(scores, (query, key, value), graph), value, graph)
     if layer.lin_root is None:
@@ -70,7 +73,9 @@ def transformer(layer, x, graph, normed):
     root = layer.lin_root(x)
     if layer.gate_root is None:
         return message + root
-    gates = [gate.flatten() for gate in (layer.gate_message, layer.gate_root, layer.gate_difference)]
+    gates = [
+        gate.flatten() for gate in (layer.gate_message, layer.gate_root, layer.gate_difference)
+    ]
     beta = torch.sigmoid(torch.cat([message, root, message - root], 1) @ torch.cat(gates))[:, None]
     return beta * root + (1 - beta) * message
 

@@ -8,8 +8,12 @@ from gnn_depth.nn.layers import PyGConv
 
 NODES, CHANNELS = 12, 6
 OPTIONS = {
-    **dict.fromkeys(["GCNConv", "ResGatedGraphConv", "TAGConv", "ARMAConv", "CGConv", "LEConv", "SuperGATConv"]),
-    **dict.fromkeys(["GraphConv", "TransformerConv", "SGConv", "MFConv", "FeaStConv", "GENConv", "GeneralConv"]),
+    **dict.fromkeys(
+        ["GCNConv", "ResGatedGraphConv", "TAGConv", "ARMAConv", "CGConv", "LEConv", "SuperGATConv"]
+    ),
+    **dict.fromkeys(
+        ["GraphConv", "TransformerConv", "SGConv", "MFConv", "FeaStConv", "GENConv", "GeneralConv"]
+    ),
     "SAGEConv": {"aggr": "max"},
     "GATConv": {"heads": 2},
     "GATv2Conv": {"heads": 3, "concat": False},
@@ -29,13 +33,21 @@ def test_a_convolution_gives_what_it_gives_alone_and_trains_in_a_stack(name, edg
     torch.manual_seed(0)
     x, y = torch.randn(NODES, CHANNELS), torch.arange(NODES) % 3
     layer = PyGConv(CHANNELS, CHANNELS, name, OPTIONS[name]).eval()
-    assert torch.allclose(layer(x, gnn_depth.Graph(edge_index, NODES)), layer.conv(x, edge_index), atol=1e-5)
+    assert torch.allclose(
+        layer(x, gnn_depth.Graph(edge_index, NODES)), layer.conv(x, edge_index), atol=1e-5
+    )
 
     def make(in_channels, out_channels):
         return PyGConv(in_channels, out_channels // layer.heads, name, OPTIONS[name])
 
     stack = gnn_depth.DeepGNN(
-        CHANNELS, 3, layer=make, hidden_channels=CHANNELS, num_layers=3, norm="layer", skip="residual"
+        CHANNELS,
+        3,
+        layer=make,
+        hidden_channels=CHANNELS,
+        num_layers=3,
+        norm="layer",
+        skip="residual",
     )
     optimizer = torch.optim.Adam(stack.parameters(), lr=0.02)
     losses = []

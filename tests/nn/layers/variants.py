@@ -16,7 +16,10 @@ VARIANTS = {
     "gatv2_of_shared_weights": ("gatv2", {"heads": 2, "share_weights": True}),
     "transformer": ("transformer", {"heads": 2}),
     "transformer_with_gate": ("transformer", {"heads": 2, "beta": True}),
-    "transformer_with_loops": ("transformer", {"heads": 2, "root_weight": False, "self_loops": True}),
+    "transformer_with_loops": (
+        "transformer",
+        {"heads": 2, "root_weight": False, "self_loops": True},
+    ),
     "ggnn": ("ggnn", {}),
     "gin": ("gin", {"eps": 0.3}),
     "gin_learning_eps": ("gin", {"train_eps": True}),
@@ -27,7 +30,11 @@ VARIANTS = {
     "sage_of_one_length": ("sage", {"normalize": True}),
 }
 
-ATTENTION = [name for name, (layer, _) in VARIANTS.items() if issubclass(registered("layer")[layer], AttentionLayer)]
+ATTENTION = [
+    name
+    for name, (layer, _) in VARIANTS.items()
+    if issubclass(registered("layer")[layer], AttentionLayer)
+]
 
 IN, OUT = 4, 6
 

@@ -10,7 +10,8 @@ from gnn_depth.graph import Graph
 
 
 class Together(NamedTuple):
-    """Two graphs as one, their nodes mixed: the whole, and each with the numbers of its nodes in the whole."""
+    """Two graphs as one, their nodes mixed: the whole, and each with the numbers of its nodes in
+    the whole."""
 
     whole: Graph
     parts: list[tuple[Graph, Tensor]]

@@ -22,7 +22,10 @@ LOOPS = {
     "pair": (PairNorm(4, scale=2.0), lambda x, graph: reference_norms.pair(x, graph, 2.0)),
     "pair_si": (PairNormSI(4, scale=2.0), lambda x, graph: reference_norms.pair_si(x, graph, 2.0)),
     **{
-        f"node, p = {p}": (NodeNorm(4, p=p), lambda x, graph, p=p: reference_norms.node(x, graph, p))
+        f"node, p = {p}": (
+            NodeNorm(4, p=p),
+            lambda x, graph, p=p: reference_norms.node(x, graph, p),
+        )
         for p in (1.0, 2.0, 3.0)
     },
 }
@@ -46,9 +49,13 @@ def test_a_norm_says_it_is_nodewise_exactly_if_other_nodes_change_nothing(name, 
     assert same == NORMS[name].nodewise
 
 
-@pytest.mark.parametrize(("half", "convert"), [(torch.bfloat16, False), (torch.float16, True)], ids=str)
+@pytest.mark.parametrize(
+    ("half", "convert"), [(torch.bfloat16, False), (torch.float16, True)], ids=str
+)
 @every_norm
-def test_half_precision_comes_back_as_it_came_and_near_what_float32_gives(name, convert, half, graph):
+def test_half_precision_comes_back_as_it_came_and_near_what_float32_gives(
+    name, convert, half, graph
+):
     norm = NORMS[name](4)
     for where, nodes in ((graph, 9), (Graph(NO_EDGES, 1), 1)):
         x = torch.randn(nodes, 4).to(half)
@@ -77,12 +84,18 @@ def test_sums_over_nodes_of_half_precision_do_not_overflow():
     assert not MeanSubtractionNorm()(x, halves.node_to_graph).isfinite().all()
 
 
-def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_and_variance_one(graph):
+def test_layer_norm_brings_each_node_and_batch_norm_each_channel_to_mean_zero_and_variance_one(
+    graph,
+):
     x = 3 * torch.randn(9, 4) + 2
     for name, dim in (("layer", 1), ("batch", 0)):
         out = NORMS[name](4)(x, graph)
-        torch.testing.assert_close(out.mean(dim), torch.zeros(out.mean(dim).shape), atol=1e-6, rtol=0)
-        torch.testing.assert_close(out.var(dim, unbiased=False), torch.ones(out.mean(dim).shape), atol=1e-3, rtol=0)
+        torch.testing.assert_close(
+            out.mean(dim), torch.zeros(out.mean(dim).shape), atol=1e-6, rtol=0
+        )
+        torch.testing.assert_close(
+            out.var(dim, unbiased=False), torch.ones(out.mean(dim).shape), atol=1e-3, rtol=0
+        )
 
 
 @pytest.mark.parametrize("norm", [PairNorm, PairNormSI])

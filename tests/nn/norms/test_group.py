@@ -25,7 +25,9 @@ def test_nodes_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_devi
     norm = DiffGroupNorm(4, groups=1, weight=1.0)
     added = norm(x, graph) - x
     centred = (x.double() - x.double().mean(0)).float()
-    torch.testing.assert_close(added, centred / (centred.square().mean(0) + 1e-5).sqrt(), rtol=0.01, atol=0.01)
+    torch.testing.assert_close(
+        added, centred / (centred.square().mean(0) + 1e-5).sqrt(), rtol=0.01, atol=0.01
+    )
 
 
 def test_evaluation_changes_no_average_and_one_node_in_training_neither(graph):
@@ -40,6 +42,8 @@ def test_evaluation_changes_no_average_and_one_node_in_training_neither(graph):
 
 def test_nothing_as_large_as_nodes_by_groups_by_channels_is_kept_for_the_backward_pass(graph):
     kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: kept.append(t.numel()) or t, lambda t: t
+    ):
         DiffGroupNorm(8, groups=10)(torch.randn(9, 8, requires_grad=True), graph)
     assert 9 * 8 <= max(kept) < 9 * 8 * 10 / 2

@@ -27,13 +27,25 @@ def linear(graph, size=1.0):
 
 
 def additive(graph, size=1.0):
-    x_dst, x_src, att = draw(graph.num_nodes, 2, 3, size=size), draw(graph.num_nodes, 2, 3, size=size), draw(2, 3)
-    return edge_additive(x_dst, x_src, att, graph), AdditiveScore(x_dst, x_src, att), (x_dst, x_src, att, att)
+    x_dst, x_src, att = (
+        draw(graph.num_nodes, 2, 3, size=size),
+        draw(graph.num_nodes, 2, 3, size=size),
+        draw(2, 3),
+    )
+    return (
+        edge_additive(x_dst, x_src, att, graph),
+        AdditiveScore(x_dst, x_src, att),
+        (x_dst, x_src, att, att),
+    )
 
 
 def quadratic(graph, size=1.0):
     query, key, value = (draw(graph.num_nodes, 2, 3, size=size) for _ in range(3))
-    return edge_dot(query, key, graph) / 3**0.5, QuadraticScore(query, key, value), (query, key, value)
+    return (
+        edge_dot(query, key, graph) / 3**0.5,
+        QuadraticScore(query, key, value),
+        (query, key, value),
+    )
 
 
 LOOPS = {
@@ -48,7 +60,8 @@ every_score = pytest.mark.parametrize("score", [linear, additive, quadratic])
 
 
 def assert_is(norm, loop, drawn, graph):
-    """The norm is the loop, and so are its gradients with respect to all that scores are made of."""
+    """The norm is the loop, and so are its gradients with respect to all that scores are made
+    of."""
     scores, made_of, parts = drawn
     ours, expected = norm(scores, made_of, graph), loop(scores, parts, graph)
     torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-10)
@@ -60,11 +73,18 @@ def assert_is(norm, loop, drawn, graph):
 
 @pytest.mark.parametrize(("score", "form"), LOOPS)
 @pytest.mark.parametrize("with_loops", [True, False])
-def test_each_form_for_each_score_and_its_gradients_are_those_of_a_loop(score, form, with_loops, graph):
+def test_each_form_for_each_score_and_its_gradients_are_those_of_a_loop(
+    score, form, with_loops, graph
+):
     graph = graph.with_self_loops() if with_loops else graph
     loop = LOOPS[score, form]
     assert_is(LipschitzNorm(2, scale=2.5, form=form), partial(loop, scale=2.5), score(graph), graph)
-    assert_is(LipschitzNorm(2, form=form), partial(loop, scale=1 if score is quadratic else 4), score(graph), graph)
+    assert_is(
+        LipschitzNorm(2, form=form),
+        partial(loop, scale=1 if score is quadratic else 4),
+        score(graph),
+        graph,
+    )
 
 
 @pytest.mark.parametrize("score", [linear, additive])
@@ -86,20 +106,32 @@ def test_normed_scores_obey_the_bound_whatever_the_size_of_the_features(score, s
 
 
 def slopes(scores, parts, edge):
-    """Norms of the derivatives of a score of head 0 with respect to its ends: together, but of each if quadratic."""
-    gradients = torch.autograd.grad(scores[edge, 0], list(dict.fromkeys(parts[:2])), retain_graph=True)
-    return [gradient.norm() for gradient in gradients] if len(parts) == 3 else [torch.cat(gradients).norm()]
+    """Norms of the derivatives of a score of head 0 with respect to its ends: together, but of each
+    if quadratic."""
+    gradients = torch.autograd.grad(
+        scores[edge, 0], list(dict.fromkeys(parts[:2])), retain_graph=True
+    )
+    return (
+        [gradient.norm() for gradient in gradients]
+        if len(parts) == 3
+        else [torch.cat(gradients).norm()]
+    )
 
 
 def largest_features(parts, target, sources):
     """Of values if scores are quadratic, else of the pair of a target and a source."""
-    ends = [[parts[2][k, 0]] if len(parts) == 3 else [parts[0][target, 0], parts[1][k, 0]] for k in sources]
+    ends = [
+        [parts[2][k, 0]] if len(parts) == 3 else [parts[0][target, 0], parts[1][k, 0]]
+        for k in sources
+    ]
     return max(torch.cat(pair).norm() for pair in ends)
 
 
 @every_score
 @pytest.mark.parametrize("size", [1e-2, 1.0, 1e3])
-def test_derivatives_of_the_scores_times_the_size_of_the_features_obey_the_bound(score, size, graph):
+def test_derivatives_of_the_scores_times_the_size_of_the_features_obey_the_bound(
+    score, size, graph
+):
     scores, made_of, parts = score(graph, size)
     norm = LipschitzNorm(2)
     factor, bound = norm(scores, made_of, graph) / scores, norm.bound(type(made_of), channels=3)
@@ -107,25 +139,37 @@ def test_derivatives_of_the_scores_times_the_size_of_the_features_obey_the_bound
     for edge, (i, j) in enumerate(zip(graph.target.tolist(), graph.source.tolist())):
         if i != j:
             features = largest_features(parts, i, graph.source[graph.target == i].tolist())
-            seen += [(slope * factor[edge, 0] * features / bound).item() for slope in slopes(scores, parts, edge)]
+            seen += [
+                (slope * factor[edge, 0] * features / bound).item()
+                for slope in slopes(scores, parts, edge)
+            ]
     assert 0.3 < max(seen) <= 1 + 1e-9
 
 
 def test_nothing_is_known_of_the_released_form():
     assert LipschitzNorm(1, form="released").bound(LinearScore, 8) is None
-    assert LipschitzNorm(1).bound(LinearScore, 16) == LipschitzNorm(1).bound(QuadraticScore, 16) == 0.25
+    assert (
+        LipschitzNorm(1).bound(LinearScore, 16)
+        == LipschitzNorm(1).bound(QuadraticScore, 16)
+        == 0.25
+    )
     assert LipschitzNorm(1, scale=2.0).bound(AdditiveScore, 16) == 0.5
 
 
 @pytest.mark.parametrize("zeroed", ["query", "key", "value"])
 def test_queries_keys_or_values_of_zero_give_finite_gradients(zeroed, graph):
-    parts = {name: (torch.randn(9, 2, 3) * (name != zeroed)).requires_grad_() for name in ("query", "key", "value")}
+    parts = {
+        name: (torch.randn(9, 2, 3) * (name != zeroed)).requires_grad_()
+        for name in ("query", "key", "value")
+    }
     scores = edge_dot(parts["query"], parts["key"], graph)
     LipschitzNorm(2)(scores, QuadraticScore(**parts), graph).square().sum().backward()
     assert all(part.grad.isfinite().all() for part in parts.values())
 
 
-@pytest.mark.parametrize("layer", [GAT(2, 3), Transformer(2, 3, bias=False)], ids=["gat", "transformer"])
+@pytest.mark.parametrize(
+    "layer", [GAT(2, 3), Transformer(2, 3, bias=False)], ids=["gat", "transformer"]
+)
 def test_zero_rows_of_half_precision_stay_finite(layer, graph):
     layer = layer.half()
     layer.add_score_norm(LipschitzNorm(1))

@@ -15,23 +15,31 @@ def test_values_and_gradients_are_those_of_a_loop_over_neighbours(per_channel, t
 
 
 @pytest.mark.parametrize("per_channel", [True, False])
-def test_neighbours_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_deviation(per_channel, graph):
+def test_neighbours_that_differ_by_a_hundred_thousandth_of_their_size_keep_their_deviation(
+    per_channel, graph
+):
     x = (1000 + 0.01 * torch.randn(9, 4)).requires_grad_()
     norm = NeighborNorm(4, per_channel=per_channel)
     exact = x.detach().double().requires_grad_()
-    expected = reference_norms.neighbor(exact, graph, norm.gamma.double(), norm.beta.double(), per_channel)
+    expected = reference_norms.neighbor(
+        exact, graph, norm.gamma.double(), norm.beta.double(), per_channel
+    )
     out = norm(x, graph)
     torch.testing.assert_close(out.double(), expected, rtol=0.01, atol=0.01)
     direction = torch.randn(9, 4)
     (gradient,) = torch.autograd.grad(out, x, direction)
     (wanted,) = torch.autograd.grad(expected, exact, direction.double())
-    torch.testing.assert_close(gradient.double(), wanted, rtol=0.02, atol=0.02 * wanted.abs().max().item())
+    torch.testing.assert_close(
+        gradient.double(), wanted, rtol=0.02, atol=0.02 * wanted.abs().max().item()
+    )
 
 
 def test_nothing_as_large_as_edges_by_channels_is_kept_for_the_backward_pass():
     nodes = torch.arange(40)
     complete = Graph(torch.cartesian_prod(nodes, nodes).t(), 40)
     kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: kept.append(t.numel()) or t, lambda t: t
+    ):
         NeighborNorm(8)(torch.randn(40, 8, requires_grad=True), complete)
     assert 40 * 8 <= max(kept) < complete.num_edges * 8 / 2

@@ -19,7 +19,9 @@ WIDE = torch.float64
 
 def nearly_equal_at_the_top():
     q = torch.linalg.qr(torch.randn(6, 6, dtype=WIDE)).Q
-    return q @ torch.diag(torch.tensor([2.0, 1.9999, 1.99, 1.0, 0.5, 0.1], dtype=WIDE)) @ q.flip(1).T
+    return (
+        q @ torch.diag(torch.tensor([2.0, 1.9999, 1.99, 1.0, 0.5, 0.1], dtype=WIDE)) @ q.flip(1).T
+    )
 
 
 MATRICES = {
@@ -66,7 +68,9 @@ def test_the_gradient_is_that_of_the_formula_by_singular_values(kind, mode):
     normed = settled(weight.detach(), bound=limit.item(), mode=mode)(weight)
     wanted = weight * limit / torch.linalg.svdvals(weight)[0]
     torch.testing.assert_close(normed, wanted, rtol=1e-9, atol=0)
-    ours, theirs = (torch.autograd.grad((out * direction).sum(), weight)[0] for out in (normed, wanted))
+    ours, theirs = (
+        torch.autograd.grad((out * direction).sum(), weight)[0] for out in (normed, wanted)
+    )
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
@@ -112,7 +116,11 @@ def test_from_any_vectors_the_limit_holds_to_a_thousandth(kind, mode):
     assert limit * (1 - 1e-6) <= largest(norm(weight)).item() <= limit * (1 + 1e-3)
 
 
-@given(seed=st.integers(0, 2**32 - 1), above=st.floats(1e-5, 0.5), shape=st.sampled_from([(4, 4), (3, 7), (9, 2)]))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    above=st.floats(1e-5, 0.5),
+    shape=st.sampled_from([(4, 4), (3, 7), (9, 2)]),
+)
 def test_only_a_limit_that_holds_is_certified(seed, above, shape):
     draws = torch.Generator().manual_seed(seed)
     weight = torch.randn(1, *shape, dtype=WIDE, generator=draws)
@@ -177,7 +185,9 @@ def settled_to(norm, weight):
     return norm
 
 
-@pytest.mark.parametrize(("size", "mode", "after"), [(3.0, "cap", 2.0), (1.0, "cap", 1.0), (1.0, "exact", 2.0)])
+@pytest.mark.parametrize(
+    ("size", "mode", "after"), [(3.0, "cap", 2.0), (1.0, "cap", 1.0), (1.0, "exact", 2.0)]
+)
 def test_the_frobenius_norm_is_capped_or_made_exact(size, mode, after):
     weight = torch.randn(4, 3, dtype=torch.float64)
     weight *= size / weight.norm()
@@ -188,10 +198,14 @@ def test_the_frobenius_norm_is_capped_or_made_exact(size, mode, after):
 @pytest.mark.parametrize("mode", ["cap", "exact"])
 def test_gradients_through_the_frobenius_norm_are_those_of_differences(mode):
     weight = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(settled_to(FrobeniusNorm(8, per_depth=4.0, mode=mode), weight), weight)
+    assert torch.autograd.gradcheck(
+        settled_to(FrobeniusNorm(8, per_depth=4.0, mode=mode), weight), weight
+    )
 
 
-@pytest.mark.parametrize("norm", [FrobeniusNorm(2), FrobeniusNorm(2, mode="exact"), WeightNormalisation(2)])
+@pytest.mark.parametrize(
+    "norm", [FrobeniusNorm(2), FrobeniusNorm(2, mode="exact"), WeightNormalisation(2)]
+)
 def test_zeros_stay_zero_with_a_finite_gradient(norm):
     weight = torch.zeros(3, 2, requires_grad=True)
     normed = settled_to(norm, weight.detach())(weight)
@@ -208,14 +222,19 @@ def test_weight_normalisation_begins_at_the_weights_and_is_torchs_in_values_and_
     torch.nn.utils.parametrizations.weight_norm(linear)
     theirs = linear.parametrizations.weight
     with torch.no_grad():
-        for direction, length in ((weight, norm.length[:, None]), (theirs.original1, theirs.original0)):
+        for direction, length in (
+            (weight, norm.length[:, None]),
+            (theirs.original1, theirs.original0),
+        ):
             torch.manual_seed(3)
             direction.add_(torch.randn(4, 3))
             length.mul_(torch.rand(4, 1) + 0.5)
     along = torch.randn(4, 3, dtype=torch.float64)
     torch.testing.assert_close(norm(weight), linear.weight)
     ours = torch.autograd.grad((norm(weight) * along).sum(), (norm.length, weight))
-    wanted = torch.autograd.grad((linear.weight * along).sum(), (theirs.original0, theirs.original1))
+    wanted = torch.autograd.grad(
+        (linear.weight * along).sum(), (theirs.original0, theirs.original1)
+    )
     torch.testing.assert_close(ours[0][:, None], wanted[0])
     torch.testing.assert_close(ours[1], wanted[1])
 
@@ -229,7 +248,9 @@ def gradients(norms, depth=64, steps=4):
     optimizer = torch.optim.Adam(stack.parameters(), 0.01)
     states = []
     for layer in stack.states:
-        layer.register_forward_hook(lambda module, inputs, output: (output.retain_grad(), states.append(output))[1])
+        layer.register_forward_hook(
+            lambda module, inputs, output: (output.retain_grad(), states.append(output))[1]
+        )
     x, classes = torch.randn(20, 6), torch.arange(20) % 3
     for _ in range(steps):
         states.clear()

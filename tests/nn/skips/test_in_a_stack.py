@@ -27,7 +27,14 @@ def test_with_dense_connections_every_layer_sees_all_earlier_outputs_and_the_fir
 def test_a_deep_linear_gcn_with_initial_residuals_gives_personalised_pagerank(graph):
     # The fixed point of X = (1 - alpha) P X + alpha X0, which tells nodes apart at any depth.
     stack = DeepGNN(
-        6, 6, GCN, 200, 6, skip=partial(InitialResidual, alpha=0.2), activation="identity", encoder="none"
+        6,
+        6,
+        GCN,
+        200,
+        6,
+        skip=partial(InitialResidual, alpha=0.2),
+        activation="identity",
+        encoder="none",
     ).double()
     with torch.no_grad():
         for linear in (stack.decoder, *(layer.lin for layer in stack.layers)):
@@ -35,7 +42,9 @@ def test_a_deep_linear_gcn_with_initial_residuals_gives_personalised_pagerank(gr
         stack.decoder.bias.zero_()
     x, looped = features(), graph.with_self_loops()
     propagation = torch.zeros(9, 9, dtype=torch.float64)
-    propagation.index_put_((looped.target, looped.source), looped.gcn_weights(torch.float64), accumulate=True)
+    propagation.index_put_(
+        (looped.target, looped.source), looped.gcn_weights(torch.float64), accumulate=True
+    )
     wanted = 0.2 * torch.linalg.inv(torch.eye(9) - 0.8 * propagation) @ x
     torch.testing.assert_close(stack(x, graph), wanted, rtol=1e-10, atol=1e-10)
 
@@ -46,11 +55,15 @@ def test_a_stack_of_rezero_begins_as_its_encoder_and_decoder_at_any_depth(num_la
     out, without = stack(x, graph), stack.decoder(stack.encoder(x))
     assert torch.equal(out, without)
     weight = stack.encoder.weight
-    for ours, wanted in zip(*(torch.autograd.grad(of.square().sum(), weight) for of in (out, without))):
+    for ours, wanted in zip(
+        *(torch.autograd.grad(of.square().sum(), weight) for of in (out, without))
+    ):
         torch.testing.assert_close(ours, wanted)
 
 
-@pytest.mark.parametrize(("skip", "option"), [(Gated, "bias"), (ReZero, "initial"), (LayerScale, "initial")])
+@pytest.mark.parametrize(
+    ("skip", "option"), [(Gated, "bias"), (ReZero, "initial"), (LayerScale, "initial")]
+)
 def test_an_init_leaves_what_a_skip_begins_with(skip, option):
     stack = DeepGNN(6, 3, GCN, 2, 4, skip=partial(skip, **{option: -2.5}))
     Xavier()(stack)

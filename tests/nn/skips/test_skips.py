@@ -9,7 +9,9 @@ import gnn_depth.nn  # noqa: F401  (registers the parts)
 from gnn_depth.graph import Graph
 from gnn_depth.registry import registered
 
-SKIPS = {name: cls for name, cls in registered("skip").items() if cls.__module__.startswith("gnn_depth.")}
+SKIPS = {
+    name: cls for name, cls in registered("skip").items() if cls.__module__.startswith("gnn_depth.")
+}
 every_skip = pytest.mark.parametrize("name", SKIPS)
 
 #: Widths of the states; the update has 3 channels.
@@ -34,12 +36,19 @@ def inputs(widths, nodes=4, dtype=torch.float64, draw=torch.randn):
 def mapped(project, row):
     """A row of a state at the width of what it joins."""
     weight = getattr(project, "weight", None)
-    return row if weight is None else torch.stack([sum(w * v for w, v in zip(line, row)) for line in weight])
+    return (
+        row
+        if weight is None
+        else torch.stack([sum(w * v for w, v in zip(line, row)) for line in weight])
+    )
 
 
 def of_all_nodes(name, skip, update, states):
     return torch.stack(
-        [torch.stack(of_node(name, skip, update[i], [x[i] for x in states])) for i in range(len(update))]
+        [
+            torch.stack(of_node(name, skip, update[i], [x[i] for x in states]))
+            for i in range(len(update))
+        ]
     )
 
 
@@ -52,15 +61,23 @@ def of_node(name, skip, update, states):
     if name == "initial_residual":
         return [skip.alpha * old + (1 - skip.alpha) * new for old, new in zip(kept, update)]
     if name == "gated":
-        inside = [b + sum(w * v for w, v in zip(line, states[-1])) for b, line in zip(skip.bias, skip.gate.weight)]
+        inside = [
+            b + sum(w * v for w, v in zip(line, states[-1]))
+            for b, line in zip(skip.bias, skip.gate.weight)
+        ]
         opened = [1 / (1 + math.e ** (-value)) for value in inside]
         return [t * new + (1 - t) * old for t, old, new in zip(opened, kept, update)]
     scale = torch.ones(1) if name == "residual" else skip.scale
-    return [old + scale.expand(len(update))[channel] * update[channel] for channel, old in enumerate(kept)]
+    return [
+        old + scale.expand(len(update))[channel] * update[channel]
+        for channel, old in enumerate(kept)
+    ]
 
 
 def values_and_gradients(out, inputs, direction):
-    gradients = torch.autograd.grad(out, inputs, direction, allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(
+        out, inputs, direction, allow_unused=True, materialize_grads=True
+    )
     return [out, *gradients]
 
 
@@ -70,7 +87,9 @@ def test_a_skip_and_its_gradients_are_those_of_a_loop_over_nodes(name, kind):
     skip, (update, *states) = make(name, WIDTHS[kind]), inputs(WIDTHS[kind])
     expected = of_all_nodes(name, skip, update, states)
     assert expected.shape == (4, skip.width)
-    assert kind != "equal" or not list(getattr(skip, "project", torch.nn.Identity()).parameters())  # needs no map
+    assert kind != "equal" or not list(
+        getattr(skip, "project", torch.nn.Identity()).parameters()
+    )  # needs no map
     of, direction = [update, *states, *skip.parameters()], torch.randn_like(expected)
     got = values_and_gradients(skip(update, states, GRAPH), of, direction)
     for ours, loop in zip(got, values_and_gradients(expected, of, direction), strict=True):

@@ -1,4 +1,5 @@
-"""The parts of this package conform, and can do what built-in ones can: balance, compile, reverse, save memory."""
+"""The parts of this package conform, and can do what built-in ones can: balance, compile, reverse,
+save memory."""
 
 from functools import partial
 
@@ -25,7 +26,9 @@ def test_the_parts_conform():
 
 def test_only_long_features_are_shortened():
     x = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    torch.testing.assert_close(BandNorm(2, bound=1.0)(x, GRAPH), torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]))
+    torch.testing.assert_close(
+        BandNorm(2, bound=1.0)(x, GRAPH), torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+    )
 
 
 def test_a_layer_that_keeps_all_sends_nothing():
@@ -36,7 +39,9 @@ def test_a_layer_that_keeps_all_sends_nothing():
 def stack(skip=Oscillator, **options) -> DeepGNN:
     """A stack of this package's parts, drawn by its initialisation."""
     torch.manual_seed(0)
-    made = DeepGNN(3, 2, LazyGCN, num_layers=4, hidden_channels=6, skip=partial(skip), **options).double()
+    made = DeepGNN(
+        3, 2, LazyGCN, num_layers=4, hidden_channels=6, skip=partial(skip), **options
+    ).double()
     DepthScaled()(made)
     return made
 
@@ -45,7 +50,9 @@ def step(stack: DeepGNN) -> list[torch.Tensor]:
     """The outputs, and the gradients of a loss."""
     x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     out = stack(x, GRAPH)
-    gradients = torch.autograd.grad(F.cross_entropy(out, torch.tensor([0, 1, 0, 1, 1])), list(stack.parameters()))
+    gradients = torch.autograd.grad(
+        F.cross_entropy(out, torch.tensor([0, 1, 0, 1, 1])), list(stack.parameters())
+    )
     return [out.detach(), *gradients]
 
 
@@ -54,7 +61,9 @@ def test_the_oscillators_follow_their_equation_with_zero_velocity_at_first():
     x = made.encoder(torch.ones(5, 3, dtype=torch.float64))
     velocity = torch.zeros_like(x)
     for position, layer in enumerate(made.layers):
-        force = layer(x, GRAPH) if position == 3 else layer(x, GRAPH).relu()  # no activation after the last layer
+        force = (
+            layer(x, GRAPH) if position == 3 else layer(x, GRAPH).relu()
+        )  # no activation after the last layer
         velocity = velocity + force - velocity - x
         x = x + velocity
     torch.testing.assert_close(made(torch.ones(5, 3, dtype=torch.float64), GRAPH), made.decoder(x))
@@ -87,7 +96,9 @@ def test_compiled_stacks_give_equal_numbers():
 
 def test_a_reversible_stack_inverts_a_skip_that_adds_and_names_it_to_one_that_does_not():
     wanted = stack(SmallStep, reversible=2)
-    wanted.blocks[0].state.register_forward_hook(lambda *_: None)  # hooks see states, so these are kept
+    wanted.blocks[0].state.register_forward_hook(
+        lambda *_: None
+    )  # hooks see states, so these are kept
     for one, two in zip(step(stack(SmallStep, reversible=2)), step(wanted), strict=True):
         torch.testing.assert_close(one, two)
     with pytest.raises(ValueError, match="small_step"):

@@ -23,7 +23,9 @@ class DepthScaled(Init):
             layer.reset_parameters()
         for linear in stack.linear_maps():
             linear.reset_parameters()
-        matrices = {id(weight): weight for layer in stack.layers for weight in layer.weight_chain().incoming}
+        matrices = {
+            id(weight): weight for layer in stack.layers for weight in layer.weight_chain().incoming
+        }
         with torch.no_grad():
             for weight in matrices.values():
                 weight.mul_(len(stack.blocks) ** -self.power)

@@ -13,7 +13,8 @@ class Oscillator(Skip):
 
     .. math:: V^{l+1} = V^l + \Delta t \, (F(X^l) - \gamma V^l - \alpha X^l), \qquad X^{l+1} = X^l + \Delta t \, V^{l+1}
 
-    Rusch et al., *Graph-Coupled Oscillator Networks*, ICML 2022 (GraphCON). V, the velocity, is zero at first.
+    Rusch et al., *Graph-Coupled Oscillator Networks*, ICML 2022 (GraphCON). V, the velocity, is
+    zero at first.
 
     Args:
         widths: Widths of all earlier states; the last one is the layer's input.
@@ -30,11 +31,19 @@ class Oscillator(Skip):
     adds = "input"
 
     def __init__(
-        self, widths: list[int], out_channels: int, step: float = 1.0, damping: float = 1.0, stiffness: float = 1.0
+        self,
+        widths: list[int],
+        out_channels: int,
+        step: float = 1.0,
+        damping: float = 1.0,
+        stiffness: float = 1.0,
     ) -> None:
         super().__init__(widths, out_channels)
         if widths[-1] != out_channels:
-            raise ValueError(f"skip 'oscillator' keeps the width, and a layer changes {widths[-1]} to {out_channels}.")
+            raise ValueError(
+                f"skip 'oscillator' keeps the width, and a layer changes {widths[-1]} to "
+                f"{out_channels}."
+            )
         self.step = step
         self.damping = damping
         self.stiffness = stiffness
@@ -43,7 +52,11 @@ class Oscillator(Skip):
         self, update: Tensor, states: Sequence[Tensor], graph: Graph, velocity: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         force = update - self.stiffness * states[-1]
-        moved = self.step * force if velocity is None else velocity + self.step * (force - self.damping * velocity)
+        moved = (
+            self.step * force
+            if velocity is None
+            else velocity + self.step * (force - self.damping * velocity)
+        )
         return states[-1] + self.step * moved, moved
 
 
@@ -68,7 +81,10 @@ class SmallStep(Skip):
     def __init__(self, widths: list[int], out_channels: int, scale: float = 0.5) -> None:
         super().__init__(widths, out_channels)
         if widths[-1] != out_channels:
-            raise ValueError(f"skip 'small_step' keeps the width, and a layer changes {widths[-1]} to {out_channels}.")
+            raise ValueError(
+                f"skip 'small_step' keeps the width, and a layer changes {widths[-1]} to "
+                f"{out_channels}."
+            )
         self.scale = scale
 
     def forward(self, update: Tensor, states: Sequence[Tensor], graph: Graph) -> Tensor:
