@@ -3,14 +3,11 @@
 import os
 import re
 import sys
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import lightning as L
 from jsonargparse import Namespace
-from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
@@ -18,7 +15,6 @@ from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
     GIVEN_BY_DATA,
     PATHS,
-    TRAINER_DEFAULTS,
     Arguments,
     flags,
     full_paths,
@@ -28,8 +24,7 @@ from gnn_depth.cli.config import (
     to_yaml,
     value_of,
 )
-from gnn_depth.cli.errors import UsageError, explained
-from gnn_depth.cli.identity import hparams, identity, version
+from gnn_depth.cli.errors import explained
 from gnn_depth.cli.known import Known, options_of
 from gnn_depth.cli.outputs import PREDICTIONS_TEXT
 from gnn_depth.data.base import GraphDataModule
@@ -37,18 +32,12 @@ from gnn_depth.ranges import Count, Positive, Range
 from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import imported_parts
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.checkpoints import VerifiedCheckpoints
-from gnn_depth.training.loggers import EpochProgress
-from gnn_depth.training.module import check_precision
 from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.run import TRAINER_DEFAULTS, RunConfig, make_trainer
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
 DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
-HALF = (
-    "16",
-    "16-mixed",
-)  # Lightning would take bf16-mixed on a CPU, and the config would say another
 CKPT_HELP = (
     "Checkpoint: a file, a run folder, or `last`, the newest run of this name; validate and probe "
     "do without. fit "
@@ -193,78 +182,32 @@ class CommandLineInterface(LightningCLI):
             return
         with explained():
             super().instantiate_classes()
+            os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
             data = full_paths(self.config_dump["data"])
             self.datamodule.save_hyperparameters({"data": data}, logger=False)
             if self.checkpoint:
-                sha256 = self.data_sha256 if self.command == "fit" else None
+                sha256 = self.datamodule.checksum if self.command == "fit" else None
                 self.checkpoint.check_data(self.model.hparams, data, sha256)
 
     def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        config = self.config_init["trainer"]
-        callbacks = config["callbacks"] or []
-        callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
-        no_bar = config["enable_progress_bar"] is False or any(
-            isinstance(c, ProgressBar) for c in callbacks
-        )
-        kwargs["callbacks"] = callbacks if no_bar else [*callbacks, EpochProgress()]
-        if config["enable_checkpointing"] is None:
-            kwargs["enable_checkpointing"] = any(
-                isinstance(callback, ModelCheckpoint) for callback in callbacks
-            )
-        if config["logger"] is None:
-            kwargs["logger"] = False  # the run's own loggers come with its folder
-        trainer = super().instantiate_trainer(**kwargs)
-        check_precision(trainer)
-        if str(config["precision"]) in HALF and trainer.precision not in HALF:
-            raise UsageError(
-                f"trainer.precision {config['precision']} needs a GPU: on a CPU use bf16-mixed, "
-                "bf16-true or 32."
-            )
-        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
-            trainer.strategy.checkpoint_io = VerifiedCheckpoints()
-        return trainer
-
-    def open_run(self, origin: Origin | None = None) -> None:
-        """Give the run its folder and loggers; loggers that the user chose stay, and ``false``
-        means none."""
-        config = self.config_init["trainer"]
-        if config["fast_dev_run"]:
-            return
-        os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
-        if origin is None:  # it stands alone
-            plugins = [version(plugin) for plugin in self.resolved.get("plugins") or []]
-            facts = {
-                "identity": identity(self.resolved, self.data_sha256),
-                "data_sha256": self.data_sha256,
-            }
-            from_checkpoint = {"resumed_from": str(self.checkpoint.path)} if self.checkpoint else {}
-            origin = Origin({**facts, "plugins": plugins, **from_checkpoint})
-        self.datamodule.save_hyperparameters({"sha256": origin.facts["data_sha256"]}, logger=False)
-        text, seed = to_yaml(self.resolved), self.config["seed_everything"]
-        name = self._run_name(self.resolved["model"])
-        loggers = self.recorder.open(text, hparams(self.resolved), name, seed, origin)
-        if config["logger"] is not False:
-            self.trainer.loggers = [*loggers, *self.trainer.loggers]
-
-    @property
-    def what(self) -> str:
-        """Model and data in words: ``30 layers of GAT on Cora``."""
-        layers = self.model.stack.layers
-        names = (getattr(self.datamodule, name, None) for name in ("name", "dataset"))
-        data = next(filter(None, names), type(self.datamodule).__name__)
-        return (
-            f"{len(layers)} layer{'s' * (len(layers) > 1)} of {type(layers[0]).__name__} on {data}"
-        )
-
-    @cached_property
-    def data_sha256(self) -> str:
-        """The checksum of the data."""
-        return self.datamodule.checksum
+        return make_trainer(self.config_init["trainer"], self.recorder)
 
     @property
     def recorder(self) -> RunRecorder:
         """The callback that keeps the run's folder."""
         return self.config_init["run"]
+
+    def run_config(self, origin: Origin | None = None) -> RunConfig:
+        """Everything that a run of this command line is made of, except the data."""
+        return RunConfig(
+            self.model,
+            self.trainer,
+            self.recorder,
+            self.resolved,
+            self._run_name(self.resolved["model"]),
+            checkpoint=self.checkpoint.path if self.checkpoint else None,
+            origin=origin,
+        )
 
     def _run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change:

@@ -54,14 +54,6 @@ GIVEN_BY_DATA = {
     "edge_channels": "num_edge_features",
 }
 PATHS = ("path", "nodes", "root")  # options of data sets that name files or folders
-TRAINER_DEFAULTS = {
-    "max_epochs": 200,
-    "log_every_n_steps": 1,  # Lightning's 50 shows one point of fifty: a full batch is one step an epoch
-    "num_sanity_val_steps": 0,  # would be the same forward pass as the first epoch's validation
-    "enable_model_summary": False,  # of one stack and three empty metrics; the report has the number of parameters
-    "use_distributed_sampler": False,  # it would shuffle, and pad the test set
-}
-
 # The command line
 
 

@@ -12,6 +12,7 @@ from gnn_depth.diagnostics.probe import Report
 from gnn_depth.diagnostics.probe import probe as probe_model
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.run import title
 
 
 def probe(cli: Any) -> str:
@@ -47,7 +48,7 @@ def measure(cli: Any) -> Report:
         batch,
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
         scales=cli.config.scales,
-        title=f"{cli.what}, {f'at {cli.checkpoint.path}' if cli.checkpoint else 'at initialisation'}",
+        title=f"{title(cli.model, cli.datamodule)}, {f'at {cli.checkpoint.path}' if cli.checkpoint else 'at initialisation'}",
         options=cli.config_dump["model"],
         build=build,
         try_remedies=cli.config["try"],

@@ -6,7 +6,7 @@ import pytest
 
 from gnn_depth.cli.config import contract_config, read_arguments
 from gnn_depth.cli.grid_runs import Resolver
-from gnn_depth.cli.identity import hparams, identity
+from gnn_depth.training.identity import hparams, identity
 from tests.cli.test_sweep import BASE
 
 
