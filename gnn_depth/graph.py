@@ -83,7 +83,7 @@ class Graph:
     def _order(self, edge_index: Tensor) -> Tensor:
         return torch.argsort(edge_index[1] * self.num_sources + edge_index[0], stable=True)
 
-    def _but(self, **changes: Any) -> Any:
+    def _replace(self, **changes: Any) -> Any:
         """The same graph but for some attributes, with nothing derived from it yet."""
         graph = type(self).__new__(type(self))
         graph.__dict__.update(self.__dict__, _derived={}, **changes)
@@ -193,7 +193,7 @@ class Graph:
             own = self.edge_weight.new_ones(self.num_nodes)
             own[self.target[~is_proper]] = self.edge_weight[~is_proper]
             weight = torch.cat([self.edge_weight[is_proper], own])
-        graph = self._but()
+        graph = self._replace()
         graph._set_edges(torch.cat([self.edge_index[:, is_proper], loops], 1), weight, features)
         return graph
 
@@ -257,7 +257,7 @@ class Graph:
     def _block(self, num_nodes: int) -> "Graph":
         num_edges = int(self.ptr[num_nodes])
         source = self.source[:num_edges]
-        block: Graph = self._but(
+        block: Graph = self._replace(
             num_nodes=num_nodes,
             num_sources=max(num_nodes, int(source.max()) + 1 if num_edges else 0),
             source=source,
@@ -275,7 +275,7 @@ class Graph:
         assert self._whole is None, "a block takes derived tensors from the whole graph"
         source, target = self.source[kept], self.target[kept]
         ptr = pointers(target, self.num_nodes)
-        graph: Graph = self._but(source=source, target=target, ptr=ptr, **self.of_edges(kept))
+        graph: Graph = self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
         return graph
 
     def rows(self, heads: int) -> "EdgeRows":
@@ -390,7 +390,7 @@ class Graph:
         tensors = {name: getattr(self, name) for name in (*self.tensors_on_device, "_whole")}
         return self.once(
             ("to", device),
-            lambda: self._but(
+            lambda: self._replace(
                 **{
                     name: t if t is None else t.to(device, non_blocking=non_blocking)
                     for name, t in tensors.items()

@@ -27,8 +27,8 @@ class DefaultInit(Init):
             linear.reset_parameters()
 
 
-class Place(NamedTuple):
-    """The place of a matrix in a stack.
+class MatrixRole(NamedTuple):
+    """The role of a matrix in its stack.
 
     Attributes:
         hidden: True if it neither reads the input features nor gives the outputs.
@@ -56,7 +56,7 @@ class MatrixInit(Init):
     looks_linear: ClassVar[bool] = False
 
     @abstractmethod
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         """Draw a matrix (outputs, inputs), in place."""
 
     def draw_attention(self, head: Tensor) -> None:
@@ -74,7 +74,7 @@ class MatrixInit(Init):
             chain = layer.weight_chain()
             layer.reset_parameters()
             for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
-                self.draw_matrix(weight, _place_in_layer(stack, layer, weight))
+                self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
             for attention in chain.attention:
                 for head in range(len(attention)):
                     self.draw_attention(attention[head : head + 1])
@@ -82,13 +82,13 @@ class MatrixInit(Init):
                 if of.rpartition(".")[2] == "bias":
                     nn.init.zeros_(parameter)
         for linear in stack.linear_maps():
-            self.draw_matrix(linear.weight, _place_of_map(stack, linear))
+            self.draw_matrix(linear.weight, _role_of_map(stack, linear))
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
 
-def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
-    """The place of a layer's matrix; a side of the matrix that lies inside the layer is not
+def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:
+    """The role of a layer's matrix; a side of the matrix that lies inside the layer is not
     activated."""
     chain = layer.weight_chain()
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
@@ -96,21 +96,21 @@ def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
     leaves = any(weight is other for other in chain.outgoing)
     reads_input = isinstance(stack.encoder, nn.Identity) and 0 in positions
     gives_output = not isinstance(stack.decoder, nn.Linear) and len(stack.layers) - 1 in positions
-    return Place(
+    return MatrixRole(
         hidden=not reads_input and not gives_output,
         activated=comes_in and any(_activates(stack, position + 1) for position in positions),
         reads_activated=leaves and any(_activates(stack, position) for position in positions),
     )
 
 
-def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
+def _role_of_map(stack: DeepGNN, linear: nn.Linear) -> MatrixRole:
     if linear is stack.encoder:
-        return Place(hidden=False, activated=_activates(stack, 0), reads_activated=False)
+        return MatrixRole(hidden=False, activated=_activates(stack, 0), reads_activated=False)
     reads = len(stack.layers) if linear is stack.decoder else 0
     for position, skip in enumerate(stack.skips):
         if any(linear is module for module in skip.modules()) and skip.reads == "input":
             reads = position
-    return Place(hidden=False, activated=False, reads_activated=_activates(stack, reads))
+    return MatrixRole(hidden=False, activated=False, reads_activated=_activates(stack, reads))
 
 
 def _activates(stack: DeepGNN, state: int) -> bool:
@@ -143,12 +143,12 @@ class Xavier(MatrixInit):
         self.distribution = distribution
         self.gain = gain
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
         draw(weight, gain=self.gain)
 
     def draw_attention(self, head: Tensor) -> None:
-        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))
+        self.draw_matrix(head, MatrixRole(hidden=True, activated=False, reads_activated=False))
 
 
 @register("init", "xavier_zero_attention")
@@ -184,14 +184,14 @@ class Kaiming(MatrixInit):
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         draw = (
             nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
         )
         draw(weight, nonlinearity="relu")
 
     def draw_attention(self, head: Tensor) -> None:
-        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))
+        self.draw_matrix(head, MatrixRole(hidden=True, activated=False, reads_activated=False))
 
 
 @register("init", "orthogonal")
@@ -211,7 +211,7 @@ class Orthogonal(MatrixInit):
     def __init__(self, gain: NonNegative = 1.0) -> None:
         self.gain = gain
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         nn.init.orthogonal_(weight, gain=self.gain)
 
 
@@ -228,8 +228,8 @@ class IdentityInit(MatrixInit):
 
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        if place.hidden:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        if role.hidden:
             repeat_identity_(weight)
         else:
             nn.init.xavier_normal_(weight)
@@ -246,9 +246,9 @@ class LooksLinearIdentity(MatrixInit):
     looks_linear = True
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        if place.hidden:
-            mirror_(weight, repeat_identity_, place)
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        if role.hidden:
+            mirror_(weight, repeat_identity_, role)
         else:
             nn.init.xavier_normal_(weight)
 
@@ -270,8 +270,8 @@ class LooksLinearOrthogonal(MatrixInit):
     looks_linear = True
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        mirror_(weight, nn.init.orthogonal_, place)
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        mirror_(weight, nn.init.orthogonal_, role)
 
 
 @register("init", "looks_linear_xavier")
@@ -290,12 +290,12 @@ class LooksLinearXavier(MatrixInit):
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
-        mirror_(weight, draw, place)
+        mirror_(weight, draw, role)
 
 
-def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> None:
+def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], role: MatrixRole) -> None:
     r"""Draw a mirrored matrix, whose positive and negative halves together undo the activation
     between two layers.
 
@@ -308,16 +308,16 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> N
     Args:
         weight: The matrix.
         draw: Draws D, in place.
-        place: Its place in the stack.
+        role: Its role in the stack.
     """
     rows, columns = weight.shape
     half = (
-        (rows + 1) // 2 if place.activated else rows,
-        (columns + 1) // 2 if place.reads_activated else columns,
+        (rows + 1) // 2 if role.activated else rows,
+        (columns + 1) // 2 if role.reads_activated else columns,
     )
     drawn = draw(weight.new_empty(half))
-    drawn = torch.cat([drawn, -drawn]) if place.activated else drawn
-    drawn = torch.cat([drawn, -drawn], 1) if place.reads_activated else drawn
+    drawn = torch.cat([drawn, -drawn]) if role.activated else drawn
+    drawn = torch.cat([drawn, -drawn], 1) if role.reads_activated else drawn
     with torch.no_grad():
         weight.copy_(drawn[:rows, :columns])
 

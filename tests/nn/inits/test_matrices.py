@@ -16,7 +16,7 @@ from gnn_depth.nn.inits import (
     Xavier,
     XavierZeroAttention,
 )
-from gnn_depth.nn.inits.matrices import Place, mirror_
+from gnn_depth.nn.inits.matrices import MatrixRole, mirror_
 from gnn_depth.nn.layers import GAT, GCN, GIN, GATv2, Transformer
 from gnn_depth.nn.skips import Residual
 
@@ -153,7 +153,7 @@ def test_mirrored_matrices_need_a_decoder_that_reads_one_state(init, jump):
 
 @pytest.mark.parametrize("shape", [(7, 5), (5, 7), (1, 1), (6, 4)])
 def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
-    place = Place(hidden=True, activated=True, reads_activated=True)
+    place = MatrixRole(hidden=True, activated=True, reads_activated=True)
     weight, halves = torch.empty(shape), []
     mirror_(weight, lambda empty: halves.append(empty.normal_()) or empty, place)
     (half,) = halves
