@@ -1,9 +1,9 @@
-"""The structure of a graph: edges sorted by target, and everything derived from them, computed
-once."""
+"""The structure of a graph: edges sorted by target, and what is derived from them, once."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -11,10 +11,10 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gnn_depth.csr import EdgeRows, PaddedRows, padded_rows, pointers
 
 T = TypeVar("T")
-_KNOWN: "WeakTensorKeyDictionary" = (
-    WeakTensorKeyDictionary()
-)  # edge_index -> its version and its graph
-OF_EDGES = ("edge_weight", "edge_attr")  # what a graph may have a row of for each edge
+#: The attributes that hold a row for each edge, where they are given.
+OF_EDGES = ("edge_weight", "edge_attr")
+# The graphs of Graph.of: edge_index -> its graph, and what _state_of said when the graph was made.
+_KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 
 class Graph:
@@ -83,24 +83,27 @@ class Graph:
     def _order(self, edge_index: Tensor) -> Tensor:
         return torch.argsort(edge_index[1] * self.num_sources + edge_index[0], stable=True)
 
-    def _but(self, **changes: Any) -> Any:
-        """The same graph but for some attributes, with nothing derived from it yet."""
+    def _replace(self, **changes: Any) -> Any:
+        """Copy the graph with some attributes replaced, and nothing derived from it yet."""
         graph = type(self).__new__(type(self))
         graph.__dict__.update(self.__dict__, _derived={}, **changes)
         return graph
 
     @classmethod
     def of(cls, graph: "Graph | Tensor", num_nodes: int) -> "Graph":
-        """A graph itself, or that of an ``edge_index``: made once, and kept while the tensor lives
-        and is unchanged."""
+        """Return a graph itself, or that of an ``edge_index``, which is made once and kept.
+
+        It is kept while the tensor lives and is unchanged. In the memory of the CPU every entry is
+        compared at each call, so a change is seen whoever made it, NumPy and ``.data`` included.
+        On other devices torch's operations count changes, and one made through ``.data`` is not
+        seen: give a new tensor, ``edge_index.clone()``, or a ``Graph``.
+        """
         if isinstance(graph, Graph):
             return graph
-        if graph.is_inference():  # it counts no versions
-            return cls(graph, num_nodes)
-        version, known = _KNOWN.get(graph, (None, None))  # type: ignore[no-untyped-call]
-        if known is None or version != graph._version or known.num_nodes != num_nodes:
+        known, state = _KNOWN.get(graph, (None, None))  # type: ignore[no-untyped-call]
+        if known is None or known.num_nodes != num_nodes or not _is_unchanged(graph, state):
             known = cls(graph, num_nodes)
-            _KNOWN[graph] = graph._version, known
+            _KNOWN[graph] = known, _state_of(graph)
         return known
 
     @classmethod
@@ -131,9 +134,12 @@ class Graph:
 
     def of_edges(self, chosen: Tensor | slice) -> dict[str, Any]:
         """Weights and features of some edges, if there are any, as arguments of another graph."""
-        return {
-            name: values[chosen] for name in OF_EDGES if (values := getattr(self, name)) is not None
-        }
+        found = {}
+        for name in OF_EDGES:
+            values = getattr(self, name)
+            if values is not None:
+                found[name] = values[chosen]
+        return found
 
     @property
     def device(self) -> torch.device:
@@ -151,21 +157,20 @@ class Graph:
 
     @property
     def weighted_in_degree(self) -> Tensor:
-        """Sum of the weights of the edges into each node, in float64; their number without
-        weights."""
+        """Sum of the weights of the edges into each node, in float64; without, their number."""
+        return self.once("weighted_in_degree", self._weighted_in_degree)
+
+    def _weighted_in_degree(self) -> Tensor:
         if self.edge_weight is None:
             return self.in_degree.double()
         weight = self.edge_weight.double()
-        return self.once(
-            "weighted_in_degree",
-            lambda: weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight),
-        )
+        return weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight)
 
     @property
     def graph_sizes(self) -> Tensor:
         """Number of nodes of each of several graphs, shape (graphs,)."""
-        assert self.node_to_graph is not None
         graph_of_node = self.node_to_graph
+        assert graph_of_node is not None, "only several graphs have sizes"
         return self.once(
             "graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs)
         )
@@ -183,26 +188,26 @@ class Graph:
             return self._whole.with_self_loops().prefix(self.num_nodes)
         loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
         is_proper = self.source != self.target
+        edge_index = torch.cat([self.edge_index[:, is_proper], loops], 1)
         weight = features = None
+        if self.edge_weight is not None:
+            of_loops = self.edge_weight.new_ones(self.num_nodes)
+            of_loops[self.target[~is_proper]] = self.edge_weight[~is_proper]
+            weight = torch.cat([self.edge_weight[is_proper], of_loops])
         if self.edge_attr is not None:
             proper, ends = self.edge_attr[is_proper], self.target[is_proper]
             total = proper.new_zeros(self.num_nodes, self.edge_channels).index_add_(0, ends, proper)
             count = torch.bincount(ends, minlength=self.num_nodes).clamp_min(1)
             features = torch.cat([proper, total / count[:, None]])
-        if self.edge_weight is not None:
-            own = self.edge_weight.new_ones(self.num_nodes)
-            own[self.target[~is_proper]] = self.edge_weight[~is_proper]
-            weight = torch.cat([self.edge_weight[is_proper], own])
-        graph = self._but()
-        graph._set_edges(torch.cat([self.edge_index[:, is_proper], loops], 1), weight, features)
+        graph: Graph = self._replace()
+        graph._set_edges(edge_index, weight, features)
         return graph
 
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
-        r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,); Kipf & Welling,
-        ICLR 2017.
+        r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,).
 
         Without edge weights w is 1 and d the in-degree, otherwise the sum of the weights into a
-        node.
+        node. Kipf & Welling, ICLR 2017.
 
         Raises:
             ValueError: The graph is a block without the whole, and its sources may have neighbours
@@ -212,31 +217,30 @@ class Graph:
             return self._whole.gcn_weights(dtype)[: self.num_edges]
         if self.num_sources != self.num_nodes and not self.is_shard:
             raise ValueError(
-                "a block does not know the degrees of its sources; use the weights of the whole "
+                "a block does not know the degrees of its sources: use the weights of the whole "
                 "graph."
             )
         return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
 
     def _gcn_weights(self) -> Tensor:
-        if self.edge_weight is not None:
-            degree = self.weighted_in_degree
-            scale = torch.where(degree > 0, degree.rsqrt(), 0)
-            return self.fetch(scale)[self.source] * self.edge_weight.double() * scale[self.target]
-        scale = self.in_degree.double().clamp_min(1).rsqrt()
-        return self.fetch(scale)[self.source] * scale[self.target]
+        if self.edge_weight is None:
+            scale = self.in_degree.double().clamp_min(1).rsqrt()
+            return self.fetch(scale)[self.source] * scale[self.target]
+        degree = self.weighted_in_degree
+        scale = torch.where(degree > 0, degree.rsqrt(), 0)
+        return self.fetch(scale)[self.source] * self.edge_weight.double() * scale[self.target]
 
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge, shape (edges,)."""
         if self.edge_weight is None:
-            share = self.in_degree.clamp_min(1).to(dtype).reciprocal()
-            return share.index_select(0, self.target)
-        degree, weight = self.weighted_in_degree, self.edge_weight.double()
-        share = torch.where(degree > 0, degree.reciprocal(), 0)
-        return (weight * share[self.target]).to(dtype)
+            fraction = self.in_degree.clamp_min(1).to(dtype).reciprocal()
+            return fraction.index_select(0, self.target)
+        degree = self.weighted_in_degree
+        fraction = torch.where(degree > 0, degree.reciprocal(), 0)
+        return (self.edge_weight.double() * fraction[self.target]).to(dtype)
 
     def prefix(self, num_nodes: int) -> "Graph":
-        """The block of all edges into the first ``num_nodes`` nodes; the graph itself if it has no
-        other nodes.
+        """The block of all edges into the first ``num_nodes`` nodes; the graph itself for all.
 
         Its sources are the nodes up to the last one that sends along these edges. What it derives
         is that of the whole graph, restricted to the block.
@@ -248,34 +252,38 @@ class Graph:
             raise ValueError(
                 f"the first {num_nodes} nodes of a graph that has {self.num_nodes} do not exist."
             )
-        return (
-            self
-            if num_nodes == self.num_nodes
-            else self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
-        )
+        if num_nodes == self.num_nodes:
+            return self
+        return self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
 
     def _block(self, num_nodes: int) -> "Graph":
         num_edges = int(self.ptr[num_nodes])
         source = self.source[:num_edges]
-        block: Graph = self._but(
+        num_sources = num_nodes
+        if num_edges:
+            num_sources = max(num_nodes, int(source.max()) + 1)
+        block: Graph = self._replace(
             num_nodes=num_nodes,
-            num_sources=max(num_nodes, int(source.max()) + 1 if num_edges else 0),
+            num_sources=num_sources,
             source=source,
             target=self.target[:num_edges],
             ptr=self.ptr[: num_nodes + 1],
-            node_to_graph=None if self.node_to_graph is None else self.node_to_graph[:num_nodes],
-            _whole=self if self._whole is None else self._whole,
+            _whole=self._whole or self,
             **self.of_edges(slice(num_edges)),
         )
+        if self.node_to_graph is not None:
+            block.node_to_graph = self.node_to_graph[:num_nodes]
         return block
 
     def keeping(self, kept: Tensor) -> "Graph":
-        """The same nodes with the edges that ``kept``, shape (edges,), is true for; degrees are
-        those of what stays."""
+        """The same nodes with the edges where ``kept``, shape (edges,), is true.
+
+        Degrees are those of the edges that stay.
+        """
         assert self._whole is None, "a block takes derived tensors from the whole graph"
         source, target = self.source[kept], self.target[kept]
         ptr = pointers(target, self.num_nodes)
-        graph: Graph = self._but(source=source, target=target, ptr=ptr, **self.of_edges(kept))
+        graph: Graph = self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
         return graph
 
     def rows(self, heads: int) -> "EdgeRows":
@@ -284,8 +292,7 @@ class Graph:
         return self.once(("rows", heads), lambda: EdgeRows(self.source, self.target, shape, heads))
 
     def padded(self, transposed: bool = False) -> PaddedRows:
-        """The neighbour lists, of targets or of sources, in slices of equal length; see
-        :class:`PaddedRows`."""
+        """The neighbour lists, of targets or of sources, in slices: see :class:`PaddedRows`."""
         return self.once(("padded", transposed), lambda: padded_rows(*self.rows(1).csr(transposed)))
 
     @property
@@ -298,40 +305,43 @@ class Graph:
 
     @property
     def reverse(self) -> Tensor | None:
-        """The edge from j to i for each edge from i to j, shape (edges,); None unless every edge
-        has one."""
+        """The reverse of each edge, shape (edges,); None unless every edge has one."""
         return self.once("reverse", self._reverse)
 
     def _reverse(self) -> Tensor | None:
         if self.num_sources != self.num_nodes:
             return None
         order = self.rows(1).transposed_order
-        mirrored = torch.equal(self.source[order], self.target) and torch.equal(
-            self.target[order], self.source
-        )
-        return order if mirrored else None
+        # Sorted by source, the edges of an undirected graph are those sorted by target, mirrored.
+        if not torch.equal(self.source[order], self.target):
+            return None
+        return order if torch.equal(self.target[order], self.source) else None
 
     @property
     def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Each edge and its :attr:`reverse` as one: sources and targets, shape (pairs,), and the
-        pair of every edge.
+        """Each edge and its :attr:`reverse` as one pair: sources, targets, and every edge's pair.
 
-        Sources are not above targets. Only for a graph whose edges all have a reverse.
+        Sources and targets have the shape (pairs,), and sources are not above targets. Only for a
+        graph whose edges all have a reverse.
         """
         return self.once("one_way", self._one_way)
 
     def _one_way(self) -> tuple[Tensor, Tensor, Tensor]:
         assert self.reverse is not None
         kept = self.source <= self.target
-        place = kept.cumsum(0).to(self.reverse) - 1
-        return self.source[kept], self.target[kept], torch.where(kept, place, place[self.reverse])
+        pair = kept.cumsum(0).to(self.reverse) - 1
+        return self.source[kept], self.target[kept], torch.where(kept, pair, pair[self.reverse])
 
     def derive(self) -> None:
-        """Compute in advance everything that compiled layers may need from this graph and graphs
-        derived from it."""
-        _ = self.edge_ids, self.padded()
-        _ = self.padded(transposed=True) if self.reverse is None else self.one_way
-        _ = None if self.node_to_graph is None else self.graph_sizes
+        """Compute what compiled layers may need of this graph and of those derived from it."""
+        _ = self.edge_ids
+        self.padded()
+        if self.reverse is None:
+            self.padded(transposed=True)
+        else:
+            _ = self.one_way
+        if self.node_to_graph is not None:
+            _ = self.graph_sizes
         for kept in list(self._derived.values()):
             if isinstance(kept, Graph):
                 kept.derive()
@@ -346,19 +356,16 @@ class Graph:
 
     @property
     def node_numbers(self) -> Tensor | None:
-        """Number of each node in the graph that several processes hold together; None if this is
-        the whole graph."""
+        """Number of each node in the graph of all processes; None if this is the whole graph."""
         return None
 
     @property
     def edge_numbers(self) -> Tensor | None:
-        """Number of each edge in the graph that several processes hold together; None if this is
-        the whole graph."""
+        """Number of each edge in the graph of all processes; None if this is the whole graph."""
         return None
 
     def fetch(self, x: Tensor) -> Tensor:
-        """The rows of all sources, given those of the nodes: on a shard other processes send
-        theirs."""
+        """The rows of all sources, of which other processes send a shard theirs."""
         return x
 
     def all_reduce(self, sums: Tensor) -> Tensor:
@@ -366,8 +373,7 @@ class Graph:
         return sums
 
     def collect(self, x: Tensor) -> Tensor:
-        """Sums over all edges for each node, given those over the edges here for each source: the
-        adjoint of fetch."""
+        """Sums for each node over all edges, given those over the edges here: fetch's adjoint."""
         return x
 
     def max(self, x: Tensor) -> float:
@@ -387,16 +393,15 @@ class Graph:
         device = torch.empty(0, device=device).device  # cuda is cuda:0
         if device == self.device:
             return self
-        tensors = {name: getattr(self, name) for name in (*self.tensors_on_device, "_whole")}
-        return self.once(
-            ("to", device),
-            lambda: self._but(
-                **{
-                    name: t if t is None else t.to(device, non_blocking=non_blocking)
-                    for name, t in tensors.items()
-                }
-            ),
-        )
+        return self.once(("to", device), lambda: self._moved(device, non_blocking))
+
+    def _moved(self, device: torch.device, non_blocking: bool) -> "Graph":
+        moved: Graph = self._replace()
+        for name in (*self.tensors_on_device, "_whole"):
+            value = getattr(self, name)
+            if value is not None:
+                setattr(moved, name, value.to(device, non_blocking=non_blocking))
+        return moved
 
     @property
     def tensors_on_device(self) -> tuple[str, ...]:
@@ -410,14 +415,33 @@ class Graph:
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Make something derived from the graph, and keep it for the next request."""
         if key not in self._derived:
-            with torch.inference_mode(
-                False
-            ):  # tensors made in inference mode could not be trained with later
+            # Tensors that are made in inference mode could not be trained with later.
+            with torch.inference_mode(False):
                 self._derived[key] = make()
         return self._derived[key]  # type: ignore[return-value]
 
     def __repr__(self) -> str:
         return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+
+def _state_of(edge_index: Tensor) -> Any:
+    """What _is_unchanged compares: a copy of the entries on the CPU, elsewhere torch's version."""
+    if edge_index.device.type == "cpu":
+        return _as_numpy(edge_index).copy(order="K")
+    return None if edge_index.is_inference() else edge_index._version
+
+
+def _is_unchanged(edge_index: Tensor, state: Any) -> bool:
+    if edge_index.device.type == "cpu":
+        return np.array_equal(_as_numpy(edge_index), state)
+    # Comparing entries would wait for the device. A tensor of inference mode counts no versions.
+    return isinstance(state, int) and edge_index._version == state
+
+
+def _as_numpy(x: Tensor) -> Any:
+    # NumPy compares integers three times as fast as torch. Unlike x.numpy(), this leaves the
+    # storage of x resizable.
+    return np.from_dlpack(x)
 
 
 def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
@@ -432,34 +456,40 @@ def _check_edges(edge_index: Tensor, num_nodes: int, num_sources: int) -> None:
             f"{tuple(edge_index.shape)}."
         )
     sizes = torch.tensor([[num_sources], [num_nodes]], device=edge_index.device)
-    bad = ((edge_index < 0) | (edge_index >= sizes)).any(0).nonzero()
+    outside = (edge_index < 0) | (edge_index >= sizes)
+    bad = outside.any(0).nonzero()
     if len(bad):
         edge = int(bad[0])
         ends = tuple(edge_index[:, edge].tolist())
-        block = "" if num_sources == num_nodes else f", sources to {num_sources - 1}"
-        raise ValueError(f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}{block}.")
+        of_sources = ""
+        if num_sources != num_nodes:
+            of_sources = f", sources to {num_sources - 1}"
+        raise ValueError(
+            f"edge {edge} is {ends}, but nodes run from 0 to {num_nodes - 1}{of_sources}."
+        )
 
 
 def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
     if values is None:
         return
-    is_weight = name == "edge_weight"
-    fits = (
-        values.dim() == (1 if is_weight else 2)
-        and len(values) == num_edges
-        and 0 not in values.shape[1:]
-    )
-    if not (fits and values.is_floating_point()):
+    if name == "edge_weight":
+        wanted, has_shape = f"({num_edges},)", values.dim() == 1
+        rule = "weights are finite and not below zero"
+    else:
+        wanted = f"({num_edges}, edge_channels)"
+        has_shape = values.dim() == 2 and values.shape[1] > 0
+        rule = "features must be finite"
+    if not (has_shape and len(values) == num_edges and values.is_floating_point()):
         raise ValueError(
-            f"{name} must be floats of shape "
-            f"({num_edges},{'' if is_weight else ' edge_channels'}), not {values.dtype} "
-            f"{tuple(values.shape)}."
+            f"{name} must be floats of shape {wanted}, not {values.dtype} {tuple(values.shape)}."
         )
-    bad = (~(values.isfinite() & (values >= 0)) if is_weight else ~values.isfinite()).nonzero()
+    is_allowed = values.isfinite()
+    if name == "edge_weight":
+        is_allowed &= values >= 0
+    bad = (~is_allowed).nonzero()
     if len(bad):
-        place = bad[0].tolist()
-        rule = "weights are finite and not below zero" if is_weight else "features must be finite"
-        raise ValueError(f"{name}{place} is {values[tuple(place)].item()}: {rule}.")
+        position = bad[0].tolist()
+        raise ValueError(f"{name}{position} is {values[tuple(position)].item()}: {rule}.")
 
 
 def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:

@@ -10,6 +10,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn import DeepGNN
 
 
 @st.composite
@@ -275,17 +276,68 @@ def test_a_graph_is_made_of_data_and_of_a_batch_of_them(graph):
         Graph.from_data(Data(num_nodes=9))
 
 
-def test_the_graph_of_an_edge_index_is_made_once_until_the_tensor_changes_or_dies(graph):
+def test_the_graph_of_an_edge_index_is_made_once_and_dies_with_it(graph):
     edges = graph.edge_index.flip(1)
     known = Graph.of(edges, 9)
     assert torch.equal(known.edge_index, graph.edge_index)
     assert Graph.of(edges, 9) is known
-    assert Graph.of(edges, 10) is not known
     assert Graph.of(known, 9) is known
-    edges[0, 0] = 3
-    assert torch.equal(Graph.of(edges, 9).edge_index, Graph(edges, 9).edge_index)
+    assert Graph.of(edges, 10) is not known
     died = weakref.ref(Graph.of(edges, 9))
     del edges
     assert died() is None
-    with torch.inference_mode():
-        assert torch.equal(Graph.of(graph.edge_index.clone(), 9).edge_index, graph.edge_index)
+
+
+def by_torch(edges):
+    edges[0, 0] = 3
+
+
+def by_numpy(edges):
+    edges.numpy()[0, 0] = 3
+
+
+def by_data(edges):
+    edges.data[1] = edges.data[1].flip(0)
+
+
+def by_another_shape(edges):
+    edges.data = edges.data[:, :4]
+
+
+def by_swapping_two_ends(edges):
+    edges.numpy()[1, [0, 5]] = edges.numpy()[1, [5, 0]]
+
+
+CHANGES = [by_torch, by_numpy, by_data, by_another_shape, by_swapping_two_ends]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("contiguous", [True, False])
+@pytest.mark.parametrize("inference", [True, False])
+def test_the_graph_of_an_edge_index_is_made_anew_when_an_entry_has_changed(
+    graph, change, contiguous, inference
+):
+    with torch.inference_mode(inference):
+        edges = graph.edge_index.clone()
+        if not contiguous:
+            edges = edges.t().contiguous().t()
+        known = Graph.of(edges, 9)
+        assert Graph.of(edges, 9) is known
+        change(edges)
+        assert not torch.equal(Graph.of(edges, 9).edge_index, known.edge_index)
+        assert torch.equal(Graph.of(edges, 9).edge_index, Graph(edges, 9).edge_index)
+
+
+def test_a_stack_computes_with_the_edges_as_they_are_now(graph):
+    stack, x = DeepGNN(4, 2, "gcn", 2, 8).eval(), torch.randn(9, 4)
+    edges = graph.edge_index.clone()
+    before = stack(x, edges)
+    by_data(edges)
+    assert torch.equal(stack(x, edges), stack(x, edges.clone()))
+    assert not torch.equal(stack(x, edges), before)
+
+
+def test_making_a_graph_leaves_the_memory_of_its_edge_index_resizable(graph):
+    edges = graph.edge_index.clone()
+    Graph.of(edges, 9)
+    assert edges.untyped_storage().resizable()

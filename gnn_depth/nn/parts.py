@@ -385,7 +385,7 @@ class WeightNorm(Norm):
         num_layers: Number of layers of the stack.
 
     Attributes:
-        whole_layer: True if the norm limits the layer as a whole. The stack then calls :meth:`fit`
+        whole_layer: True if the norm limits the layer as a whole. The stack then calls :meth:`set_bound`
             before every pass.
     """
 
@@ -399,15 +399,15 @@ class WeightNorm(Norm):
     def forward(self, weight: Float[Tensor, "outputs inputs"]) -> Float[Tensor, "outputs inputs"]:
         """The matrix that the layer reads."""
 
-    def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+    def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
         """Compute the norm's own state for a newly drawn matrix."""
 
-    def fit(self, bound: float) -> None:
+    def set_bound(self, bound: float) -> None:
         """Take the Lipschitz bound that the layer has on the pass's graph if its matrices have
         spectral norm 1."""
 
     @classmethod
-    def follow(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
+    def update_state(cls, norms: Sequence[Any], weights: Sequence[Tensor]) -> None:
         """Update the states of norms of this class to their matrices, all of one shape, before
         every pass."""
 
@@ -483,7 +483,7 @@ class Init(Part, ABC):
         try:
             self.draw(stack)
         finally:
-            stack.settle_weight_norms()
+            stack.reset_weight_norms()
 
     @abstractmethod
     def draw(self, stack: Any) -> None:

@@ -47,18 +47,18 @@ class WeightNorms:
             self._by_shape.setdefault(linear.weight.shape, []).append(linear)
             if linear.weight_norm is not None and linear.weight_norm.whole_layer:
                 self._whole.setdefault(layer, []).append(linear.weight_norm)
-        self.settle()
+        self.reset_state()
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def reset_state(self) -> None:
         """Restart from the current parameters."""
         for linears in self._by_shape.values():
             for linear in linears:
                 assert linear.weight_norm is not None
-                linear.weight_norm.settle(linear.weight)
+                linear.weight_norm.reset_state(linear.weight)
 
     @torch.no_grad()
-    def follow(self, graph: Graph) -> None:
+    def update_state(self, graph: Graph) -> None:
         """Update the norms to the graph, and to the parameters of all matrices of one shape at
         once."""
         if self._whole:
@@ -67,10 +67,10 @@ class WeightNorms:
             )
             for norms_of_layer, bound in zip(self._whole.values(), bounds, strict=True):
                 for norm in norms_of_layer:
-                    norm.fit(bound)
+                    norm.set_bound(bound)
         for linears in self._by_shape.values():
             norms: list[Any] = [linear.weight_norm for linear in linears]
-            norms[0].follow(norms, [linear.weight for linear in linears])
+            norms[0].update_state(norms, [linear.weight for linear in linears])
 
 
 class NormPlacement:

@@ -279,7 +279,7 @@ class DeepGNN(nn.Module):
         if graph.is_shard:
             self.check_shards()
         thinned = self.graph_dropout(graph) if self.training else graph
-        self._weight_norms.follow(thinned)
+        self._weight_norms.update_state(thinned)
         graphs = self.receptive_fields(thinned, num_outputs)
         # A thinned graph is new in every step, and compiling for a graph pays off only over many
         # steps.
@@ -366,9 +366,9 @@ class DeepGNN(nn.Module):
             module for part in parts for module in part.modules() if isinstance(module, nn.Linear)
         ]
 
-    def settle_weight_norms(self) -> None:
-        """Let weight norms restart from the current parameters."""
-        self._weight_norms.settle()
+    def reset_weight_norms(self) -> None:
+        """Restart weight norms from the current parameters."""
+        self._weight_norms.reset_state()
 
     def _encode(self, x: Tensor, graph: Graph) -> Tensor | SparseFeatures:
         if isinstance(self.encoder, nn.Identity):

@@ -23,7 +23,14 @@ from gnn_depth.nn.parts import (
 )
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing import properties, subjects
-from gnn_depth.testing.subjects import Subject, both_ways, has_edges, mixed, pair, without_edges
+from gnn_depth.testing.subjects import (
+    Subject,
+    both_ways,
+    has_edges,
+    mixed,
+    two_graphs,
+    without_edges,
+)
 from gnn_depth.testing.suite import (
     Property,
     Violation,
@@ -39,12 +46,12 @@ from gnn_depth.training.tasks import Task
 #: Properties of every module.
 COMMON: list[Property[Subject]] = [
     properties.shape,
-    properties.finite,
+    properties.finite_outputs,
     properties.gradient,
     properties.state,
     properties.ddp,
     properties.compiles,
-    properties.inputs_stay,
+    properties.inputs_unchanged,
     properties.repeat,
 ]
 OF_GRAPHS = [*COMMON, properties.permutation, properties.batch, properties.blocks]
@@ -182,7 +189,7 @@ def touched(drawing: Drawing) -> None:
 
 
 @as_property("finite", "Look for divisions by a width minus one, or by a sum that may be zero.")
-def finite(drawing: Drawing) -> None:
+def finite_start(drawing: Drawing) -> None:
     """Parameters are finite, and so are the outputs and gradients of the first step."""
     stack, graph = drawing.drawn(), mixed()
     with seeded(2):
@@ -236,7 +243,9 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     def drawings() -> list[Drawing]:
         return [Drawing(label, cls(**options)) for label in STACKS]
 
-    check("check_init", cls, drawings, [same_parameters, touched, finite, in_place], except_for)
+    check(
+        "check_init", cls, drawings, [same_parameters, touched, finite_start, in_place], except_for
+    )
 
 
 @dataclass(frozen=True)
@@ -287,7 +296,7 @@ def same_edges(thinning: Thinning) -> None:
 
 
 @as_property("inputs", "Return a new graph: graph.keeping(mask) leaves this one alone.")
-def inputs_stay(thinning: Thinning) -> None:
+def graph_unchanged(thinning: Thinning) -> None:
     """The input graph does not change: evaluation uses all of its edges."""
     graph = thinning.build()
     before = graph.edge_index.clone()
@@ -298,7 +307,7 @@ def inputs_stay(thinning: Thinning) -> None:
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
     "a graph": both_ways,
-    "two graphs": lambda: pair(mirrored=True).together,
+    "two graphs": lambda: two_graphs(mirrored=True).together,
     "a graph without edges": without_edges,
     "a graph of one node": lambda: without_edges(1),
 }
@@ -318,10 +327,10 @@ def check_graph_dropout(
     def thinnings() -> list[Thinning]:
         return [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
 
-    check("check_graph_dropout", cls, thinnings, [fewer, same_edges, inputs_stay], except_for)
+    check("check_graph_dropout", cls, thinnings, [fewer, same_edges, graph_unchanged], except_for)
 
 
-class Trial(NamedTuple):
+class TaskBatch(NamedTuple):
     """A task, outputs and targets."""
 
     task: Task
@@ -330,29 +339,29 @@ class Trial(NamedTuple):
 
 
 @as_property("loss", "Return the mean over the rows, computed by differentiable functions of out.")
-def loss(trial: Trial) -> None:
+def loss(batch: TaskBatch) -> None:
     """The loss is a finite mean over the rows, with a finite gradient."""
-    task, (out, y) = trial.task, (trial.out.clone().requires_grad_(), trial.y)
+    task, (out, y) = batch.task, (batch.out.clone().requires_grad_(), batch.y)
     value = task.loss(out, y)
     assert_finite(
         {"the loss": value, "its gradient": torch.autograd.grad(value, out)[0]}, "20 rows"
     )
     assert_close(task.loss(torch.cat([out, out]), torch.cat([y, y])), value, "20 rows, each twice")
-    assert_close(task.prediction(trial.out)[:, :0], trial.out[:, :0], "the prediction of 20 rows")
+    assert_close(task.prediction(batch.out)[:, :0], batch.out[:, :0], "the prediction of 20 rows")
 
 
 @as_property(
     "metrics", "Use metrics of torchmetrics, or subclasses, and name them in best and words."
 )
-def metrics(trial: Trial) -> None:
+def metrics(batch: TaskBatch) -> None:
     """Two batches have the metrics of the whole; ``best`` and ``words`` name metrics."""
-    task, whole, parts = trial.task, trial.task.metrics(), trial.task.metrics()
+    task, whole, parts = batch.task, batch.task.metrics(), batch.task.metrics()
     assert {task.best, *task.words} <= {*task.metric_names()}, (
         f"the metrics are {', '.join(task.metric_names())}"
     )
     for rows, updated in ((slice(None), whole), (slice(7), parts), (slice(7, None), parts)):
         for metric in updated.values():
-            metric.update(*task.compared(trial.out[rows], trial.y[rows]))
+            metric.update(*task.compared(batch.out[rows], batch.y[rows]))
     for name, metric in whole.items():
         assert_close(
             parts[name].compute(), metric.compute(), f"metric {name!r} of 20 rows", tolerance=1e-5
@@ -370,7 +379,7 @@ def check_task(
     __tracebackhide__ = True
     cls = class_of("task", task, Task)
 
-    def trials() -> list[Trial]:
+    def batches() -> list[TaskBatch]:
         with seeded(0):
             out, labels = (
                 torch.randn(20, outputs, dtype=torch.float64),
@@ -382,6 +391,6 @@ def check_task(
             "numbers": out.flip(0) + labels,
         }
         made = cls(outputs, **options)
-        return [Trial(made, out, y[made.targets])]
+        return [TaskBatch(made, out, y[made.targets])]
 
-    check("check_task", cls, trials, [loss, metrics], except_for)
+    check("check_task", cls, batches, [loss, metrics], except_for)

@@ -23,8 +23,8 @@ from gnn_depth.testing.subjects import (
     both_ways,
     has_edges,
     mixed,
-    pair,
     parameters_of,
+    two_graphs,
     without_edges,
 )
 from gnn_depth.testing.suite import Violation, as_property, assert_close, assert_finite, seeded
@@ -77,7 +77,7 @@ def permutation(subject: Subject) -> None:
 )
 def batch(subject: Subject) -> None:
     """Two graphs in one batch get the same outputs as each alone."""
-    both = pair()
+    both = two_graphs()
     part, inputs = subject.part(), subject.inputs(both.together)
     for training, where in subject.modes(both.together).items():
         out = subject.run(part, inputs, both.together, training)
@@ -133,7 +133,7 @@ def sparse(subject: Subject) -> None:
     "Guard each division and root: sqrt(x + eps) or x.clamp_min(eps), before the root, not after "
     "it.",
 )
-def finite(subject: Subject) -> None:
+def finite_outputs(subject: Subject) -> None:
     """Outputs and gradients are finite on zero vectors, equal nodes, isolated nodes, one node and
     no edges."""
     graphs = {
@@ -295,7 +295,7 @@ def _quiet() -> Iterator[None]:
 
 
 @as_property("inputs", "Write x = x + y instead of x += y; use no in-place functions (x.add_()).")
-def inputs_stay(subject: Subject) -> None:
+def inputs_unchanged(subject: Subject) -> None:
     """A pass does not change its inputs."""
     graph = mixed()
     part, inputs = subject.part(), subject.inputs(graph)

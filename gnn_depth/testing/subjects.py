@@ -64,14 +64,14 @@ def without_edges(num_nodes: int = 9) -> Graph:
     return Graph(torch.zeros(2, 0, dtype=torch.long), num_nodes)
 
 
-class Pair(NamedTuple):
+class TwoGraphs(NamedTuple):
     """Two graphs as one; their nodes alternate, and those of each are in their order."""
 
     together: Graph
     alone: list[tuple[Graph, Tensor]]  # each graph, with the numbers of its nodes in the whole
 
 
-def pair(mirrored: bool = False) -> Pair:
+def two_graphs(mirrored: bool = False) -> TwoGraphs:
     """The mixed graph and a smaller one side by side; with every edge in both directions if
     mirrored."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
@@ -79,7 +79,7 @@ def pair(mirrored: bool = False) -> Pair:
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
     edges = torch.cat([numbers[0][first.edge_index], numbers[1][second.edge_index]], 1)
     edges = _mirrored(edges) if mirrored else edges
-    return Pair(Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])])
+    return TwoGraphs(Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])])
 
 
 def has_edges(graph: Graph, edges: Tensor) -> bool:
@@ -228,14 +228,14 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
         Subject(
             f"a matrix of {inputs} inputs",
             make,
-            build=partial(_settled, make, inputs),
+            build=partial(_for_matrix, make, inputs),
             widths=(inputs,),
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
             width=inputs,
             # As the stack does before a pass in training. Only the forward of a norm is compiled,
             # not this.
-            prepare=lambda part, inputs: getattr(part, "_orig_mod", part).follow(
+            prepare=lambda part, inputs: getattr(part, "_orig_mod", part).update_state(
                 [part], [inputs[0]]
             ),
         )
@@ -243,9 +243,9 @@ def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subje
     ]
 
 
-def _settled(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
+def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
     norm = make(3)
-    norm.settle(torch.randn(NEURONS, inputs))
+    norm.reset_state(torch.randn(NEURONS, inputs))
     return norm
 
 

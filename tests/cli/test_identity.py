@@ -164,7 +164,7 @@ def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
     pair = {"class_path": f"{norms}.pair.PairNorm", "init_args": {"scale": 1.0}}
     batch = {"class_path": f"{norms}.batch.BatchNorm", "init_args": {"affine": False, "eps": 1e-5}}
     balanced = "gnn_depth.nn.inits.balanced.Balanced"
-    orthogonal = {"class_path": "gnn_depth.nn.inits.matrices.LooksLinearOrthogonal"}
+    orthogonal = {"class_path": "gnn_depth.nn.inits.matrices.Orthogonal"}
 
     def said(**model: object) -> str:
         ((name, part),) = model.items()
@@ -173,6 +173,6 @@ def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
     assert said(norm=[]) == "none"
     assert said(norm=[pair, batch]) == "pair+batch affine=false"
     assert said(init={"class_path": balanced, "init_args": {"base": orthogonal}}) == (
-        "balanced base=looks_linear_orthogonal"
+        "balanced base=orthogonal"
     )
     assert said(layer={"class_path": "my_layers.Mine", "init_args": {"k": 3}}) == "my_layers.Mine"

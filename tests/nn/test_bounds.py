@@ -226,7 +226,7 @@ def bounded(name, limit=0.7, width=3, **options):
     with torch.no_grad():
         for parameter in stack.layers.parameters():
             parameter.copy_(3 * torch.randn_like(parameter))
-    stack.settle_weight_norms()
+    stack.reset_weight_norms()
     return stack
 
 

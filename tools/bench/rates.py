@@ -52,7 +52,7 @@ class Rates:
         seconds = best_seconds(lambda: torch.mm(left, right, out=out), self.patience)
         if not torch.backends.mkldnn.is_available():
             return seconds
-        return min(seconds, best_seconds(lambda: onednn.product(left, right.t()), self.patience))
+        return min(seconds, best_seconds(lambda: onednn.multiply(left, right.t()), self.patience))
 
     def copy(self, footprint: int) -> float:
         """Bytes read and written a second by a copy whose source and target are so large together.

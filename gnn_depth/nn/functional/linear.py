@@ -24,10 +24,10 @@ def linear(
     libraries."""
     known = onednn.FASTER and _is_plain(x) and _is_plain(weight)
     by_onednn = known and onednn.pays(x, weight) and not _is_transformed()
-    return product(x, weight, bias) if by_onednn else F.linear(x, weight, bias)
+    return matrix_product(x, weight, bias) if by_onednn else F.linear(x, weight, bias)
 
 
-def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+def matrix_product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     r"""The product :math:`A B^\top` of two matrices, plus a row, differentiable to any order."""
     return _Product.apply(left, right, row)  # type: ignore[no-untyped-call]
 
@@ -39,14 +39,14 @@ class _Product(Function):
     def forward(ctx: Any, left: Tensor, right: Tensor, row: Tensor | None) -> Tensor:
         ctx.save_for_backward(left, right)
         by_onednn = left.dtype == torch.float32 and onednn.pays(left, right)
-        return onednn.product(left, right, row) if by_onednn else F.linear(left, right, row)
+        return onednn.multiply(left, right, row) if by_onednn else F.linear(left, right, row)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         left, right = ctx.saved_tensors
-        grad_left = product(grad, right.t()) if ctx.needs_input_grad[0] else None
-        grad_right = product(grad.t(), left.t()) if ctx.needs_input_grad[1] else None
+        grad_left = matrix_product(grad, right.t()) if ctx.needs_input_grad[0] else None
+        grad_right = matrix_product(grad.t(), left.t()) if ctx.needs_input_grad[1] else None
         return grad_left, grad_right, grad.sum(0) if ctx.needs_input_grad[2] else None
 
 

@@ -76,7 +76,7 @@ def _shape(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     return left.new_empty(left.shape[0], right.shape[0])
 
 
-def product(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
+def multiply(left: Tensor, right: Tensor, row: Tensor | None = None) -> Tensor:
     r"""The product :math:`A B^\top` of float32 matrices on a CPU, plus a row, by oneDNN; it has no
     derivative."""
     if not torch.compiler.is_compiling():

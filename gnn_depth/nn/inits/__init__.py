@@ -5,17 +5,7 @@ To add one, subclass Init, or MatrixInit to draw matrix by matrix. Decorate it w
 """
 
 from gnn_depth.nn.inits.balanced import Balanced, BalancedOrthogonal, BalancedXavier
-from gnn_depth.nn.inits.matrices import (
-    DefaultInit,
-    IdentityInit,
-    Kaiming,
-    LooksLinearIdentity,
-    LooksLinearOrthogonal,
-    LooksLinearXavier,
-    Orthogonal,
-    Xavier,
-    XavierZeroAttention,
-)
+from gnn_depth.nn.inits.matrices import DefaultInit, IdentityInit, Kaiming, Orthogonal, Xavier
 
 __all__ = [
     "Balanced",
@@ -24,10 +14,6 @@ __all__ = [
     "DefaultInit",
     "IdentityInit",
     "Kaiming",
-    "LooksLinearIdentity",
-    "LooksLinearOrthogonal",
-    "LooksLinearXavier",
     "Orthogonal",
     "Xavier",
-    "XavierZeroAttention",
 ]

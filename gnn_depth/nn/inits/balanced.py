@@ -9,7 +9,8 @@ parameters are zero. The outgoing weights of neuron i are divided by the :math:`
 With skip connections or shared layers, some matrices lead from some of the neurons to others. There
 :math:`W_{ij}` becomes :math:`e^{u_i - u_j} W_{ij}`, and the equations
 
-.. math:: r_i + \sum_j W_{ij}^2 e^{2 (u_i - u_j)} = \sum_j W_{ji}^2 e^{2 (u_j - u_i)} + s_i e^{-2 u_i}
+.. math:: r_i + \sum_j W_{ij}^2 e^{2 (u_i - u_j)}
+    = \sum_j W_{ji}^2 e^{2 (u_j - u_i)} + s_i e^{-2 u_i}
 
 hold at the minimum of a convex function of u. Here r and s are the sums of squared weights from and
 to neurons outside this set: :math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 e^{2 (u_i - u_j)} +
@@ -20,18 +21,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gnn_depth.nn.inits.matrices import LooksLinearOrthogonal, XavierZeroAttention
+from gnn_depth.nn.inits.matrices import Orthogonal, Xavier
 from gnn_depth.nn.neurons import hidden_states, links
 from gnn_depth.nn.parts import Init, Link, Share
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
+#: Newton's method takes about twenty steps.
+MOST_STEPS = 500
+
 
 @register("init", "balanced")
 class Balanced(Init):
-    r"""Balanced: draw parameters with another initialisation, then rescale them until every neuron
-    is balanced.
+    r"""Balanced: draw parameters with another initialisation, then balance every neuron.
 
     .. math:: \|W^1_{i:}\|^2 = \beta, \qquad \|W^{l+1}_{:i}\|^2 = \|W^l_{i:}\|^2, \qquad a^l = 0
 
@@ -55,13 +58,14 @@ class Balanced(Init):
     def draw(self, stack: DeepGNN) -> None:
         self.base.draw(stack)
         found = links(stack)
-        missing = set(hidden_states(stack)) - {state for link in found for state in link.states}
+        missing = set(hidden_states(stack))
+        for link in found:
+            missing.difference_update(link.states)
         if missing:
             raise ValueError(
-                f"what leaves layer {min(missing) - 1} is added to the input features, or is an "
-                "output too, so that "
-                "its neurons cannot be rescaled: use encoder linear and decoder linear, or no skip "
-                "connections."
+                f"the output of layer {min(missing) - 1} is added to the input features, or is "
+                "also an output of the stack, so its neurons cannot be rescaled: use encoder "
+                "linear and decoder linear, or no skip connections."
             )
         with torch.no_grad():
             for position, link in enumerate(found):
@@ -73,7 +77,7 @@ class Balanced(Init):
 
 @register("init", "balanced_xavier")
 class BalancedXavier(Balanced):
-    """Balanced Xavier (Bal X): the same as ``{name: balanced, base: xavier_zero_attention}``.
+    """Balanced Xavier (Bal X): ``{name: balanced, base: {name: xavier, attention: zero}}``.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal X).
 
@@ -84,12 +88,12 @@ class BalancedXavier(Balanced):
     treats = ("dying_signal", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: Positive = 2.0) -> None:
-        super().__init__(XavierZeroAttention(), beta)
+        super().__init__(Xavier(attention="zero"), beta)
 
 
 @register("init", "balanced_orthogonal")
 class BalancedOrthogonal(Balanced):
-    """Balanced orthogonal (Bal O): the same as ``{name: balanced, base: looks_linear_orthogonal}``.
+    """Balanced orthogonal (Bal O): balanced, with base ``{name: orthogonal, looks_linear: true}``.
 
     Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Bal O).
 
@@ -100,54 +104,66 @@ class BalancedOrthogonal(Balanced):
     treats = ("dying_signal", "rank_collapse", "vanishing_gradients", "imbalance")
 
     def __init__(self, beta: Positive = 2.0) -> None:
-        super().__init__(LooksLinearOrthogonal(), beta)
+        super().__init__(Orthogonal(looks_linear=True), beta)
 
 
 def _balance(link: Link, beta: float | None) -> None:
-    """Rescale outgoing weights; in the first layer also incoming weights, to a squared length of
-    beta."""
+    """Rescale the outgoing weights; with beta first the incoming ones, to this squared norm."""
     inner = [
         share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)
     ]
     coming = [share for share in link.incoming if not _is_among(share, inner)]
     leaving = [share for share in link.outgoing if not _is_among(share, inner)]
-    into, flow = _squares(coming), sum(share.parameter.double().square() for share in inner)
+    into = _squares(coming)
     out = _squares(leaving)
-    for what, total in (
-        ("comes into", into),
-        ("leaves", out if isinstance(flow, int) else out + flow.sum(0)),
-    ):
-        if not (total > 0).all():
-            neuron = int((total <= 0).nonzero()[0])
+    flow: Tensor | None = None
+    for share in inner:
+        squares = share.parameter.double().square()
+        flow = squares if flow is None else flow + squares
+    leaves = out if flow is None else out + flow.sum(0)
+    for side, squares in (("into", into), ("out of", leaves)):
+        zeros = (~(squares > 0)).nonzero()
+        if len(zeros):
             raise ValueError(
-                f"what {what} neuron {neuron} of state {link.states[0]} is zero, and no scale "
-                "balances it: use "
-                "another base."
+                f"the weights {side} neuron {int(zeros[0])} of state {link.states[0]} are zero, "
+                "and no scale balances them: use another base."
             )
     if beta is not None:
         for share in coming:
             _scale(share, (beta / into).sqrt())
         into = _squares(coming)
-    log_scale = _log_scale(into, flow, out)
+    log_scale = log_scales(into, flow, out)
     for share in inner:
         _scale(share, log_scale.exp())
+    # The columns of an inner matrix lead out of the neurons too.
     for share in (*inner, *leaving):
         _scale(Share(share.parameter, 1), (-log_scale).exp())
 
 
-def _log_scale(
-    into: Float[Tensor, "neurons"], flow: Tensor | int, out: Float[Tensor, "neurons"]
+def log_scales(
+    into: Float[Tensor, "neurons"], flow: Tensor | None, out: Float[Tensor, "neurons"]
 ) -> Float[Tensor, "neurons"]:
-    """The u of the equations above, by Newton's method with damped steps."""
-    if isinstance(flow, int):
+    """Solve for the u of the equations above, by Newton's method with damped steps.
+
+    Args:
+        into: Sums of squared weights from outside into each neuron, r above.
+        flow: Squared weights between the neurons; None if there are none.
+        out: Sums of squared weights from each neuron to outside, s above.
+
+    Raises:
+        ValueError: The method does not converge.
+    """
+    if flow is None:
         return (out / into).log() / 2
     u = torch.zeros_like(into)
-    for _ in range(500):  # about twenty suffice
-        within, leaves = flow * (2 * (u[:, None] - u)).exp(), out * (-2 * u).exp()
-        slope = into + within.sum(1) - within.sum(0) - leaves
-        if (slope.abs() <= 1e-12 * (into + within.sum(1))).all():
+    for _ in range(MOST_STEPS):
+        within = flow * (2 * (u[:, None] - u)).exp()
+        leaves = out * (-2 * u).exp()
+        comes, goes = within.sum(1), within.sum(0)
+        slope = into + comes - goes - leaves
+        if (slope.abs() <= 1e-12 * (into + comes)).all():
             return u
-        curvature = 2 * (torch.diag(within.sum(0) + within.sum(1) + leaves) - within - within.t())
+        curvature = 2 * (torch.diag(goes + comes + leaves) - within - within.t())
         step = torch.linalg.solve(curvature, slope)
         u = u - step / (1 + 2 * step.abs().max())
     raise ValueError("the neurons could not be balanced: use another base, or no skip connections.")
@@ -158,13 +174,17 @@ def _is_among(share: Share, others: tuple[Share, ...] | list[Share]) -> bool:
 
 
 def _squares(shares: list[Share]) -> Float[Tensor, "neurons"]:
-    squares = [(share.parameter.double().square(), share.axis) for share in shares]
-    return torch.stack(
-        [s.flatten() if axis is None else s.sum(1 - axis) for s, axis in squares]
-    ).sum(0)
+    """Sums of squares of all parameters, for each neuron."""
+    sums = []
+    for share in shares:
+        squares = share.parameter.double().square()
+        sums.append(squares.flatten() if share.axis is None else squares.sum(1 - share.axis))
+    return torch.stack(sums).sum(0)
 
 
 def _scale(share: Share, factor: Float[Tensor, "neurons"]) -> None:
     """Multiply a parameter's contribution to each neuron."""
-    shape = share.parameter.shape if share.axis is None else (-1, 1) if share.axis == 0 else (1, -1)
+    shape: tuple[int, ...] = share.parameter.shape
+    if share.axis is not None:
+        shape = (-1, 1) if share.axis == 0 else (1, -1)
     share.parameter.copy_(share.parameter.double() * factor.reshape(shape))

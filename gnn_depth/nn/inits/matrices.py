@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +27,8 @@ class DefaultInit(Init):
             linear.reset_parameters()
 
 
-class Place(NamedTuple):
-    """The place of a matrix in a stack.
+class MatrixRole(NamedTuple):
+    """The role of a matrix in its stack.
 
     Attributes:
         hidden: True if it neither reads the input features nor gives the outputs.
@@ -42,8 +42,7 @@ class Place(NamedTuple):
 
 
 class MatrixInit(Init):
-    """Draw the matrices of a stack one by one, and everything else in a layer as PyTorch Geometric
-    does.
+    """Draw the matrices of a stack one by one, and the rest of a layer as PyTorch Geometric does.
 
     Biases are zero, and by default attention parameters are zero too, so that attention starts
     uniform.
@@ -53,10 +52,10 @@ class MatrixInit(Init):
             must then read only the last state.
     """
 
-    looks_linear: ClassVar[bool] = False
+    looks_linear: bool = False
 
     @abstractmethod
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         """Draw a matrix (outputs, inputs), in place."""
 
     def draw_attention(self, head: Tensor) -> None:
@@ -66,59 +65,64 @@ class MatrixInit(Init):
     def draw(self, stack: DeepGNN) -> None:
         if self.looks_linear and stack.jump != "last":
             raise ValueError(
-                f"{described(type(self))} mirrors what the decoder reads of one state: use jump "
-                f"last, not {stack.jump}."
+                f"{described(type(self))} with looks_linear mirrors what the decoder reads of one "
+                f"state: use jump last, not {stack.jump}."
             )
         for layer in stack.layers:
             assert isinstance(layer, Layer)
-            chain = layer.weight_chain()
-            layer.reset_parameters()
-            for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
-                self.draw_matrix(weight, _place_in_layer(stack, layer, weight))
-            for attention in chain.attention:
-                for head in range(len(attention)):
-                    self.draw_attention(attention[head : head + 1])
-            for of, parameter in layer.named_parameters():
-                if of.rpartition(".")[2] == "bias":
-                    nn.init.zeros_(parameter)
+            self._draw_layer(stack, layer)
         for linear in stack.linear_maps():
-            self.draw_matrix(linear.weight, _place_of_map(stack, linear))
+            self.draw_matrix(linear.weight, _role_of_map(stack, linear))
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
+    def _draw_layer(self, stack: DeepGNN, layer: Layer) -> None:
+        # Before anything is drawn: a layer without a chain is refused here.
+        chain = layer.weight_chain()
+        layer.reset_parameters()
+        # A matrix is often on both sides; dict.fromkeys keeps the order and drops repetitions.
+        for weight in dict.fromkeys((*chain.incoming, *chain.outgoing)):
+            self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
+        for attention in chain.attention:
+            for head in range(len(attention)):
+                self.draw_attention(attention[head : head + 1])
+        for name, parameter in layer.named_parameters():
+            if name.rpartition(".")[2] == "bias":
+                nn.init.zeros_(parameter)
 
-def _place_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> Place:
-    """The place of a layer's matrix; a side of the matrix that lies inside the layer is not
-    activated."""
+
+def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:
+    """The role of a layer's matrix; a side that lies inside the layer is not activated."""
     chain = layer.weight_chain()
+    # A layer that is shared stands at several positions.
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
-    comes_in = any(weight is other for other in chain.incoming)
-    leaves = any(weight is other for other in chain.outgoing)
     reads_input = isinstance(stack.encoder, nn.Identity) and 0 in positions
     gives_output = not isinstance(stack.decoder, nn.Linear) and len(stack.layers) - 1 in positions
-    return Place(
+    comes_in = any(weight is other for other in chain.incoming)
+    leaves = any(weight is other for other in chain.outgoing)
+    return MatrixRole(
         hidden=not reads_input and not gives_output,
         activated=comes_in and any(_activates(stack, position + 1) for position in positions),
         reads_activated=leaves and any(_activates(stack, position) for position in positions),
     )
 
 
-def _place_of_map(stack: DeepGNN, linear: nn.Linear) -> Place:
+def _role_of_map(stack: DeepGNN, linear: nn.Linear) -> MatrixRole:
+    """The role of the encoder, the decoder or a linear map of a skip connection."""
     if linear is stack.encoder:
-        return Place(hidden=False, activated=_activates(stack, 0), reads_activated=False)
+        return MatrixRole(hidden=False, activated=_activates(stack, 0), reads_activated=False)
     reads = len(stack.layers) if linear is stack.decoder else 0
     for position, skip in enumerate(stack.skips):
-        if any(linear is module for module in skip.modules()) and skip.reads == "input":
+        if skip.reads == "input" and any(linear is module for module in skip.modules()):
             reads = position
-    return Place(hidden=False, activated=False, reads_activated=_activates(stack, reads))
+    return MatrixRole(hidden=False, activated=False, reads_activated=_activates(stack, reads))
 
 
 def _activates(stack: DeepGNN, state: int) -> bool:
-    """True if the state of this number, 0 before the first layer, has passed an activation that
-    changes it."""
-    if (state == 0 and not stack.first_activation) or (
-        state == len(stack.layers) and not stack.last_activation
-    ):
+    """True if the state, 0 before the first layer, has passed an activation that changes it."""
+    if state == 0 and not stack.first_activation:
+        return False
+    if state == len(stack.layers) and not stack.last_activation:
         return False
     below_zero = torch.tensor([-1.0], device="cpu")  # a number even where the stack is on "meta"
     return not torch.equal(stack.activation(below_zero), below_zero)
@@ -130,39 +134,52 @@ class Xavier(MatrixInit):
 
     .. math:: \mathrm{Var}(W_{ij}) = g^2 \frac{2}{n_{in} + n_{out}}
 
-    The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are
-    zero. Other parameters of a layer are drawn as PyTorch Geometric does. Glorot & Bengio,
-    *Understanding the difficulty of training deep feedforward neural networks*, AISTATS 2010.
+    The attention parameters of each head are drawn like a matrix of shape (1, channels), or zero,
+    so that attention starts uniform (Xav Z of Mustafa, Bojchevski & Burkholz, *Are GATs Out of
+    Balance?*, NeurIPS 2023). Biases are zero. Other parameters of a layer are drawn as PyTorch
+    Geometric does. Glorot & Bengio, *Understanding the difficulty of training deep feedforward
+    neural networks*, AISTATS 2010.
 
     Args:
         distribution: ``normal`` or ``uniform``.
         gain: g, a factor on the standard deviation.
+        attention: ``drawn`` or ``zero``; by default drawn, and zero with ``looks_linear``, because
+            a stack is linear only while its attention is uniform.
+        looks_linear: Mirror matrices of half the size, as :class:`Orthogonal` does; the combination
+            with Xavier's matrices is ours.
     """
 
-    def __init__(self, distribution: Distribution = "normal", gain: NonNegative = 1.0) -> None:
+    def __init__(
+        self,
+        distribution: Distribution = "normal",
+        gain: NonNegative = 1.0,
+        attention: Literal["drawn", "zero"] | None = None,
+        looks_linear: bool = False,
+    ) -> None:
         self.distribution = distribution
         self.gain = gain
+        self.attention = attention
+        self.looks_linear = looks_linear
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
-        draw(weight, gain=self.gain)
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        if self.looks_linear:
+            mirror_(weight, self._draw, role)
+        else:
+            self._draw(weight)
 
     def draw_attention(self, head: Tensor) -> None:
-        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))
+        attention = self.attention
+        if attention is None:
+            attention = "zero" if self.looks_linear else "drawn"
+        if attention == "drawn":
+            self._draw(head)
+        else:
+            nn.init.zeros_(head)
 
-
-@register("init", "xavier_zero_attention")
-class XavierZeroAttention(Xavier):
-    """Xavier with zero attention: matrices are Xavier's; attention starts uniform.
-
-    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023 (Xav Z).
-
-    Args:
-        distribution: ``normal`` or ``uniform``.
-        gain: A factor on the standard deviation.
-    """
-
-    draw_attention = MatrixInit.draw_attention
+    def _draw(self, weight: Tensor) -> Tensor:
+        if self.distribution == "normal":
+            return nn.init.xavier_normal_(weight, gain=self.gain)
+        return nn.init.xavier_uniform_(weight, gain=self.gain)
 
 
 @register("init", "kaiming")
@@ -184,79 +201,28 @@ class Kaiming(MatrixInit):
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        draw = (
-            nn.init.kaiming_normal_ if self.distribution == "normal" else nn.init.kaiming_uniform_
-        )
-        draw(weight, nonlinearity="relu")
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        self._draw(weight)
 
     def draw_attention(self, head: Tensor) -> None:
-        self.draw_matrix(head, Place(hidden=True, activated=False, reads_activated=False))
+        self._draw(head)
+
+    def _draw(self, weight: Tensor) -> None:
+        if self.distribution == "normal":
+            nn.init.kaiming_normal_(weight, nonlinearity="relu")
+        else:
+            nn.init.kaiming_uniform_(weight, nonlinearity="relu")
 
 
 @register("init", "orthogonal")
 class Orthogonal(MatrixInit):
-    r"""Orthogonal initialisation: matrices have orthonormal rows or columns; attention starts
-    uniform.
+    r"""Orthogonal initialisation: orthonormal rows or columns, and attention that starts uniform.
 
     .. math:: W W^\top = g^2 I \quad \mathrm{or} \quad W^\top W = g^2 I
 
     Saxe, McClelland & Ganguli, *Exact solutions to the nonlinear dynamics of learning in deep
-    linear neural networks*, ICLR 2014.
-
-    Args:
-        gain: g, the norm of these rows or columns.
-    """
-
-    def __init__(self, gain: NonNegative = 1.0) -> None:
-        self.gain = gain
-
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        nn.init.orthogonal_(weight, gain=self.gain)
-
-
-@register("init", "identity")
-class IdentityInit(MatrixInit):
-    r"""Identity initialisation: hidden matrices are identities; input and output matrices are
-    Xavier's.
-
-    .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}), \mathrm{~else~} 0
-
-    A matrix that is not square repeats the identity. Attention starts uniform.
-    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
-    """
-
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
-
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        if place.hidden:
-            repeat_identity_(weight)
-        else:
-            nn.init.xavier_normal_(weight)
-
-
-@register("init", "looks_linear_identity")
-class LooksLinearIdentity(MatrixInit):
-    """Looks-linear identity: hidden matrices are mirrored identities of half the size.
-
-    Input and output matrices are drawn as Xavier does. Attention starts uniform.
-    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
-    """
-
-    looks_linear = True
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
-
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        if place.hidden:
-            mirror_(weight, repeat_identity_, place)
-        else:
-            nn.init.xavier_normal_(weight)
-
-
-@register("init", "looks_linear_orthogonal")
-class LooksLinearOrthogonal(MatrixInit):
-    r"""Looks-linear orthogonal: mirror orthogonal matrices so that ReLUs remove nothing; attention
-    starts uniform.
+    linear neural networks*, ICLR 2014. With ``looks_linear`` matrices of half the size are
+    mirrored, so that ReLUs remove nothing:
 
     .. math:: W^1 = [D; -D], \quad W^l = [[D, -D], [-D, D]], \quad W^L = [D, -D]
 
@@ -265,39 +231,59 @@ class LooksLinearOrthogonal(MatrixInit):
     there is a decoder. Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023
     (LLortho); the structure is that of Shang et al., *Understanding and Improving Convolutional
     Neural Networks via Concatenated ReLUs*, ICML 2016.
-    """
-
-    looks_linear = True
-    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
-
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        mirror_(weight, nn.init.orthogonal_, place)
-
-
-@register("init", "looks_linear_xavier")
-class LooksLinearXavier(MatrixInit):
-    """Looks-linear Xavier: mirror Xavier's matrices of half the size; attention starts uniform.
-
-    The matrices are those of Glorot & Bengio 2010, mirrored as in Shang et al. 2016. The
-    combination is ours.
 
     Args:
-        distribution: ``normal`` or ``uniform``.
+        gain: g, the norm of these rows or columns; of those of D with ``looks_linear``.
+        looks_linear: Mirror matrices of half the size.
     """
 
-    looks_linear = True
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+    remedy_options = {"looks_linear": True}  # noqa: RUF012
 
-    def __init__(self, distribution: Distribution = "normal") -> None:
-        self.distribution = distribution
+    def __init__(self, gain: NonNegative = 1.0, looks_linear: bool = False) -> None:
+        self.gain = gain
+        self.looks_linear = looks_linear
 
-    def draw_matrix(self, weight: Tensor, place: Place) -> None:
-        draw = nn.init.xavier_normal_ if self.distribution == "normal" else nn.init.xavier_uniform_
-        mirror_(weight, draw, place)
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        if self.looks_linear:
+            mirror_(weight, self._draw, role)
+        else:
+            self._draw(weight)
+
+    def _draw(self, weight: Tensor) -> Tensor:
+        return nn.init.orthogonal_(weight, gain=self.gain)
 
 
-def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> None:
-    r"""Draw a mirrored matrix, whose positive and negative halves together undo the activation
-    between two layers.
+@register("init", "identity")
+class IdentityInit(MatrixInit):
+    r"""Identity initialisation: hidden matrices are identities, those at the ends are Xavier's.
+
+    .. math:: W_{ij} = 1 \mathrm{~if~} i \equiv j \mathrm{~modulo~} \min(n_{in}, n_{out}),
+        \mathrm{~else~} 0
+
+    A matrix that is not square repeats the identity. Attention starts uniform.
+    Mustafa, Bojchevski & Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, appendix.
+
+    Args:
+        looks_linear: Mirror hidden identities of half the size, as :class:`Orthogonal` does.
+    """
+
+    treats = ("dying_signal", "rank_collapse", "vanishing_gradients")
+
+    def __init__(self, looks_linear: bool = False) -> None:
+        self.looks_linear = looks_linear
+
+    def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
+        if not role.hidden:
+            nn.init.xavier_normal_(weight)
+        elif self.looks_linear:
+            mirror_(weight, repeat_identity_, role)
+        else:
+            repeat_identity_(weight)
+
+
+def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], role: MatrixRole) -> None:
+    r"""Draw a mirrored matrix, whose two halves together undo the activation between two layers.
 
     .. math:: [D; -D], \quad [D, -D], \quad [[D, -D], [-D, D]]
 
@@ -308,24 +294,25 @@ def mirror_(weight: Tensor, draw: Callable[[Tensor], Tensor], place: Place) -> N
     Args:
         weight: The matrix.
         draw: Draws D, in place.
-        place: Its place in the stack.
+        role: Its role in the stack.
     """
     rows, columns = weight.shape
-    half = (
-        (rows + 1) // 2 if place.activated else rows,
-        (columns + 1) // 2 if place.reads_activated else columns,
-    )
-    drawn = draw(weight.new_empty(half))
-    drawn = torch.cat([drawn, -drawn]) if place.activated else drawn
-    drawn = torch.cat([drawn, -drawn], 1) if place.reads_activated else drawn
+    # Half of an odd width is rounded up, and what is too much is cut off at the end.
+    drawn_rows = (rows + 1) // 2 if role.activated else rows
+    drawn_columns = (columns + 1) // 2 if role.reads_activated else columns
+    drawn = draw(weight.new_empty(drawn_rows, drawn_columns))
+    if role.activated:
+        drawn = torch.cat([drawn, -drawn])
+    if role.reads_activated:
+        drawn = torch.cat([drawn, -drawn], 1)
     with torch.no_grad():
         weight.copy_(drawn[:rows, :columns])
 
 
 @torch.no_grad()
 def repeat_identity_(weight: Tensor) -> Tensor:
-    """The identity, repeated along the longer side of a matrix."""
-    rows, columns = (
-        torch.arange(size, device=weight.device) % min(weight.shape) for size in weight.shape
-    )
-    return weight.copy_(rows[:, None] == columns)
+    """Fill a matrix with the identity, repeated along its longer side."""
+    period = min(weight.shape)
+    row = torch.arange(weight.shape[0], device=weight.device) % period
+    column = torch.arange(weight.shape[1], device=weight.device) % period
+    return weight.copy_(row[:, None] == column)

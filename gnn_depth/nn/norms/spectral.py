@@ -96,18 +96,18 @@ class SpectralNorm(LimitedNorm):
         normed = self.limited(weight, size)
         return normed * self.share.to(normed.dtype) if self.whole_layer else normed
 
-    def fit(self, bound: float) -> None:
+    def set_bound(self, bound: float) -> None:
         if self.whole_layer and bound not in (0.0, self.layer_bound):
             self.layer_bound = bound
             with torch.inference_mode(False):
                 self.share = torch.full_like(self.share, 1 / bound)
 
-    def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+    def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
         u, v = largest_vectors(weight.detach()[None])
         self.u, self.v = u[0].to(weight.dtype), v[0].to(weight.dtype)
 
     @classmethod
-    def follow(cls, norms: Sequence["SpectralNorm"], weights: Sequence[Tensor]) -> None:
+    def update_state(cls, norms: Sequence["SpectralNorm"], weights: Sequence[Tensor]) -> None:
         limit = norms[0].bound if norms[0].mode == "cap" else 0.0
         # Lightning evaluates in inference mode, and no backward pass could use vectors made there.
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):

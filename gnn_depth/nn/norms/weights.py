@@ -117,7 +117,7 @@ class WeightNormalisation(WeightNorm):
             weight.dtype
         )
 
-    def settle(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+    def reset_state(self, weight: Float[Tensor, "outputs inputs"]) -> None:
         length = _lengths(weight.detach())[:, 0].to(weight.dtype)
         if self.length is None:
             self.length = nn.Parameter(length)

@@ -7,7 +7,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnn_depth.nn.functional import head_dots, linear, onednn
-from gnn_depth.nn.functional.linear import NARROW, product
+from gnn_depth.nn.functional.linear import NARROW, matrix_product
 
 AMD, INTEL = (
     "processor : 0\nvendor_id\t: AuthenticAMD\nflags : avx512f\n",
@@ -48,8 +48,8 @@ def in_float64(function, *inputs):
 
 def test_products_agree_with_differences_twice():
     given = draw(5, 3, 4, torch.float64)
-    assert gradcheck(product, given)
-    assert gradgradcheck(product, given)
+    assert gradcheck(matrix_product, given)
+    assert gradgradcheck(matrix_product, given)
 
 
 @needs_onednn

@@ -6,32 +6,24 @@ import pytest
 import torch
 
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.inits import (
-    IdentityInit,
-    Kaiming,
-    LooksLinearIdentity,
-    LooksLinearOrthogonal,
-    LooksLinearXavier,
-    Orthogonal,
-    Xavier,
-    XavierZeroAttention,
-)
-from gnn_depth.nn.inits.matrices import Place, mirror_
+from gnn_depth.nn.inits import IdentityInit, Kaiming, Orthogonal, Xavier
+from gnn_depth.nn.inits.matrices import MatrixRole, mirror_
 from gnn_depth.nn.layers import GAT, GCN, GIN, GATv2, Transformer
 from gnn_depth.nn.skips import Residual
 
 INITS = {
     "xavier": Xavier(),
-    "xavier_zero_attention": XavierZeroAttention(),
+    "xavier with zero attention": Xavier(attention="zero"),
     "kaiming": Kaiming(),
     "orthogonal": Orthogonal(),
-    "looks_linear_orthogonal": LooksLinearOrthogonal(),
-    "looks_linear_xavier": LooksLinearXavier(),
+    "looks-linear orthogonal": Orthogonal(looks_linear=True),
+    "looks-linear xavier": Xavier(looks_linear=True),
     "identity": IdentityInit(),
-    "looks_linear_identity": LooksLinearIdentity(),
+    "looks-linear identity": IdentityInit(looks_linear=True),
 }
-MIRRORED = ["looks_linear_orthogonal", "looks_linear_xavier"]
-every_init = pytest.mark.parametrize("init", INITS)
+MIRRORED = ["looks-linear orthogonal", "looks-linear xavier"]
+ATTENTION_IS_DRAWN = ["xavier", "kaiming"]
+BARE = {"encoder": "none", "decoder": "none"}
 gat_of_two_heads = partial(GAT, heads=2)
 
 
@@ -45,49 +37,62 @@ def drawn(init, layer=gat_of_two_heads, num_layers=4, hidden_channels=6, **optio
     return stack
 
 
-@every_init
+def assert_orthonormal(rows, gain=1.0):
+    eye = torch.eye(len(rows))
+    torch.testing.assert_close(rows @ rows.t(), gain**2 * eye, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("init", INITS)
 def test_nothing_stays_as_it_was_biases_are_zero_and_attention_too_but_where_it_is_drawn(init):
     stack = drawn(init, skip=Residual)
-    assert not any((parameter == 3).any() for parameter in stack.parameters())
-    assert all(
-        (parameter == 0).all()
-        for name, parameter in stack.named_parameters()
-        if name.endswith("bias")
-    )
-    attention = [att for layer in stack.layers for att in layer.weight_chain().attention]
-    assert all(
-        (att != 0).all() if init in ("xavier", "kaiming") else (att == 0).all() for att in attention
-    )
+    for name, parameter in stack.named_parameters():
+        assert not (parameter == 3).any()
+        assert not name.endswith("bias") or (parameter == 0).all()
+    for layer in stack.layers:
+        for attention in layer.weight_chain().attention:
+            wanted = attention != 0 if init in ATTENTION_IS_DRAWN else attention == 0
+            assert wanted.all()
+
+
+def test_attention_of_mirrored_matrices_is_drawn_where_the_user_says_so():
+    stack = DeepGNN(10, 4, GAT, 3, 6)
+    Xavier(attention="drawn", looks_linear=True)(stack)
+    assert (stack.layers[1].att_src != 0).all()
 
 
 @pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
-@pytest.mark.parametrize("init", [Kaiming, Xavier, XavierZeroAttention])
+@pytest.mark.parametrize("init", [Kaiming, Xavier, partial(Xavier, attention="zero")])
 def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(
     init, distribution, largest
 ):
     stack = DeepGNN(200, 7, GAT, 2, 150)
     init(distribution)(stack)
     weights = [stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight]
-    for weight in [*weights, *([] if init is XavierZeroAttention else [stack.layers[1].att_src])]:
-        deviation = (2 / (weight.shape[1] if init is Kaiming else sum(weight.shape))) ** 0.5
-        assert weight.std().item() == pytest.approx(
-            deviation, rel=0.2 if weight.numel() < 2000 else 0.03
-        )
+    if init in (Kaiming, Xavier):
+        weights.append(stack.layers[1].att_src)
+    for weight in weights:
+        ends = weight.shape[1] if init is Kaiming else sum(weight.shape)
+        deviation = (2 / ends) ** 0.5
+        tolerance = 0.2 if weight.numel() < 2000 else 0.03
+        assert weight.std().item() == pytest.approx(deviation, rel=tolerance)
         assert weight.abs().max() <= largest * deviation
 
 
 @pytest.mark.parametrize("layer", [GATv2, GIN, Transformer])
-def test_each_matrix_is_drawn_once(layer, monkeypatch):
+def test_each_matrix_is_drawn_once(layer):
     drawn = []
-    monkeypatch.setattr(
-        torch.nn.init, "xavier_normal_", lambda weight, gain: drawn.append(id(weight))
-    )
+
+    class Recording(Xavier):
+        def draw_matrix(self, weight, role):
+            drawn.append(id(weight))
+
     stack = DeepGNN(10, 4, layer, 3, 6, skip=Residual)
-    Xavier()(stack)
-    chains = [layer.weight_chain() for layer in stack.layers]
-    wanted = {id(weight) for chain in chains for weight in (*chain.incoming, *chain.outgoing)}
-    wanted |= {id(linear.weight) for linear in stack.linear_maps()}
-    assert sorted(identity for identity in drawn if identity in wanted) == sorted(wanted)
+    Recording()(stack)
+    wanted = {id(linear.weight) for linear in stack.linear_maps()}
+    for each in stack.layers:
+        chain = each.weight_chain()
+        wanted |= {id(weight) for weight in (*chain.incoming, *chain.outgoing)}
+    assert sorted(drawn) == sorted(wanted)
 
 
 def test_an_init_that_overrides_the_call_is_refused():
@@ -101,30 +106,24 @@ def test_an_init_that_overrides_the_call_is_refused():
 def test_orthogonal_matrices_have_orthonormal_rows_or_columns(gain):
     stack = DeepGNN(10, 4, gat_of_two_heads, 3, 6)
     Orthogonal(gain)(stack)
-    for weight in (
-        stack.encoder.weight,
-        *(layer.lin.weight for layer in stack.layers),
-        stack.decoder.weight,
-    ):
+    hidden = [layer.lin.weight for layer in stack.layers]
+    for weight in (stack.encoder.weight, *hidden, stack.decoder.weight):
         wide = weight if weight.shape[0] <= weight.shape[1] else weight.t()
-        torch.testing.assert_close(
-            wide @ wide.t(), gain**2 * torch.eye(len(wide)), atol=1e-5, rtol=0
-        )
+        assert_orthonormal(wide, gain)
 
 
 def test_the_mirrored_matrices_of_the_paper_are_made_of_orthogonal_halves():
-    stack = drawn("looks_linear_orthogonal", GCN, encoder="none", decoder="none")
+    stack = drawn("looks-linear orthogonal", GCN, **BARE)
     first, second, third, last = (layer.lin.weight for layer in stack.layers)
     assert torch.equal(first[:3], -first[3:])
     assert torch.equal(last[:, :3], -last[:, 3:])
     for hidden in (second, third):
         half = hidden[:3, :3]
-        assert torch.equal(
-            hidden, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)])
-        )
-        torch.testing.assert_close(half @ half.t(), torch.eye(3), atol=1e-5, rtol=0)
-    torch.testing.assert_close(first[:3] @ first[:3].t(), torch.eye(3), atol=1e-5, rtol=0)
-    torch.testing.assert_close(last[:, :3].t() @ last[:, :3], torch.eye(3), atol=1e-5, rtol=0)
+        rows = torch.cat([half, -half], 1)
+        assert torch.equal(hidden, torch.cat([rows, -rows]))
+        assert_orthonormal(half)
+    assert_orthonormal(first[:3])
+    assert_orthonormal(last[:, :3].t())
 
 
 ENDS = [{"encoder": e, "decoder": d} for e in ("linear", "none") for d in ("linear", "none")]
@@ -135,27 +134,27 @@ ACTIVATIONS = [{"last_activation": True}, {"first_activation": True}, {"activati
 @pytest.mark.parametrize("options", [*ENDS, *ACTIVATIONS])
 @pytest.mark.parametrize("layer", [gat_of_two_heads, GATv2])
 def test_a_stack_of_mirrored_matrices_is_linear_through_its_relus(init, options, layer, graph):
-    stack, (x, y) = (
-        drawn(init, layer, **options).double(),
-        torch.randn(2, 9, 10, dtype=torch.float64),
-    )
+    stack = drawn(init, layer, **options).double()
+    x, y = torch.randn(2, 9, 10, dtype=torch.float64)
     both = stack(x - 2 * y, graph)
     assert both.abs().max() > 1e-3
     torch.testing.assert_close(both, stack(x, graph) - 2 * stack(y, graph), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("jump", ["max", "cat"])
-@pytest.mark.parametrize("init", [*MIRRORED, "looks_linear_identity"])
+@pytest.mark.parametrize("init", [*MIRRORED, "looks-linear identity"])
 def test_mirrored_matrices_need_a_decoder_that_reads_one_state(init, jump):
-    with pytest.raises(ValueError, match=f"init '{init}' .* use jump last, not {jump}"):
+    name = init.removeprefix("looks-linear ")
+    words = f"init '{name}' with looks_linear .* use jump last, not {jump}"
+    with pytest.raises(ValueError, match=words):
         drawn(init, jump=jump)
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (5, 7), (1, 1), (6, 4)])
 def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
-    place = Place(hidden=True, activated=True, reads_activated=True)
+    role = MatrixRole(hidden=True, activated=True, reads_activated=True)
     weight, halves = torch.empty(shape), []
-    mirror_(weight, lambda empty: halves.append(empty.normal_()) or empty, place)
+    mirror_(weight, lambda empty: halves.append(empty.normal_()) or empty, role)
     (half,) = halves
     assert half.shape == (-(-shape[0] // 2), -(-shape[1] // 2))
     for i in range(shape[0]):
@@ -164,20 +163,16 @@ def test_of_an_odd_width_the_last_neuron_has_no_mirror_image(shape):
             assert weight[i, j] == sign * half[i % half.shape[0], j % half.shape[1]]
 
 
-def test_hidden_matrices_are_identities_mirrored_ones_of_half_the_size_and_those_at_the_ends_are_drawn():
-    stack = drawn("identity", GCN, encoder="none", decoder="none")
+def test_hidden_matrices_are_identities_mirrored_or_not_and_those_at_the_ends_are_drawn():
+    stack = drawn("identity", GCN, **BARE)
     first, second, third, last = (layer.lin.weight for layer in stack.layers)
     assert torch.equal(second, torch.eye(6))
     assert torch.equal(third, torch.eye(6))
     assert (first != 0).all()
     assert (last != 0).all()
-    mirrored = (
-        drawn("looks_linear_identity", GCN, encoder="none", decoder="none").layers[1].lin.weight
-    )
-    half = torch.eye(3)
-    assert torch.equal(
-        mirrored, torch.cat([torch.cat([half, -half], 1), torch.cat([-half, half], 1)])
-    )
+    mirrored = drawn("looks-linear identity", GCN, **BARE).layers[1].lin.weight
+    rows = torch.cat([torch.eye(3), -torch.eye(3)], 1)
+    assert torch.equal(mirrored, torch.cat([rows, -rows]))
 
 
 def test_behind_an_encoder_every_layer_is_an_identity_repeated_for_every_head():
@@ -188,8 +183,8 @@ def test_behind_an_encoder_every_layer_is_an_identity_repeated_for_every_head():
 
 
 def test_the_inside_of_a_layer_is_not_mirrored():
-    stack = drawn("looks_linear_orthogonal", GIN)
-    inner, outer = stack.layers[1].lin.weight, stack.layers[1].lin_out.weight
+    layer = drawn("looks-linear orthogonal", GIN).layers[1]
+    inner, outer = layer.lin.weight, layer.lin_out.weight
     assert torch.equal(inner[:, :3], -inner[:, 3:])
     assert torch.equal(outer[:3], -outer[3:])
     assert not torch.equal(inner[:3], -inner[3:])

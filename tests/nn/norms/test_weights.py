@@ -41,7 +41,7 @@ every_matrix = pytest.mark.parametrize("kind", MATRICES)
 
 def settled(weight, **options):
     norm = SpectralNorm(4, **options)
-    norm.settle(weight)
+    norm.reset_state(weight)
     return norm
 
 
@@ -83,14 +83,14 @@ def test_a_matrix_of_zeros_stays_zero_with_a_finite_gradient_and_is_followed_whe
     assert torch.equal(grad, torch.ones(3, 4))
     grown = torch.zeros(3, 4)
     grown[2] = 5.0
-    SpectralNorm.follow([norm], [grown])
+    SpectralNorm.update_state([norm], [grown])
     assert largest(norm(grown)).item() == pytest.approx(1.0)
 
 
 def test_weights_that_diverged_raise_nothing_and_stay_visible():
     weight = torch.full((3, 3), torch.nan)
     norm = settled(weight)
-    SpectralNorm.follow([norm], [weight])
+    SpectralNorm.update_state([norm], [weight])
     assert norm(weight).isnan().all()
 
 
@@ -112,7 +112,7 @@ def test_from_any_vectors_the_limit_holds_to_a_thousandth(kind, mode):
     weight = MATRICES[kind]()
     limit = 0.5 * largest(weight).item()
     norm = settled(torch.randn_like(weight), bound=limit, mode=mode)
-    SpectralNorm.follow([norm], [weight])
+    SpectralNorm.update_state([norm], [weight])
     assert limit * (1 - 1e-6) <= largest(norm(weight)).item() <= limit * (1 + 1e-3)
 
 
@@ -167,7 +167,7 @@ def test_in_16_bits_the_size_is_good_to_the_digits_that_there_are():
     assert norm(weight.bfloat16()).dtype == torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16):
         plain = settled(weight, mode="exact")
-        SpectralNorm.follow([plain], [weight])
+        SpectralNorm.update_state([plain], [weight])
         assert plain.u.dtype == torch.float32
         assert largest(plain(weight)).item() == pytest.approx(1, rel=1e-5)
 
@@ -181,7 +181,7 @@ def test_per_depth_is_divided_by_the_number_of_layers_and_goes_with_no_other_bou
 
 def settled_to(norm, weight):
     with torch.no_grad():
-        norm.settle(weight)
+        norm.reset_state(weight)
     return norm
 
 
