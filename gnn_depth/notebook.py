@@ -10,13 +10,14 @@ import lightning as L
 import pandas as pd
 import yaml
 
-from gnn_depth.cli.config import GIVEN_BY_DATA, TRAINER_DEFAULTS, build_model, known_to_model
 from gnn_depth.cli.config_file import read_config
+from gnn_depth.cli.known import TRAINER_DEFAULTS
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.pyg import PyGData
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.loggers import EpochProgress
+from gnn_depth.training.models import build_model
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.report import report
@@ -117,10 +118,7 @@ def fit(
     if isinstance(model, NodeClassifier):
         built = model
     else:
-        options = content.get("model") or {}
-        if taken := sorted(set(options) & set(GIVEN_BY_DATA)):
-            raise ValueError(f"{taken[0]} is taken from the data: leave it out.")
-        built = build_model(options, known_to_model(data), is_complete=False)
+        built = build_model(content.get("model") or {}, data)
     check_parts(built.stack, built.hparams["in_channels"])
     recorder = RunRecorder(root)
     settings = {**TRAINER_DEFAULTS, "enable_checkpointing": False, **of_file, **trainer}

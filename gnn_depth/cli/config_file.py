@@ -31,9 +31,8 @@ class Source:
 
     name: str  # the file as the user named it, or the option that holds the config
     data: Any  # its content, a nested dict
-    # The line of every key and list item, and its text if it is a scalar, by the keys that lead to
-    # it.
-    entries: dict[Where, tuple[int, str | None]] = field(default_factory=dict)
+    # The line of every key and list item, by the keys that lead to it.
+    lines: dict[Where, int] = field(default_factory=dict)
 
     @property
     def is_file(self) -> bool:
@@ -41,20 +40,9 @@ class Source:
 
     def at(self, where: Where) -> str:
         """``file:line`` of a key, or of the nearest key above it that has a line."""
-        while where and where not in self.entries:
+        while where and where not in self.lines:
             where = where[:-1]
-        return f"{self.name}:{self.entries[where][0] if where else 1}"
-
-    def find(self, key: str, text: str | None = None) -> str | None:
-        """``file:line`` of a dotted key, with this text if one is given."""
-        for where, (line, written) in self.entries.items():
-            steps = (step for step in where if isinstance(step, str))
-            dotted = ".".join(
-                step for step in steps if step not in ("class_path", "init_args", "dict_kwargs")
-            )
-            if dotted == key and text in (None, written):
-                return f"{self.name}:{line}"
-        return None
+        return f"{self.name}:{self.lines.get(where, 1)}"
 
 
 def read_config(source: str, labels: bool = False) -> Source:
@@ -69,9 +57,8 @@ def read_config(source: str, labels: bool = False) -> Source:
         if not path.exists() and not path.suffix:
             path = _shipped(source)
         if path.exists() and not path.is_file():
-            raise UsageError(
-                f"config file {source!r} is {'a folder' if path.is_dir() else 'not a file'}."
-            )
+            what = "a folder" if path.is_dir() else "not a file"
+            raise UsageError(f"config file {source!r} is {what}.")
         if not path.exists():
             near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
             meant = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
@@ -107,16 +94,17 @@ def folders() -> list[Path]:
 def _shipped(name: str) -> Path:
     """The shipped config of a name: its path or, where only one has it, the last word of that."""
     known = {name: path for name, path in shipped().items() if not name.startswith("reproduce/")}
-    same = (
-        [name] if name in known else [other for other in known if other.rpartition("/")[2] == name]
-    )
+    same = [other for other in known if other.rpartition("/")[2] == name]
+    if name in known:
+        same = [name]
     if len(same) == 1:
         return known[same[0]]
     if same:
         raise UsageError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
     near = hint(name, [*known, *(other.rpartition("/")[2] for other in known)])
-    if beside := next(Path(name).parent.glob(f"{Path(name).name}.y*ml"), None):
-        near = near or f" Did you mean {str(beside)!r}?"
+    beside = list(Path(name).parent.glob(f"{Path(name).name}.y*ml"))
+    if not near and beside:
+        near = f" Did you mean {str(beside[0])!r}?"
     near = near or " A shipped config is named as in configs/, without .yaml."
     raise UsageError(
         f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped "
@@ -129,7 +117,7 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
     try:
         check_size(text)
         node = yaml.compose(text, Loader=LOADER)
-        entries = dict(_entries(node, (), name, labels)) if node else {}
+        lines = dict(_lines(node, (), name, labels)) if node else {}
         data = get_loader("yaml")(text)
     except TooLargeError as error:
         raise UsageError(f"{name}:1: {error}") from None
@@ -149,26 +137,12 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
             f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}."
         )
     # The parser's YAML reads a lone `model:` as text.
-    return Source(name, data if isinstance(data, dict) else safe_load(text), entries)
+    return Source(name, data if isinstance(data, dict) else safe_load(text), lines)
 
 
-def value_in(text: str) -> Any:
-    """Read a text as YAML, in which 1e-3 is a number; other text is returned as it is.
-
-    Text that is too large is a TooLargeError.
-    """
-    try:
-        check_size(text)
-        return get_loader("yaml")(text)
-    except TooLargeError:
-        raise
-    except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`
-        return text
-
-
-def _entries(
-    node: yaml.Node, where: Where, name: str, labels: bool
-) -> Iterator[tuple[Where, tuple[int, str | None]]]:
+def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[tuple[Where, int]]:
+    """The line of every key and list item; tags, keys that are no text and repeated keys are
+    errors."""
     if node.tag not in PLAIN_TAGS:
         line, tag = node.start_mark.line + 1, node.tag.replace(TAG, "!!")
         raise UsageError(
@@ -182,19 +156,15 @@ def _entries(
                 raise UsageError(
                     f"{name}:{line}: a key must be text; quote it if it looks like something else."
                 )
+            place = (*where, key.value)
             if key.value in seen:
-                dotted = ".".join(map(str, (*where, key.value)))
-                raise UsageError(
-                    f"{name}:{line}: the key {dotted!r} is already on line {seen[key.value]}."
-                )
+                dotted = ".".join(map(str, place))
+                first = seen[key.value]
+                raise UsageError(f"{name}:{line}: the key {dotted!r} is already on line {first}.")
             seen[key.value] = line
-            yield (
-                (*where, key.value),
-                (line, value.value if isinstance(value, yaml.ScalarNode) else None),
-            )
-            yield from _entries(value, (*where, key.value), name, labels)
+            yield place, line
+            yield from _lines(value, place, name, labels)
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
-            text = item.value if isinstance(item, yaml.ScalarNode) else None
-            yield (*where, position), (item.start_mark.line + 1, text)
-            yield from _entries(item, (*where, position), name, labels)
+            yield (*where, position), item.start_mark.line + 1
+            yield from _lines(item, (*where, position), name, labels)

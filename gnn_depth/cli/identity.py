@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
-from gnn_depth.cli.known import origin
-from gnn_depth.short_names import describe
+from gnn_depth.builder import without_paths
+from gnn_depth.short_names import GIVEN_BY_DATA, describe
 from gnn_depth.sweeps.grid import label_text
 
 # Options of the trainer that only say where things are written and what is shown.
@@ -39,21 +38,16 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     kept["model"] = {
         key: value for key, value in kept.get("model", {}).items() if key not in GIVEN_BY_DATA
     }
-    kept["data"] = _without_paths(kept.get("data"))
+    if "data" in kept:
+        kept["data"] = without_paths("data", kept["data"])
     kept["plugins"] = [version(plugin) for plugin in config.get("plugins") or []]
     kept["data_sha256"] = data_sha256
     return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _without_paths(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_paths(item) for key, item in value.items() if key not in PATHS}
-    return value
-
-
 def version(plugin: str) -> str:
     """A plugin's name and the checksum of its file, so that an edited plugin makes new runs."""
-    path = Path(plugin if plugin.endswith(".py") else origin(plugin) or "")
+    path = Path(plugin if plugin.endswith(".py") else registry.origin(plugin) or "")
     content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
     return f"{path.name if plugin.endswith('.py') else plugin} {content}"
 

@@ -64,7 +64,7 @@ def run(command: str, arguments: Arguments) -> int:
         if command == "probe":
             from gnn_depth.cli.probe import probe
 
-            check_parts(cli.model.stack, cli.model.hparams.in_channels)
+            check_parts(cli.model.stack, cli.model.hparams["in_channels"])
             print(probe(cli))
             return 0
         try:
@@ -134,7 +134,7 @@ def start(cli: CommandLineInterface, origin: Origin | None = None) -> Any:
     stack = cli.model.stack
     with explained():
         check_processes(cli.trainer)
-        check_parts(stack, cli.model.hparams.in_channels)
+        check_parts(stack, cli.model.hparams["in_channels"])
         if cli.command == "fit":
             _check(cli)
     prepare_for_training(keep_memory=not (stack.segment_length or stack.reversible))
