@@ -31,11 +31,15 @@ class Range:
         return low and high and isfinite(number)
 
     def __str__(self) -> str:
-        if isfinite(self.low) and isfinite(self.high) and not self.above and not self.below:
+        has_low, has_high = isfinite(self.low), isfinite(self.high)
+        if has_low and has_high and not self.above and not self.below:
             return f"from {self.low} to {self.high}"
-        low = [f"{'above' if self.above else 'at least'} {self.low}"] * isfinite(self.low)
-        high = [f"{'below' if self.below else 'at most'} {self.high}"] * isfinite(self.high)
-        return " and ".join(low + high) or "finite"
+        ends = []
+        if has_low:
+            ends.append(f"{'above' if self.above else 'at least'} {self.low}")
+        if has_high:
+            ends.append(f"{'below' if self.below else 'at most'} {self.high}")
+        return " and ".join(ends) or "finite"
 
     def refusal(self, name: str, value: Any) -> str | None:
         """Why a number, also as text, or one of a list is not accepted; None if it is, or if it is
@@ -52,32 +56,49 @@ class Range:
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ValueError for a number, or one of a list, that is outside or not finite."""
-        if refusal := self.refusal(name, value):
+        refusal = self.refusal(name, value)
+        if refusal:
             raise ValueError(refusal)
 
 
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
 Probability = Annotated[float, Range(0, 1)]
-Share = Annotated[float, Range(0, 1, below=True)]
+Fraction = Annotated[float, Range(0, 1, below=True)]
 Positive = Annotated[float, Range(0, above=True)]
 NonNegative = Annotated[float, Range(0)]
 Finite = Annotated[float, Range()]
 
 
+@dataclass(frozen=True)
+class PathMark:
+    """Metadata of a type whose text names a file or folder."""
+
+
+FilePath = Annotated[str, PathMark()]
+
+
+def is_path(annotation: Any) -> bool:
+    """True if a type such as ``FilePath | None`` names a file or folder."""
+    inside = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
+    return isinstance(annotation, PathMark) or any(map(is_path, inside))
+
+
 def ranges_of(function: Callable[..., Any]) -> dict[str, Range]:
     """The ranges that the arguments of a function declare, by name."""
-    found = {name: range_in(hint) for name, hint in _hints(function).items()}
-    return {name: declared for name, declared in found.items() if declared}
+    found = {}
+    for name, hint in _hints(function).items():
+        declared = range_in(hint)
+        if declared is not None:
+            found[name] = declared
+    return found
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
-    except (
-        NameError,
-        TypeError,
-    ):  # an annotation names a class that is not there yet, or is no type
+    except (NameError, TypeError):
+        # An annotation names a class that is not there yet, or is no type.
         return getattr(function, "__annotations__", {})
 
 
@@ -85,30 +106,34 @@ def range_in(annotation: Any) -> Range | None:
     """The range inside an annotation such as ``list[Count] | None``; None if it declares none."""
     if isinstance(annotation, Range):
         return annotation
-    arguments = (*get_args(annotation), *getattr(annotation, "__metadata__", ()))
-    return next(filter(None, map(range_in, arguments)), None)
+    for inside in (*get_args(annotation), *getattr(annotation, "__metadata__", ())):
+        found = range_in(inside)
+        if found is not None:
+            return found
+    return None
 
 
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
     """Decorator of a constructor: an argument that is not in its declared range or words raises a
     ValueError."""
     ranges, names = ranges_of(init), list(inspect.signature(init).parameters)
-    words = {
-        name: get_args(hint) for name, hint in _hints(init).items() if get_origin(hint) is Literal
-    }
+    words = {}
+    for name, hint in _hints(init).items():
+        if get_origin(hint) is Literal:
+            words[name] = get_args(hint)
     if not ranges and not words:
         return init
 
     @functools.wraps(init)
     def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-        for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+        given = dict(zip(names, args, strict=False)) | kwargs
+        for name, value in given.items():
+            option = f"{name} of {type(args[0]).__name__}"
             if name in ranges:
-                ranges[name].check(f"{name} of {type(args[0]).__name__}", value)
-            if value not in words.get(name, [value]):
+                ranges[name].check(option, value)
+            if name in words and value not in words[name]:
                 choices = " or ".join(map(repr, words[name]))
-                raise ValueError(
-                    f"{name} of {type(args[0]).__name__} must be {choices}, not {value!r}."
-                )
+                raise ValueError(f"{option} must be {choices}, not {value!r}.")
         init(*args, **kwargs)
 
     return checked

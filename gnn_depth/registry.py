@@ -20,14 +20,14 @@ KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data")
 
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
 _BROKEN: dict[str, str] = {}  # installed plugins that do not load -> error message
-Part = TypeVar("Part", bound=type)
+Registered = TypeVar("Registered", bound=type)
 
 
 class RegistryError(ValueError):
     """An unknown name, a name already in use, or a plugin that fails to load."""
 
 
-def register(kind: str, name: str) -> Callable[[Part], Part]:
+def register(kind: str, name: str) -> Callable[[Registered], Registered]:
     """Class decorator: register a class under a name for configs and the command line.
 
     Its constructor refuses numbers outside the ranges that its arguments declare: ``p:
@@ -43,7 +43,7 @@ def register(kind: str, name: str) -> Callable[[Part], Part]:
     if kind not in KINDS:
         raise RegistryError(unknown("kind", kind, KINDS))
 
-    def add(cls: Part) -> Part:
+    def add(cls: Registered) -> Registered:
         if "__init__" in vars(cls):
             cls.__init__ = in_range(cls.__init__)
         owner = _TABLE[kind].setdefault(name, cls)
@@ -81,10 +81,11 @@ def registered(kind: str) -> dict[str, type]:
 
 def name_of(cls: type) -> tuple[str, str] | None:
     """The kind and name under which a class is registered, or None."""
-    return next(
-        ((kind, name) for kind, names in _TABLE.items() for name, c in names.items() if c is cls),
-        None,
-    )
+    for kind, names in _TABLE.items():
+        for name, registered_class in names.items():
+            if registered_class is cls:
+                return kind, name
+    return None
 
 
 def import_path(cls: type) -> str:
@@ -110,7 +111,8 @@ def hint(word: str, choices: Iterable[str]) -> str:
 def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] = ()) -> str:
     """The error message for a wrong name: the value, the nearest choice, and all choices."""
     choices = sorted(choices)
-    return f"unknown {what} {value!r}.{hint(value, [*choices, *also])} Available: {', '.join(choices)}."
+    near = hint(value, [*choices, *also])
+    return f"unknown {what} {value!r}.{near} Available: {', '.join(choices)}."
 
 
 def load_entry_points() -> list[str]:
@@ -123,7 +125,8 @@ def load_entry_points() -> list[str]:
     """
     failures = []
     for entry in entry_points(group=ENTRY_POINT_GROUP):
-        plugin = f"plugin {entry.name!r}" + (f" of {entry.dist.name}" if entry.dist else "")
+        package = f" of {entry.dist.name}" if entry.dist else ""
+        plugin = f"plugin {entry.name!r}{package}"
         if plugin in _BROKEN:
             continue
         try:
@@ -138,9 +141,8 @@ def load_entry_points() -> list[str]:
 def not_loaded() -> str:
     """A hint for the error about an unknown name: installed plugins that failed to load and may
     have it."""
-    return "".join(
-        f" It may be in a plugin that is missing: {failure}" for failure in _BROKEN.values()
-    )
+    failures = [f" It may be in a plugin that is missing: {each}" for each in _BROKEN.values()]
+    return "".join(failures)
 
 
 def load_plugin(source: str) -> None:
@@ -158,13 +160,10 @@ def load_plugin(source: str) -> None:
                 importlib.import_module(source)
     except (Exception, SystemExit) as error:
         reason = _reason(error)
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if path.is_dir():
             reason = "it is a folder: name a .py file in it."
-        elif (
-            isinstance(error, ModuleNotFoundError)
-            and error.name == path.name.partition(".")[0]
-            and path.exists()
-        ):
+        elif path.exists() and missing == path.name.partition(".")[0]:
             reason = "it is neither a .py file nor a module."
         raise RegistryError(f"plugin {source!r} does not load: {reason}") from error
 
@@ -185,25 +184,21 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}."
-    calls = [
-        call
-        for call in traceback.extract_tb(error.__traceback__)
-        if not call.filename.startswith("<")
-    ]
-    place = (
-        f" ({calls[-1].filename}:{calls[-1].lineno})"
-        if len(calls) > 1 and calls[-1].filename != __file__
-        else ""
-    )
+    calls = []
+    for call in traceback.extract_tb(error.__traceback__):
+        if not call.filename.startswith("<"):
+            calls.append(call)
+    place = ""
+    if len(calls) > 1 and calls[-1].filename != __file__:
+        place = f" ({calls[-1].filename}:{calls[-1].lineno})"
     return f"{' '.join(repr(error).split())}{place}."
 
 
 def _import_file(path: Path) -> None:
     """Import a plugin file, unless it has been imported already."""
     if not path.is_file():
-        raise RegistryError(
-            "it does not exist" + ("." if path.is_absolute() else f" (looked in {Path.cwd()}).")
-        )
+        looked = "" if path.is_absolute() else f" (looked in {Path.cwd()})"
+        raise RegistryError(f"it does not exist{looked}.")
     if path.stem in sys.modules:
         known = getattr(sys.modules[path.stem], "__file__", None)
         if known and Path(known).resolve() == path.resolve():
@@ -223,13 +218,23 @@ def _import_file(path: Path) -> None:
         raise
 
 
+def origin(module: str) -> str | None:
+    """The file from which a module would be imported; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
+
+
 def described(cls: type) -> str:
     """A part in words: ``norm 'pair'``; with its class and where it is written if it is not one of
     this package."""
     known, place = name_of(cls), written_at(cls)
     if known is None:
         return f"{cls.__name__} ({place})" if place else cls.__name__
-    return f"{known[0]} {known[1]!r}" + (f" ({cls.__name__}, {place})" if place else "")
+    kind, name = known
+    return f"{kind} {name!r} ({cls.__name__}, {place})" if place else f"{kind} {name!r}"
 
 
 def written_at(cls: type) -> str | None:

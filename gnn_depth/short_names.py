@@ -1,34 +1,40 @@
-"""Short names of parts in configs: ``norm: {name: pair, scale: 2}`` in place of ``class_path`` and
-``init_args``.
+"""Classes as text: every part that a config can name, with its options.
 
-Names are looked up in descriptions of classes (:class:`Part`): cached ones are enough to find a
-misspelt name.
+The text is enough to find a misspelt name, so :mod:`gnn_depth.cli.catalogue` keeps it on disk.
 """
 
 import importlib
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+import docstring_parser
+
 from gnn_depth import registry
-from gnn_depth.ranges import Range, ranges_of
-from gnn_depth.registry import RegistryError, described
+from gnn_depth.ranges import Range, is_path, range_in
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
 # to optimizers and schedules (parameters, the optimizer): they are not options.
 GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "task": 1, "data": 0}
 GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0}
-LISTS = ("norm", "callback")  # one of them stands for a list of one
 GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
 SECTIONS = {
     **{f"model.{kind}": kind for kind in GIVEN if kind not in ("data", "callback", "logger")},
     "trainer.callbacks": "callback",
     "trainer.logger": "logger",
     "data": "data",
+}
+# Options of the model that the data set determines, and the attributes of a data set that they are.
+GIVEN_BY_DATA = {
+    "in_channels": "num_features",
+    "num_classes": "num_classes",
+    "default_task": "task",
+    "edge_channels": "num_edge_features",
 }
 # Base classes of the kinds that other libraries define, and the modules whose classes have short
 # names.
@@ -45,23 +51,17 @@ LIBRARIES = {
     ),
     "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
 }
-PLAIN = (bool, int, float, str, list)
-Where: TypeAlias = tuple[str | int, ...]
-
-
-class PartError(RegistryError):
-    """A part that does not exist, or an option that it does not have.
-
-    Attributes:
-        where: Keys and positions that lead to it in the config.
-    """
-
-    def __init__(self, message: str, where: Where = ()) -> None:
-        super().__init__(message)
-        self.where = where
-
-
-# Classes as text
+OTHERS = ("torch.", "lightning.")  # modules of other libraries
+PLAIN = (bool, int, float, str, list, dict)
+#: Types whose values a config writes as they are, in words.
+TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "None": "null",
+}
+Where: TypeAlias = tuple[str | int, ...]  # keys and positions that lead to a value in a config
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,21 @@ class Option:
     is_plain: bool = True  # a config can write its default
     choices: list[str] = field(default_factory=list)  # values that its type names: paper, released
     kind: str | None = None  # of the part that it takes
+    is_path: bool = False  # it names a file or folder
     about: str = ""
     nargs: int | str | None = None  # as argparse has it
+    # The type itself; None in an option from the cache.
+    annotation: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def types(self) -> list[str]:
+        """The types of a union, as text, without the values that it names."""
+        return [one for one in self.type.split(" | ") if one not in (*self.choices, "Tensor")]
+
+    @property
+    def has_plain_type(self) -> bool:
+        """True if only numbers, words and null fit."""
+        return bool(self.type) and set(self.types) <= set(TYPES)
 
     def __str__(self) -> str:
         type = f": {self.type}{f' ({self.range})' if self.range else ''}" if self.type else ""
@@ -85,7 +98,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartSpec:
     """A class that a config can name."""
 
     kind: str  # layer, norm and so on
@@ -96,6 +109,8 @@ class Part:
     takes_any: bool = False  # its constructor takes further arguments
     refusal: str = ""  # why it cannot be used
     graphs: list[str] = field(default_factory=list)  # names of a data set's graphs
+    # The class itself; None in a description from the cache.
+    cls: Any = field(default=None, compare=False, repr=False)
 
     @property
     def class_name(self) -> str:
@@ -112,82 +127,147 @@ class Part:
         return {name: option.default for name, option in self.options.items() if option.is_plain}
 
 
+Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
+
+
 @cache
-def describe(kind: str, name: str, cls: type, path: str | None = None) -> Part:
-    """A class as text."""
-    named = [
-        p
-        for p in inspect.signature(cls).parameters.values()
-        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
-    missing, ranges = sorted(getattr(cls, "__abstractmethods__", ())), ranges_of(cls.__init__)
-    return Part(
+def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSpec:
+    """Describe a class as text."""
+    options, takes_any = options_of(cls, GIVEN.get(kind, 0))
+    missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
+    doc = cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls)
+    return PartSpec(
         kind,
         name,
         path or registry.import_path(cls),
-        inspect.cleandoc(
-            cls.__doc__
-            or getattr(vars(cls).get("__init__"), "__doc__", None)
-            or inspect.getdoc(cls)
-            or ""
-        ),
-        {
-            parameter.name: _option(cls, parameter, ranges.get(parameter.name))
-            for parameter in named[GIVEN[kind] :]
-        },
-        takes_any=any(p.kind is p.VAR_KEYWORD for p in inspect.signature(cls).parameters.values()),
-        refusal=f"{described(cls)} has no {', '.join(missing)}." if missing else "",
+        doc=inspect.cleandoc(doc or ""),
+        options=options,
+        takes_any=takes_any,
+        refusal=f"{registry.described(cls)} has no {missing}." if missing else "",
         graphs=list(getattr(cls, "names", ())),
+        cls=cls,
     )
 
 
-def _option(cls: type, parameter: inspect.Parameter, range: Range | None) -> Option:
-    annotation, default = parameter.annotation, parameter.default
-    default = (
-        list(default)
-        if isinstance(default, tuple)
-        else default.value
-        if isinstance(default, Enum)
-        else default
-    )
+def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
+    """The options of a class by name, and whether its constructor takes any others.
+
+    A constructor that takes ``**kwargs`` passes them to the next class, whose options are then
+    options too. The first ``num_given`` arguments are not options.
+    """
+    options: dict[str, Option] = {}
+    given: set[str] = set()
+    takes_any = False
+    for owner in cls.__mro__[:-1]:
+        init: Any = vars(owner).get("__init__")
+        if init is None:
+            continue
+        hints, takes_any = _hints(init), False
+        # A subclass in the same library gives what its base needs.
+        is_filled = owner is not cls and owner.__module__.startswith(OTHERS)
+        for name, parameter in list(inspect.signature(init).parameters.items())[1:]:
+            is_required = parameter.default is parameter.empty
+            if parameter.kind is parameter.VAR_KEYWORD:
+                takes_any = True
+            elif parameter.kind is parameter.VAR_POSITIONAL or (is_filled and is_required):
+                continue
+            elif len(given) < num_given and parameter.kind is not parameter.KEYWORD_ONLY:
+                given.add(name)
+            elif name not in options and name not in given:
+                options[name] = option_of(parameter, hints.get(name, parameter.annotation))
+        # torch's Module accepts no further arguments, whatever its signature says.
+        if not takes_any or owner.__qualname__ == "Module":
+            return options, False
+    return options, takes_any
+
+
+def _hints(init: Any) -> dict[str, Any]:
+    """The types of a constructor's arguments, without those that cannot be resolved."""
+    with suppress(NameError, TypeError):
+        return get_type_hints(init, include_extras=True)
+    # One names a class that is imported for type checkers only, or is no type: the others count.
+    found: dict[str, Any] = {}
+    for name, annotation in init.__annotations__.items():
+        alone: Any = types.SimpleNamespace(__annotations__={name: annotation})
+        names = inspect.unwrap(init).__globals__
+        with suppress(NameError, TypeError):
+            found |= get_type_hints(alone, globalns=names, include_extras=True)
+    return found
+
+
+def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") -> Option:
+    """Describe a parameter as an option."""
+    default = parameter.default
+    kind = argument_kind(annotation)
     is_required = default is parameter.empty
-    is_plain = default is None or isinstance(default, PLAIN)
+    if kind is not None and not is_required:
+        default = _part_name(default)
+    if isinstance(default, tuple):
+        default = list(default)
+    elif isinstance(default, Enum):
+        default = default.value
+    is_plain = not is_required and (default is None or isinstance(default, PLAIN))
+    if is_required:
+        default = None
+    elif not is_plain:
+        default = getattr(default, "__name__", str(default))
+    untyped = annotation is parameter.empty
     return Option(
         parameter.name,
-        type="" if annotation is parameter.empty else type_name(annotation),
-        range=range,
-        default=default
-        if is_plain
-        else None
-        if is_required
-        else getattr(default, "__name__", str(default)),
+        type="" if untyped else type_name(annotation),
+        range=range_in(annotation),
+        default=default,
         is_required=is_required,
         is_plain=is_plain,
         choices=list(choices(annotation)),
-        kind=argument_kind(cls, parameter.name),
+        kind=kind,
+        is_path=is_path(annotation),
+        about=about,
+        annotation=Any if untyped else annotation,
     )
+
+
+def _part_name(default: Any) -> Any:
+    """The registered name of a part that is a default as class or object: ``gcn`` for GCN."""
+    cls = default if isinstance(default, type) else type(default)
+    found = registry.name_of(cls)
+    return found[1] if found else default
+
+
+def meanings(*docs: str | None) -> dict[str, str]:
+    """What docstrings say of each argument."""
+    found = {}
+    for doc in docs:
+        for each in docstring_parser.parse(doc or "").params:
+            found[each.arg_name] = " ".join((each.description or "").split())
+    return found
 
 
 def type_name(annotation: Any) -> str:
     """A type as text, without modules, and literals by their values: ``float | None``."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        return " | ".join(map(str, arguments))
+        return " | ".join(map(as_written, arguments))
     if origin is Annotated:
         return type_name(arguments[0])
     if origin in (Union, types.UnionType):
-        return " | ".join(map(type_name, arguments))
+        return " | ".join(type_name(each) for each in arguments if each is not Any)
     if annotation in (None, type(None)):
         return "None"
     if isinstance(annotation, list):  # the arguments of a Callable
         return f"[{', '.join(map(type_name, annotation))}]"
-    if origin is None:
-        return (
-            annotation.__name__
-            if isinstance(annotation, type)
-            else str(annotation).rpartition(".")[2]
-        )
-    return f"{getattr(origin, '__name__', origin)}[{', '.join(map(type_name, arguments))}]"
+    if origin is not None:
+        return f"{getattr(origin, '__name__', origin)}[{', '.join(map(type_name, arguments))}]"
+    if isinstance(annotation, type):
+        return annotation.__name__
+    return str(annotation).rpartition(".")[2]
+
+
+def as_written(value: Any) -> str:
+    """A plain value as text, as YAML writes it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def choices(annotation: Any) -> Iterator[str]:
@@ -195,26 +275,20 @@ def choices(annotation: Any) -> Iterator[str]:
     if annotation is bool:
         yield from ("true", "false")
     elif get_origin(annotation) is Literal:
-        yield from map(str, get_args(annotation))
+        yield from map(as_written, get_args(annotation))
     elif get_origin(annotation) in (Union, types.UnionType, list):
         for argument in get_args(annotation):
             yield from choices(argument)
 
 
-def argument_kind(cls: type, argument: str) -> str | None:
-    """The kind of part that an argument expects, such as ``base`` in ``Balanced(base: Init)``;
-    usually None."""
-    try:
-        annotation = get_type_hints(cls.__init__).get(argument)
-    except (NameError, TypeError):
-        return None
+def argument_kind(annotation: Any) -> str | None:
+    """The kind of part that an argument of this type takes: init for ``base: Init``; or None."""
     for base in _classes(annotation):
         # A base that parts of several kinds share, like torch's Module, does not decide.
-        kinds = [
-            k
-            for k in registry.KINDS
-            if any(issubclass(c, base) for c in registry.registered(k).values())
-        ]
+        kinds = []
+        for kind in registry.KINDS:
+            if any(issubclass(cls, base) for cls in registry.registered(kind).values()):
+                kinds.append(kind)
         if len(kinds) == 1:
             return kinds[0]
     return None
@@ -230,42 +304,36 @@ def _classes(annotation: Any) -> Iterator[type]:
         yield from _classes(argument)
 
 
-def registered_parts() -> dict[str, dict[str, Part]]:
-    """Every registered part, by kind and name."""
-    return {
-        kind: {name: describe(kind, name, cls) for name, cls in registry.registered(kind).items()}
-        for kind in registry.KINDS
-    }
-
-
-def imported_parts() -> dict[str, dict[str, Part]]:
+def imported_parts() -> dict[str, dict[str, PartSpec]]:
     """Every class that has a short name: registered ones, and those of torch and Lightning, which
     are imported here."""
-    found = registered_parts()
-    for kind, (base, modules) in LIBRARIES.items():
-        found[kind] = {}
-        for path, cls in _library(load_class(base), modules):
-            found[kind].setdefault(cls.__name__, describe(kind, cls.__name__, cls, path))
+    return {kind: parts_of(kind) for kind in GIVEN}
+
+
+def parts_of(kind: str) -> dict[str, PartSpec]:
+    """Every class of a kind that has a short name, by name."""
+    found: dict[str, PartSpec] = {}
+    if kind in registry.KINDS:
+        for name, cls in registry.registered(kind).items():
+            found[name] = describe(kind, name, cls)
+        return found
+    base, modules = LIBRARIES[kind]
+    for path, cls in _library(load_class(base), modules):
+        found.setdefault(cls.__name__, describe(kind, cls.__name__, cls, path))
     return found
 
 
-def _library(base: type, modules: tuple[str, ...]) -> Iterator[tuple[str, type]]:
+def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
     """The public classes below a base class that stand in these modules, and those that plugins
     have defined."""
     for module in modules:
         for name, cls in vars(importlib.import_module(module)).items():
-            if (
-                not isinstance(cls, type)
-                or not issubclass(cls, base)
-                or cls is base
-                or inspect.isabstract(cls)
-            ):
+            is_part = isinstance(cls, type) and issubclass(cls, base) and cls is not base
+            if not is_part or inspect.isabstract(cls) or name.startswith(("_", "Base")):
                 continue
-            if cls.__module__.startswith(module) and not name.startswith(
-                ("_", "Base")
-            ):  # defined here, and public
+            if cls.__module__.startswith(module):  # defined here
                 yield f"{module}.{name}", cls
-    libraries = {name.partition(".")[0] for _, modules in LIBRARIES.values() for name in modules}
+    libraries = {name.partition(".")[0] for _, names in LIBRARIES.values() for name in names}
     for own in _below(base):
         if own.__module__.partition(".")[0] not in libraries:
             yield registry.import_path(own), own
@@ -285,197 +353,3 @@ def load_class(path: str) -> Any:
         return getattr(importlib.import_module(module), name, None)
     except (ImportError, ValueError, SystemExit):  # a module may end the process that imports it
         return None
-
-
-# From short names to class paths
-
-
-class Names:
-    """Expands the short names of parts, given all known parts by kind and name.
-
-    Its methods raise a PartError where a part or an option does not exist, with the near miss and
-    the choices.
-    """
-
-    def __init__(self, parts: dict[str, dict[str, Part]]) -> None:
-        self.parts = parts
-
-    def find(self, kind: str, name: Any, where: Where = ()) -> Part:
-        """A part by its name, class name or import path; a class that is not known is imported."""
-        if not isinstance(name, str):
-            raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
-        known = self.parts[kind].values()
-        part = self.parts[kind].get(name) or next((p for p in known if name == p.class_name), None)
-        part = part or next((p for p in known if name == p.path and not p.refusal), None)
-        if part is None and "." in name:
-            part = self._import(kind, name, where)
-        if part is None:
-            also = [p.class_name for p in known]
-            message = registry.unknown(kind, name, self.listed(kind), also) + registry.not_loaded()
-            homes = {graph: p.class_name for p in known for graph in p.graphs}
-            if graph := registry.nearest(name, homes):
-                message += f" {graph} is a graph of {homes[graph]}: --data {homes[graph]} --data.name {graph}."
-            elif kind in registry.KINDS and not registry.nearest(name, [*self.listed(kind), *also]):
-                message += " A part of your own needs --plugins FILE."
-            raise PartError(message, where)
-        if part.refusal:
-            raise PartError(part.refusal, where)
-        return part
-
-    def listed(self, kind: str) -> list[str]:
-        """The names of a kind as users see them: class names of data sets."""
-        return sorted(part.shown for part in self.parts[kind].values())
-
-    def _import(self, kind: str, path: str, where: Where) -> Part:
-        cls = load_class(path)
-        if cls is None:
-            module, _, name = path.rpartition(".")
-            known = (part.path for part in self.parts[kind].values())
-            near = [p for p in known if p.startswith(f"{module}.") or p.endswith(f".{name}")]
-            hint = registry.hint(path, near) or " If it is in a plugin, add --plugins FILE."
-            raise PartError(
-                f"{kind} {path!r} cannot be imported.{hint}{registry.not_loaded()}", where
-            )
-        found = registry.name_of(cls)
-        if not isinstance(cls, type) or (found and found[0] != kind):
-            raise PartError(
-                f"{path} is {f'a {found[0]}' if found else 'no class'}, not a {kind}.", where
-            )
-        return describe(kind, found[1] if found else cls.__name__, cls, path)
-
-    def expand(self, kind: str, value: Any, where: Where = (), current: Any = None) -> Any:
-        """Turn ``pair`` or ``{name: pair, scale: 2}`` into class path and arguments; one norm
-        becomes a list of one.
-
-        Options without a name change the expanded part that stands there already; ``where`` leads
-        to it in the config.
-        """
-        if kind in ("scheduler", "task", "callback", "logger") and value in (
-            None,
-            True,
-            False,
-            "true",
-            "false",
-        ):
-            return value
-        if kind not in LISTS and not (kind == "logger" and isinstance(value, list)):
-            return self.expand_one(kind, value, where, current=current)
-        items = enumerate(value) if isinstance(value, list) else [(None, value)]
-        return [
-            self.expand_one(kind, x, where if i is None else (*where, i), in_list=True)
-            for i, x in items
-        ]
-
-    def expand_one(
-        self, kind: str, value: Any, where: Where = (), in_list: bool = False, current: Any = None
-    ) -> Any:
-        """Expand a single part, also of a kind that comes in lists; see :meth:`expand`."""
-        if value is None:
-            raise PartError(f"{kind} is null: name one of {', '.join(self.listed(kind))}.", where)
-        if isinstance(value, str):
-            return self._spec(kind, value, {}, where)
-        if not isinstance(value, dict):
-            raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
-        if "class_path" in value:
-            for key in value:
-                if key not in ("class_path", "init_args", "dict_kwargs"):
-                    raise PartError(
-                        f"{key!r} stands beside class_path; options go under init_args.",
-                        (*where, key),
-                    )
-            rest = {"dict_kwargs": value["dict_kwargs"]} if "dict_kwargs" in value else {}
-            return (
-                self._spec(
-                    kind, value["class_path"], value.get("init_args") or {}, (*where, "init_args")
-                )
-                | rest
-            )
-        if "name" in value and kind != "data":
-            return self._spec(
-                kind, value["name"], {k: v for k, v in value.items() if k != "name"}, where
-            )
-        if in_list:
-            example = "".join(f", {key}: {item}" for key, item in value.items())
-            raise PartError(f"a {kind} needs its name: {{name: NAME{example}}}.", where)
-        if not isinstance(current, dict) or "class_path" not in current:
-            return value
-        given = value["init_args"] if list(value) == ["init_args"] else value
-        return {
-            **current,
-            **self._spec(kind, current["class_path"], given, where, current.get("init_args") or {}),
-        }
-
-    def _spec(
-        self, kind: str, name: Any, given: Any, where: Where, current: dict | None = None
-    ) -> dict[str, Any]:
-        """Class path and arguments, with the parts among the arguments expanded."""
-        part = self.find(
-            kind, name, (*where[:-1], "class_path") if where[-1:] == ("init_args",) else where
-        )
-        if not isinstance(given, dict):
-            return {
-                "class_path": part.path,
-                "init_args": given,
-            }  # the parser explains what is wrong with it
-        # Naming a part starts from its own defaults: the parser alone would pass on options of the
-        # part before it.
-        arguments = part.defaults | (current or {})
-        for key, value in given.items():
-            if key not in part.options and not part.takes_any:
-                choices = (
-                    f"Accepted: {', '.join(part.options)}." if part.options else "It has none."
-                )
-                near = registry.hint(key, part.options)
-                raise PartError(
-                    f"{kind} {part.name!r} has no option {key!r}.{near} {choices}", (*where, key)
-                )
-
-            inner = part.options[key].kind if key in part.options else None
-            if isinstance(value, list) and inner:
-                value = [self.expand_one(inner, item, (*where, key)) for item in value]
-            elif value is not None and inner:
-                value = self.expand_one(inner, value, (*where, key), current=arguments.get(key))
-            arguments[key] = _listed(part.options[key], value) if key in part.options else value
-        return {"class_path": part.path, "init_args": arguments}
-
-
-def _listed(option: Option, value: Any) -> Any:
-    """A value; a word or number becomes a list of one where only a list fits."""
-    types = option.type.split(" | ")
-    only_lists = any(one.startswith("list[") for one in types) and not {"str", "int", "float"} & {
-        *types
-    }
-    return (
-        [value]
-        if only_lists and not option.kind and isinstance(value, str | int | float)
-        else value
-    )
-
-
-# From class paths to short names
-
-
-def contract(kind: str, value: Any) -> Any:
-    """Turn class path and arguments into ``{name: pair, scale: 2}``, or ``pair`` alone without
-    arguments.
-
-    A class that is not registered keeps its path. Data sets keep ``class_path`` and ``init_args``,
-    since ``name`` is an argument of theirs, and are called by their class name.
-    """
-    if isinstance(value, list):
-        return [contract(kind, item) for item in value]
-    if not isinstance(value, dict) or "class_path" not in value:
-        return value
-    cls = load_class(value["class_path"])
-    if not isinstance(cls, type):
-        return value
-    arguments = {
-        key: contract(inner, item) if (inner := argument_kind(cls, key)) else item
-        for key, item in value.get("init_args", {}).items()
-    }
-    rest = {key: item for key, item in value.items() if key not in ("class_path", "init_args")}
-    found = registry.name_of(cls)
-    if found is None or found[0] != kind or kind == "data" or rest or "name" in arguments:
-        path = cls.__name__ if found and kind == "data" else value["class_path"]
-        return {"class_path": path, **({"init_args": arguments} if arguments else {}), **rest}
-    return {"name": found[1], **arguments} if arguments else found[1]

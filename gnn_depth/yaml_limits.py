@@ -1,15 +1,18 @@
 """The limits of all YAML that is read: files, options of the command line, and text inside
 checkpoints."""
 
+import re
 from typing import Any
 
 import yaml
+from jsonargparse import get_loader
 
-MAX_ENTRIES = (
-    100_000  # after aliases, which multiply: a few lines can stand for billions of entries
-)
+# After aliases, which multiply: a few lines can stand for billions of entries.
+MAX_ENTRIES = 100_000
 MAX_DEPTH = 100
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Text that is the same whether or not it is read as YAML: a byte order mark, say, would be gone.
+PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 
 
 class TooLargeError(yaml.YAMLError):
@@ -23,9 +26,8 @@ def check_size(text: str) -> None:
     Raises a TooLargeError for too many or too deep ones, and a YAMLError for other text.
     """
     sizes: dict[str, int] = {}  # by anchor
-    opened: list[
-        tuple[str | None, int]
-    ] = []  # collections around this place: anchor, and the count at their start
+    # Collections around this place: anchor, and the count at their start.
+    opened: list[tuple[str | None, int]] = []
     entries, begins = 0, f", is too large. It begins with {text[:60]!r}."
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -46,7 +48,38 @@ def check_size(text: str) -> None:
             raise TooLargeError(f"YAML nested more than {MAX_DEPTH} deep{begins}")
 
 
+def check_texts(value: Any) -> None:
+    """Raise a TooLargeError for text in a value that would be read as YAML without end."""
+    if isinstance(value, str):
+        if not PLAIN.fullmatch(value):
+            check_texts_in(value)
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_texts(item)
+
+
+def check_texts_in(text: str) -> None:
+    """Raise a TooLargeError for a text, or a text inside it, that is too large as YAML."""
+    inner = value_in(text)
+    if inner != text:
+        check_texts(inner)
+
+
 def safe_load(text: str) -> Any:
     """Read YAML as plain values, within the limits; see :func:`check_size`."""
     check_size(text)
     return yaml.safe_load(text)
+
+
+def value_in(text: str) -> Any:
+    """Read a text as YAML, in which 1e-3 is a number; other text is returned as it is.
+
+    Text that is too large is a TooLargeError.
+    """
+    try:
+        check_size(text)
+        return get_loader("yaml")(text)
+    except TooLargeError:
+        raise
+    except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`
+        return text

@@ -17,22 +17,29 @@ RUNS = {
     "validate": "Measure a model on the validation nodes.",
     "test": "Measure a trained model on the test nodes.",
     "predict": "Write the predictions for every node or graph to a file.",
-    "partition": "Write the graph of a run as files, of which each process of strategy graph reads its part.",
-    "probe": "Show features, gradients and Lipschitz constants of every layer before training; makes no run folder.",
+    "partition": "Write the graph of a run as files, of which each process of strategy graph reads "
+    "its part.",
+    "probe": "Show features, gradients and Lipschitz constants of every layer before training; "
+    "makes no run folder.",
 }
 REPORTS = {
     "sweep": "Run a grid of runs, each once, on all cores or a cluster: gnn-depth sweep FILE.",
-    "table": "Show runs as a table, beside published numbers if there are any: gnn-depth table FOLDER.",
+    "table": "Show runs as a table, beside published numbers if there are any: gnn-depth table "
+    "FOLDER.",
     "plot": "Draw runs: gnn-depth plot KIND FOLDER --output FILE.",
-    "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth reproduce ITEM.",
-    "demo": "Train four networks on a small generated graph: what fails with depth, why, and what helps; one minute.",
+    "reproduce": "Run the missing runs of a paper's table or figure, and compare: gnn-depth "
+    "reproduce ITEM.",
+    "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
+    "helps; one minute.",
 }
 COMMANDS = {
     **RUNS,
     **REPORTS,
     "new": "Create a new part and a file of tests for it: gnn-depth new norm MyNorm.",
-    "completion": "Print a script for TAB completion in the shell: gnn-depth completion bash, or zsh.",
-    "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list [KIND]...",
+    "completion": "Print a script for TAB completion in the shell: gnn-depth completion bash, or "
+    "zsh.",
+    "list": "Show the registered layers, norms, inits, skips and data sets: gnn-depth list "
+    "[KIND]...",
 }
 
 UNREAD = 141  # 128 + SIGPIPE, as shells count
@@ -58,27 +65,23 @@ def main(argv: list[str] | None = None) -> int:
             code = _dispatch(argv)
             sys.stdout.flush()  # so that a closed pipe is noticed here
             return code
-    except (
-        BrokenPipeError
-    ):  # the reader has closed it, as `head` does: print nothing more, not even at exit
+    except BrokenPipeError:
+        # The reader has closed it, as `head` does: print nothing more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     except Exception as error:
         known = in_words(error)
         if known is None or os.environ.get(TRACEBACK):
             raise
-        return (
-            _print_error(f"error: {known}", 2)
-            if isinstance(known, UsageError)
-            else _print_error(str(known), 1)
-        )
+        if isinstance(known, UsageError):
+            return _print_error(f"error: {known}", 2)
+        return _print_error(str(known), 1)
     except KeyboardInterrupt as stop:
-        code, nothing_saved = (
-            signals.exit_code(stop),
-            argv[:1] == ["fit"] and not getattr(stop, "has_folder", False),
-        )
-        before = f"{signals.SAID[code].rstrip('.')} before the training began: nothing was saved."
-        return _print_error(before if nothing_saved else signals.SAID[code], code)
+        code = signals.exit_code(stop)
+        said = signals.SAID[code]
+        if argv[:1] == ["fit"] and not getattr(stop, "has_folder", False):
+            said = f"{said.rstrip('.')} before the training began: nothing was saved."
+        return _print_error(said, code)
     except SystemExit as stop:
         status = stop.code or 0
         # Lightning answers an interrupt by exiting with 1 once its callbacks have had their say.
@@ -100,9 +103,9 @@ def _dispatch(argv: list[str]) -> int:
     if command not in COMMANDS:
         raise UsageError(_no_command(argv))
     if command not in RUNS:
-        return import_module(f"gnn_depth.cli.{'listing' if command == 'list' else command}").main(
-            rest
-        )
+        module = "listing" if command == "list" else command
+        code: int = import_module(f"gnn_depth.cli.{module}").main(rest)
+        return code
 
     from gnn_depth.cli.catalogue import catalogue
     from gnn_depth.cli.config import check_early, read_arguments
@@ -110,7 +113,8 @@ def _dispatch(argv: list[str]) -> int:
 
     arguments = read_arguments(rest)
     known = catalogue(arguments.plugins, command)
-    if (asked := arguments.asked_help()) is not None:
+    asked = arguments.asked_help()
+    if asked is not None:
         from gnn_depth.cli.listing import help_of
 
         print(help_of(command, *asked, known))
@@ -128,7 +132,8 @@ def _no_command(argv: list[str]) -> str:
     if not argv[0].startswith("-"):
         return registry.unknown("command", argv[0], COMMANDS, also=["help"])
     meant = next((word for word in argv if word in COMMANDS), "COMMAND")
-    return f"the command comes first: gnn-depth {meant} {argv[0]} ... Available: {', '.join(COMMANDS)}."
+    first = f"the command comes first: gnn-depth {meant} {argv[0]} ..."
+    return f"{first} Available: {', '.join(COMMANDS)}."
 
 
 def usage() -> str:

@@ -4,198 +4,126 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import lightning as L
 from jsonargparse import Namespace
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
-import gnn_depth.diagnostics  # noqa: F401  (the parser finds imported callbacks by class name)
+import gnn_depth.data
+import gnn_depth.diagnostics
+import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
+from gnn_depth.builder import check, made, made_section
 from gnn_depth.cli import checkpoints, trust
 from gnn_depth.cli.config import (
-    GIVEN_BY_DATA,
-    PATHS,
     Arguments,
     flags,
-    full_paths,
     merge,
-    parse,
-    resolved,
+    resolved_config,
+    section,
     to_yaml,
     value_of,
 )
 from gnn_depth.cli.errors import explained
-from gnn_depth.cli.known import Known, options_of
-from gnn_depth.cli.outputs import PREDICTIONS_TEXT
+from gnn_depth.cli.known import known_parts
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.ranges import Count, Positive, Range
 from gnn_depth.runs import Origin, digest
-from gnn_depth.short_names import imported_parts
+from gnn_depth.short_names import Option
 from gnn_depth.training import NodeClassifier
+from gnn_depth.training.models import build_model
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.run import TRAINER_DEFAULTS, RunConfig, make_trainer
+from gnn_depth.training.run import RunConfig, make_trainer
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
-SEED = Annotated[int, Range(0, 2**32 - 1)]  # NumPy's
-DEFAULT_DATA = "gnn_depth.data.synthetic.SyntheticCitation"
-CKPT_HELP = (
-    "Checkpoint: a file, a run folder, or `last`, the newest run of this name; validate and probe "
-    "do without. fit "
-    "resumes from it in a new folder, and takes `auto` too: the newest run with the same model, "
-    "data, seed and code."
-)
 
 
-class Parser(LightningArgumentParser):
-    """Lightning's parser without reading of files, which :mod:`gnn_depth.cli.config` has already
-    done."""
-
-    def add_class_arguments(self, *args: Any, **kwargs: Any) -> list[str]:
-        return super().add_class_arguments(*args, **kwargs | {"sub_configs": False})
-
-
-class CommandLineInterface(LightningCLI):
+class CommandLineInterface:
     """Data, model and trainer of a command, which decides on the options, and of the arguments
     after it.
 
-    Without ``build`` nothing is built, only parsed.
+    Without ``build`` nothing is built, only checked.
+
+    Attributes:
+        resolved: The config with every default, as plain values: what runs.
+        config: The same, by attribute, with the path of the checkpoint that was found.
     """
+
+    datamodule: GraphDataModule
+    model: NodeClassifier
+    trainer: L.Trainer
 
     def __init__(self, command: str, arguments: Arguments, build: bool = True) -> None:
         self.command = command
         self.arguments = arguments
-        self.build = build
+        self.known = known_parts(command, arguments.plugins)
         self.checkpoint: checkpoints.Checkpoint | None = None
-        self.ckpt_path_asked: Any = None
         self._started_in = Path.cwd()
-        super().__init__(
-            NodeClassifier,
-            GraphDataModule,
-            save_config_callback=None,
-            trainer_defaults=TRAINER_DEFAULTS,
-            seed_everything_default=0,
-            parser_class=Parser,
-            parser_kwargs={
-                "prog": f"gnn-depth {command}",
-                "dump_header": None,
-                "exit_on_error": False,
-            },
-            subclass_mode_data=True,
-            args=arguments.argv,
-            run=False,
-            auto_configure_optimizers=False,
-        )
-
-    def add_default_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument(
-            "--seed_everything", type=SEED, default=0, help="Seed of all random numbers."
-        )
-        plugins = (
-            "Python files or modules that register parts, imported first; may be repeated. "
-            "Paths count from the working directory, in a config file from that file's folder."
-        )
-        parser.add_argument("--plugins", type=list[str], default=[], help=plugins)
-
-    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.set_defaults({"data": {"class_path": DEFAULT_DATA}})
-        for option, attribute in GIVEN_BY_DATA.items():
-            parser.link_arguments(f"data.{attribute}", f"model.{option}", apply_on="instantiate")
-        parser.add_lightning_class_args(RunRecorder, "run")
-        if self.command != "partition":
-            parser.add_argument("--ckpt_path", type=str | None, default=None, help=CKPT_HELP)
-        if self.command in ("validate", "test", "predict"):
-            parser.add_argument(
-                "--force",
-                action="store_true",
-                help="Use a checkpoint of a model that has diverged.",
-            )
-        if self.command == "predict":
-            output = f"File for the predictions; {PREDICTIONS_TEXT} by its suffix."
-            parser.add_argument("--output", type=str | None, default=None, help=output)
-        if self.command == "partition":
-            parser.add_argument("--parts", type=Count, default=2, help="Number of parts.")
-            nodes = "Division of the nodes: contiguous, metis, or a .npy file with the part of each node."
-            parser.add_argument("--nodes", type=str, default="contiguous", help=nodes)
-            parser.add_argument(
-                "--output", type=str | None, default=None, help="A new folder for the files."
-            )
-        if self.command == "probe":
-            scales = "Factors by which to scale each layer's input for further measurements of its Lipschitz constant."
-            parser.add_argument("--scales", type=Positive, nargs="+", default=[], help=scales)
-            layers = "Layers to show in the table, `some` or `all`; every layer is measured."
-            parser.add_argument(
-                "--layers", type=Literal["some", "all"], default="some", help=layers
-            )
-            page = "File for a web page with charts of every measure: FILE.html."
-            parser.add_argument("--html", type=str | None, default=None, help=page)
-            trials = "Probe the model with each proposed remedy too, and compare."
-            parser.add_argument("--try", action="store_true", help=trials)
-
-    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Merge and parse; a checkpoint's model and data stand in for the defaults, and a
-        contradiction is an error."""
-        self.known = Known(imported_parts(), options_of(parser), self.arguments.plugins)
-        if self.arguments.prints_config:
-            print(to_yaml(self.resolve(self.arguments)), end="")
+        if arguments.prints_config:
+            print(to_yaml(self.resolve(arguments)), end="")
             sys.exit(0)
-        self.ckpt_path_asked = value_of("ckpt_path", self.arguments, self.known)
-        trains, base = self.command == "fit", {}
+        self.ckpt_path_asked = value_of("ckpt_path", arguments, self.known)
+        base: dict[str, Any] = {}
+        trains = command == "fit"
         if self.ckpt_path_asked:
             self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
         if self.checkpoint:
-            trust.check_checkpoint(self.checkpoint, self.arguments)
+            trust.check_checkpoint(self.checkpoint, arguments)
             base = self.checkpoint.config(with_seed=trains)
-        self.config = self._parse(self.arguments, base, parser)
-        if self.command != "partition":
-            self.config.ckpt_path = str(self.checkpoint.path) if self.checkpoint else None
-        self.resolved = resolved(self.config, parser)
+        self._options = merge(arguments, self.known, base)
+        if command != "partition":
+            self._options["ckpt_path"] = str(self.checkpoint.path) if self.checkpoint else None
+        self.resolved = resolved_config(self._options, self.known)
+        self.config = Namespace(**self.resolved)  # type: ignore[no-untyped-call]
         if self.checkpoint:
-            before = resolved(self._parse(Arguments(), base, parser), parser)
-            self.checkpoint.check_config(before, self.resolved, goes_on=trains)
-            run = self.checkpoint.path.parent.parent
-            if trains and (changed := checkpoints.changes(run, self.resolved)):
-                checkpoints.warn(
-                    f"{run} goes on with other code or precision than before: {'; '.join(changed)}."
-                )
-            if self.config.get("force") is False:
-                self.checkpoint.check_trained()
-
-    def _parse(
-        self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser
-    ) -> Namespace:
-        return parse(merge(arguments, self.known, base), arguments, self.known, parser)
+            self._check_checkpoint(self.checkpoint, base)
+        if build:
+            self._build()
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
-        """The resolved config of other arguments, by the same parser: building a parser takes
-        longer than using it."""
-        return resolved(self._parse(arguments, {}, self.parser), self.parser)
+        """The resolved config of other arguments."""
+        return resolved_config(merge(arguments, self.known), self.known)
+
+    def _check_checkpoint(self, checkpoint: checkpoints.Checkpoint, base: dict[str, Any]) -> None:
+        """A checkpoint's model and data stand in for the defaults; a contradiction is an error."""
+        trains = self.command == "fit"
+        before = resolved_config(merge(Arguments(), self.known, base), self.known)
+        checkpoint.check_config(before, self.resolved, goes_on=trains)
+        run = checkpoint.path.parent.parent
+        changed = checkpoints.changes(run, self.resolved) if trains else []
+        if changed:
+            checkpoints.warn(
+                f"{run} goes on with other code or precision than before: {'; '.join(changed)}."
+            )
+        if self.resolved.get("force") is False:
+            checkpoint.check_trained()
 
     def _asked(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the runs of this name, and the resolved config."""
         found = self.resolve(self.arguments)
-        return Path(found["run"]["root"]) / (
-            found["run"]["name"] or self._run_name(found["model"])
-        ), found
+        name = found["run"]["name"] or self._run_name(found["model"])
+        return Path(found["run"]["root"]) / name, found
 
-    def instantiate_classes(self) -> None:
-        if not self.build:
-            return
+    def _build(self) -> None:
+        """Build the data, then the model, then the trainer."""
+        seed = self.resolved["seed_everything"]
+        self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
+        self.config.seed_everything = self.resolved["seed_everything"]
         with explained():
-            super().instantiate_classes()
+            default = self.known.options["data"].default
+            self.datamodule = made(self._options.get("data") or check("data", default))
+            self.model = build_model(self.resolved["model"], self.datamodule)
+            self.recorder = RunRecorder(**self.resolved["run"])
+            self.trainer = make_trainer(self._trainer_options(), self.recorder)
             os.chdir(self._started_in)  # a plugin's part that leaves it would move the run
-            data = full_paths(self.config_dump["data"])
-            self.datamodule.save_hyperparameters({"data": data}, logger=False)
             if self.checkpoint:
                 sha256 = self.datamodule.checksum if self.command == "fit" else None
+                data = self.resolved["data"]
                 self.checkpoint.check_data(self.model.hparams, data, sha256)
 
-    def instantiate_trainer(self, **kwargs: Any) -> L.Trainer:
-        return make_trainer(self.config_init["trainer"], self.recorder)
-
-    @property
-    def recorder(self) -> RunRecorder:
-        """The callback that keeps the run's folder."""
-        return self.config_init["run"]
+    def _trainer_options(self) -> dict[str, Any]:
+        """Every option of the trainer, with the objects that the given ones stand for."""
+        known: dict[str, Option] = section(self.known.options, "trainer")
+        defaults = {name: option.default for name, option in known.items()}
+        return defaults | made_section(known, section(self._options, "trainer"))
 
     def run_config(self, origin: Origin | None = None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
@@ -219,13 +147,18 @@ class CommandLineInterface(LightningCLI):
         named: tuple[str, ...] = () if files else ("layer", "norm", "num_layers")
         changed = {}
         for flag, key, value in flags(self.arguments.argv, self.known):
-            section, _, option = key.partition(".")
-            if (
-                section in ("model", "data")
-                and option not in named
-                and key.rpartition(".")[2] not in PATHS
-            ):
-                text = re.sub(r"[^\w.]+", "_", f"{key.rpartition('.')[2]} {value}").strip("_")
+            top, _, option = key.partition(".")
+            last = key.rpartition(".")[2]
+            if top in ("model", "data") and option not in named and not self._is_path(key):
+                text = re.sub(r"[^\w.]+", "_", f"{last} {value}").strip("_")
                 changed[f"{key} {value}" if flag.endswith("+") else key] = text
         name = "-".join([name, *changed.values()])
         return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}-{digest(name)[:8]}"
+
+    def _is_path(self, key: str) -> bool:
+        """True for an option of a data set that names a file or folder."""
+        last = key.rpartition(".")[2]
+        for part in self.known.parts["data"].values():
+            if key.startswith("data.") and last in part.options and part.options[last].is_path:
+                return True
+        return False

@@ -2,16 +2,14 @@
 torch."""
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
 import platform
 import sys
 import sysconfig
-import warnings
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,62 +17,50 @@ from typing import Any
 import gnn_depth
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.config import Arguments
-from gnn_depth.cli.known import Known, load_plugins, options_of, origin
+from gnn_depth.cli.known import KnownToCommand, load_plugins, options_of_run
 from gnn_depth.ranges import Range
 from gnn_depth.runs import write_atomically
-from gnn_depth.short_names import Option, Part, imported_parts
+from gnn_depth.short_names import Option, PartSpec, imported_parts
 
 PACKAGE = Path(gnn_depth.__file__).parent
 
 
-def catalogue(plugins: Iterable[str], command: str = "fit") -> Known:
+def catalogue(plugins: Iterable[str], command: str = "fit") -> KnownToCommand:
     """The parts, with those of these plugins beside those of installed packages, and the options of
     a run command."""
     plugins = tuple(plugins)
 
-    def build() -> tuple[Any, Any]:
+    def load() -> None:
         load_plugins(plugins)
-        return imported_parts(), _options_of_runs()
 
-    def read(content: Any) -> tuple[Any, Any]:
-        parts, commands = content
-        parts = {
-            kind: {name: _part(part) for name, part in known.items()}
-            for kind, known in parts.items()
-        }
-        return parts, {command: _options(known) for command, known in commands.items()}
+    def build() -> tuple[Any, Any]:
+        load()
+        return imported_parts(), {name: options_of_run(name) for name in RUNS}
 
     # Not from disk if everything is imported already.
     is_imported = any(registry.registered(kind) for kind in registry.KINDS)
-    parts, commands = build() if is_imported else cached(plugins, build, read)
-    return Known(parts, commands[command], plugins)
+    parts, commands = build() if is_imported else cached(plugins, build, _read)
+    return KnownToCommand(parts, load, commands[command])
 
 
-def _part(content: Any) -> Part:
-    return Part(**content | {"options": _options(content["options"])})
+def _read(content: Any) -> tuple[Any, Any]:
+    """The catalogue from its JSON."""
+    parts: dict[str, dict[str, PartSpec]] = {}
+    for kind, known in content[0].items():
+        parts[kind] = {name: _part(part) for name, part in known.items()}
+    return parts, {command: _options(known) for command, known in content[1].items()}
+
+
+def _part(content: Any) -> PartSpec:
+    return PartSpec(**content | {"options": _options(content["options"])})
 
 
 def _options(content: Any) -> dict[str, Option]:
-    return {
-        name: Option(**option | {"range": option["range"] and Range(**option["range"])})
-        for name, option in content.items()
-    }
-
-
-@functools.cache
-def _options_of_runs() -> dict[str, dict[str, Option]]:
-    """The options of every run command, from its parser."""
-    from gnn_depth.cli.assemble import CommandLineInterface
-
-    class Unparsed(CommandLineInterface):
-        def parse_arguments(self, parser: Any, args: Any) -> None:
-            self.config = {"seed_everything": False}
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Lightning calls jsonargparse in ways that are deprecated
-        parsers = {command: Unparsed(command, Arguments(), build=False).parser for command in RUNS}
-    return {command: options_of(parser) for command, parser in parsers.items()}
+    found = {}
+    for name, option in content.items():
+        declared = option["range"] and Range(**option["range"])
+        found[name] = Option(**option | {"range": declared})
+    return found
 
 
 def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
@@ -86,46 +72,55 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
     harm.
     """
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
-    key = {
-        "versions": [
-            *(gnn_depth.__version__, version("torch"), version("lightning")),
-            *(platform.python_version(), sys.prefix),
-        ],
-        "installed": sorted(
-            [entry.name, entry.value, origin(_top(entry.module))] for entry in installed
-        ),
-        "plugins": [
-            [plugin, None if plugin.endswith(".py") else origin(_top(plugin))] for plugin in plugins
-        ],
-    }
+    key = _key(installed, plugins)
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
-    with contextlib.suppress(
-        OSError, ValueError, LookupError, TypeError, AttributeError
-    ):  # none, or damaged
+    # There may be none, or it may be damaged.
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         entry = json.loads(path.read_text(encoding="utf-8"))
-        if entry["key"] == key and all(
-            _stamp(file) == stamp for file, stamp in entry["sources"].items()
-        ):
+        stamps = entry["sources"]
+        if entry["key"] == key and all(_stamp(file) == stamps[file] for file in stamps):
             return read(entry["content"])
     content = build()
-    if not registry.not_loaded():  # a broken plugin may be mended without a change of its own files
-        tops = {
-            _top(name) for name in ("gnn_depth", *(entry.module for entry in installed), *plugins)
-        }
-        sources = {file: _stamp(file) for file in _sources(tops)}
-        text = json.dumps({"key": key, "sources": sources, "content": content}, default=_plain)
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, text)
+    if registry.not_loaded():  # a broken plugin may be mended without a change of its own files
+        return content
+    packages = {"gnn_depth", *map(_top, plugins)}
+    packages.update(_top(entry.module) for entry in installed)
+    stamps = {file: _stamp(file) for file in _sources(packages)}
+    text = json.dumps({"key": key, "sources": stamps, "content": content}, default=_plain)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
     return content
 
 
+def _key(installed: Collection[Any], plugins: Collection[str]) -> dict[str, list[Any]]:
+    """What an entry holds for: versions, installed packages with plugins, and named plugins."""
+    versions = [gnn_depth.__version__, version("torch"), version("lightning")]
+    packages = []
+    for entry in installed:
+        packages.append([entry.name, entry.value, registry.origin(_top(entry.module))])
+    named = []
+    for plugin in plugins:
+        # A file is one of the sources, whose time and size are compared.
+        origin = None if plugin.endswith(".py") else registry.origin(_top(plugin))
+        named.append([plugin, origin])
+    return {
+        "versions": [*versions, platform.python_version(), sys.prefix],
+        "installed": sorted(packages),
+        "plugins": named,
+    }
+
+
 def _plain(content: Any) -> Any:
-    return (
-        asdict(content) if is_dataclass(content) and not isinstance(content, type) else str(content)
-    )
+    """A description without its classes, as JSON keeps it."""
+    if not is_dataclass(content) or isinstance(content, type):
+        return str(content)
+    found = vars(content).copy()
+    for name in ("annotation", "cls"):
+        found.pop(name, None)
+    return found
 
 
 def _top(module: str) -> str:
@@ -135,9 +130,8 @@ def _top(module: str) -> str:
 def _sources(packages: Collection[str]) -> set[str]:
     """Files and folders of these imported packages, and of modules outside of libraries, which have
     versions."""
-    libraries = tuple(
-        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    )
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = tuple(sysconfig.get_path(name) for name in names)
     found: set[str] = set()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -145,9 +139,8 @@ def _sources(packages: Collection[str]) -> set[str]:
             found |= {file, *getattr(module, "__path__", ())}
         elif file and not file.startswith(libraries):
             found.add(file)
-    return {
-        file for file in found if Path(file).is_absolute() and Path(file).exists()
-    }  # torch invents some
+    # torch invents some.
+    return {file for file in found if Path(file).is_absolute() and Path(file).exists()}
 
 
 def _stamp(file: str) -> list[int]:

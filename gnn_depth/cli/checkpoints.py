@@ -11,10 +11,11 @@ import lightning as L
 import yaml
 from lightning.pytorch.utilities import rank_zero_only
 
-from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
+from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, remove_parts
+from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.identity import plugin_version
 from gnn_depth.yaml_limits import safe_load
@@ -111,10 +112,9 @@ class Checkpoint:
         if goes_on and self.seed is not None:
             changed += _differences(self.seed, after["seed_everything"], "seed_everything")
         if goes_on and self.data:
-            rows = _differences(before["data"], after["data"], "data")
-            changed += [
-                row for row in rows if row[0].rpartition(".")[2] not in PATHS
-            ]  # files are compared later
+            # Files are compared later.
+            there, here = (without_paths("data", each["data"]) for each in (before, after))
+            changed += _differences(there, here, "data")
         if changed:
             lines = "\n".join(
                 f"  {key}: {old} in the checkpoint, {new} requested" for key, old, new in changed

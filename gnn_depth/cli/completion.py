@@ -20,9 +20,9 @@ from gnn_depth import registry
 from gnn_depth.cli import COMMANDS, RUNS
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import add_own_options
-from gnn_depth.cli.config_file import shipped
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options
+from gnn_depth.config_file import shipped
 from gnn_depth.short_names import SECTIONS, Option
 
 
@@ -86,30 +86,26 @@ def _complete_parser(command: str, words: list[str]) -> argparse.ArgumentParser:
 
 def _options_of_run(command: str, words: list[str]) -> Iterator[Option]:
     """The options of a run, and those of the parts that a command line names."""
-    separate = [
-        piece
-        for word in words
-        for piece in (word.split("=", 1) if word.startswith("--") else [word])
-    ]
-    given = dict(pairwise(separate))
+    pieces = []
+    for word in words:
+        pieces += word.split("=", 1) if word.startswith("--") else [word]
+    given = dict(pairwise(pieces))
+    plugins = [value for flag, value in pairwise(pieces[:-1]) if flag == "--plugins"]
     try:
-        known = catalogue(
-            [value for flag, value in pairwise(separate[:-1]) if flag == "--plugins"], command
-        )
+        known = catalogue(plugins, command)
     except UsageError:  # one does not load
         known = catalogue([], command)
     for name, option in known.options.items():
         yield replace(option, choices=known.listed(SECTIONS[name])) if name in SECTIONS else option
     for key, kind in SECTIONS.items():
         yield Option(f"{key}.help", choices=known.listed(kind), nargs="?")
-        parts = known.parts[kind].values()
+        parts = list(known.parts[kind].values())
         named = [part for part in parts if given.get(f"--{key}") in (part.name, part.class_name)]
-        if named or any(word.startswith(f"--{key}.") for word in words):
-            options = {
-                name: option for part in named or parts for name, option in part.options.items()
-            }
-            yield from (
-                replace(option, name=f"{key}.{name}")
-                for name, option in options.items()
-                if name != "help"
-            )
+        if not named and not any(word.startswith(f"--{key}.") for word in words):
+            continue
+        options: dict[str, Option] = {}
+        for part in named or parts:
+            options.update(part.options)
+        options.pop("help", None)
+        for name, option in options.items():
+            yield replace(option, name=f"{key}.{name}")

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gnn_depth.cli.config_file import shipped
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options
+from gnn_depth.config_file import shipped
 from gnn_depth.runs import new_run_folder
 
 if TYPE_CHECKING:

@@ -1,13 +1,8 @@
 """The one place where an exception becomes words, for every command.
 
-=================
-====================================================================================== raised by
-what the user reads =================
-====================================================================================== this package
-the message of a ValueError that we raise, or of one of :data:`USAGE` the user's code    the part,
-its file and line, and what it raised a library          the library's own words, where it was asked
-for something that it refuses =================
-======================================================================================
+- Raised by this package: the message of a ValueError that we raise, or of one of :data:`USAGE`.
+- Raised by the user's code: the part, its file and line, and what it raised.
+- Raised by a library that refuses what it was asked for: the library's own words.
 
 Everything else is a bug, and keeps its traceback.
 """
@@ -32,28 +27,39 @@ LIBRARIES = tuple(
 )
 #: Exceptions that say what was asked for wrongly, by name: importing their classes would take
 #: seconds.
-USAGE = ("DataError", "MisconfigurationException", "ReportError", "TooLargeError")
+USAGE = ("ConfigError", "DataError", "MisconfigurationException", "ReportError", "TooLargeError")
 #: Messages of libraries that need other words; {0} is the whole match, {1} its first group.
 REWORDED = {
-    r"No supported gpu backend": "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best "
-    "available device; if the machine has a GPU, PyTorch may be a build for CPUs only.",
-    r"can't allocate memory: you tried to allocate (\d+) bytes|Unable to allocate ([\w. ]+)": "this needs more memory "
-    "than there is: {0}.",
-    r"conditioned on metric `(.*?)` which is not available[^:]*: (.*)": "there is no metric {1!r}. Available: {2}.",
-    r"invalid strategy name: `strategy='(.*?)'`": "unknown trainer.strategy {1!r}. For one process: auto. For several: "
-    "ddp, or graph, which divides one graph among them; or any other strategy of Lightning.",
-    r"`?devices`? selected with|value is not a valid input using \w+ accelerator": "trainer.devices must be a number "
-    "of devices from 1 on, auto, or a list of indices of GPUs.",
-    r"Error\(s\) in loading state_dict for \w+:\s*((?:.*\n?){1,3})": "the checkpoint's weights do not fit this model; "
-    "was its code, or a plugin's, edited since?\n{1}",
+    r"No supported gpu backend": (
+        "trainer.accelerator gpu: PyTorch finds no GPU here. Use cpu, or auto for the best "
+        "available device; if the machine has a GPU, PyTorch may be a build for CPUs only."
+    ),
+    r"can't allocate memory: you tried to allocate (\d+) bytes|Unable to allocate ([\w. ]+)": (
+        "this needs more memory than there is: {0}."
+    ),
+    r"conditioned on metric `(.*?)` which is not available[^:]*: (.*)": (
+        "there is no metric {1!r}. Available: {2}."
+    ),
+    r"invalid strategy name: `strategy='(.*?)'`": (
+        "unknown trainer.strategy {1!r}. For one process: auto. For several: ddp, or graph, which "
+        "divides one graph among them; or any other strategy of Lightning."
+    ),
+    r"`?devices`? selected with|value is not a valid input using \w+ accelerator": (
+        "trainer.devices must be a number of devices from 1 on, auto, or a list of indices of GPUs."
+    ),
+    r"Error\(s\) in loading state_dict for \w+:\s*((?:.*\n?){1,3})": (
+        "the checkpoint's weights do not fit this model; was its code, or a plugin's, edited "
+        "since?\n{1}"
+    ),
 }
-LOST = "stopped: another process of this training has ended, or its connection was lost; the reason is in its message."
+LOST = (
+    "stopped: another process of this training has ended, or its connection was lost; the reason "
+    "is in its message."
+)
 TRACEBACK = "GNN_DEPTH_TRACEBACK"
 LINES = 8  # of a message that is passed on
-WIDEST, LONGEST = (
-    600,
-    60,
-)  # characters of a line, and lines of a message: both may hold what somebody else wrote
+# Characters of a line, and lines of a message: both may hold what somebody else wrote.
+WIDEST, LONGEST = 600, 60
 Frames = list[tuple[FrameType, int]]
 
 
@@ -72,9 +78,9 @@ def on_screen(message: str) -> str:
     lines = []
     for line in message.split("\n"):
         shown = "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line)
-        lines.append(
-            shown if len(shown) <= WIDEST else f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
-        )
+        if len(shown) > WIDEST:
+            shown = f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
+        lines.append(shown)
     if len(lines) > LONGEST:
         lines = [*lines[:LONGEST], f"... and {len(lines) - LONGEST} lines more"]
     return "\n".join(lines)
@@ -109,11 +115,13 @@ def in_words(error: Exception, where: Path | str | None = None) -> UsageError | 
     cause = innermost(error)
     errors = [error] if cause is error else [error, cause]
     frames = [frame for one in errors for frame in traceback.walk_tb(one.__traceback__)]
-    if said := _said_by_us(cause, frames, where):
+    said = _said_by_us(cause, frames, where)
+    if said:
         return said
-    if text := _of_users_code(cause, frames) or _of_a_library(cause, frames):
-        return UsageError(text) if where is None else RunError(f"stopped: {text}")
-    return None
+    text = _of_users_code(cause, frames) or _of_a_library(cause, frames)
+    if not text:
+        return None
+    return UsageError(text) if where is None else RunError(f"stopped: {text}")
 
 
 def _said_by_us(
@@ -122,31 +130,26 @@ def _said_by_us(
     """The message for an exception that this package raised, or that is known to it; None for
     others."""
     for pattern, better in REWORDED.items():
-        if found := re.search(pattern, str(error)):
-            return UsageError(
-                better.format(
-                    *(textwrap.shorten(group, 600) for group in (found[0], *found.groups("")))
-                )
-            )
+        found = re.search(pattern, str(error))
+        if found:
+            groups = (found[0], *found.groups(""))
+            return UsageError(better.format(*(textwrap.shorten(group, 600) for group in groups)))
     names = {cls.__name__ for cls in type(error).__mro__}
     owners = [_owner(frame) for frame, _ in frames]
-    raised_by_user = next((owner for owner in reversed(owners) if owner != "library"), "") == "user"
     if "Diverged" in names:
         return RunError(f"diverged: {error}")
-    if raised_by_user:
+    not_of_libraries = [owner for owner in owners if owner != "library"]
+    if not_of_libraries[-1:] == ["user"]:
         return None
     raised_by_us = owners[-1:] == ["ours"] and _line(*frames[-1]).startswith("raise ")
     if names & set(USAGE) or (raised_by_us and isinstance(error, ValueError)):
         return UsageError(str(error))
-    if isinstance(
-        error, OSError
-    ):  # a full disk, a folder that was removed, a connection that was lost
+    if isinstance(error, OSError):
+        # A full disk, a folder that was removed, a connection that was lost.
         place = error.filename or where
         what = f"{error.strerror} ({place})" if error.strerror and place else str(error)
-        return RunError(
-            f"stopped: {what}"
-            + ("; what was saved before is intact." if where and error.strerror else "")
-        )
+        rest = "; what was saved before is intact." if where and error.strerror else ""
+        return RunError(f"stopped: {what}{rest}")
     if where and ("gloo" in str(error) or type(error).__module__.startswith("torch.distributed")):
         return RunError(LOST)
     return None
@@ -159,29 +162,28 @@ def _of_users_code(error: BaseException, frames: Frames) -> str | None:
     part = _users_class(error, frames)
     if last and _owner(last[0]) == "user":
         frame, line = last
-        near = os.path.relpath(frame.f_code.co_filename)  # as the user would type it here
-        told = f"{frame.f_code.co_filename if near.startswith('..') else near}:{line}: {_line(frame, line)}"
+        file = os.path.relpath(frame.f_code.co_filename)  # as the user would type it here
+        if file.startswith(".."):
+            file = frame.f_code.co_filename
+        told = f"{file}:{line}: {_line(frame, line)}"
     elif part:
         # The signature that its method must have: of __init__ if the error names it, else of
         # forward.
         base = next(cls for cls in part.__mro__ if not _is_users(cls))
         method = "__init__" if "__init__" in str(error) else "forward"
-        takes = (
-            ", ".join(inspect.signature(getattr(base, method)).parameters)
-            if hasattr(base, method)
-            else "self, ..."
-        )
+        takes = "self, ..."
+        if hasattr(base, method):
+            takes = ", ".join(inspect.signature(getattr(base, method)).parameters)
         told = f"its {method} must begin as in {base.__name__}: def {method}({takes})"
     else:
         return None
     who = registry.described(part) if part else "your code"
     known = registry.name_of(part) if part else None
-    check = (
-        f" check_{known[0]} of gnn_depth.testing tries the part alone."
-        if known and known[0] != "data"
-        else ""
-    )
-    return f"{who} raises {_named(error)}\n  {told}\nFix it there.{check} {TRACEBACK}=1 shows all calls that led to it."
+    check = ""
+    if known and known[0] != "data":
+        check = f" check_{known[0]} of gnn_depth.testing tries the part alone."
+    calls = f"{TRACEBACK}=1 shows all calls that led to it."
+    return f"{who} raises {_named(error)}\n  {told}\nFix it there.{check} {calls}"
 
 
 def _users_class(error: BaseException, frames: Frames) -> type | None:
@@ -191,18 +193,21 @@ def _users_class(error: BaseException, frames: Frames) -> type | None:
         cls = type(frame.f_locals.get("self"))
         if _is_users(cls):
             return cls
-    names = (
-        re.findall(r"(\w+)\.__init__\(\)|abstract class (\w+)", str(error))
-        if isinstance(error, TypeError)
-        else []
-    )
-    parts = [
-        cls
-        for kind in registry.KINDS
-        for cls in registry.registered(kind).values()
-        if _is_users(cls)
-    ]
-    return next((cls for pair in names for cls in reversed(parts) if cls.__name__ in pair), None)
+    if not isinstance(error, TypeError):
+        return None
+    for pair in re.findall(r"(\w+)\.__init__\(\)|abstract class (\w+)", str(error)):
+        for cls in reversed(_registered()):
+            if cls.__name__ in pair and _is_users(cls):
+                return cls
+    return None
+
+
+def _registered() -> list[type]:
+    """Every registered part."""
+    found: list[type] = []
+    for kind in registry.KINDS:
+        found += registry.registered(kind).values()
+    return found
 
 
 def _is_users(cls: type) -> bool:
@@ -213,12 +218,12 @@ def _is_users(cls: type) -> bool:
 
 
 def _of_a_library(error: BaseException, frames: Frames) -> str | None:
-    """The message for a call by a command or the training that a library refuses; None for other
-    exceptions."""
-    ours = [
-        Path(frame.f_code.co_filename).parent.name for frame, _ in frames if _owner(frame) == "ours"
-    ]
-    if not frames or _owner(frames[-1][0]) != "library" or ours[-1:] not in (["cli"], ["training"]):
+    """The message for a call by a command, the builder or the training that a library refuses;
+    None for other exceptions."""
+    ours = [frame.f_code.co_filename for frame, _ in frames if _owner(frame) == "ours"]
+    if not ours or _owner(frames[-1][0]) != "library":
+        return None
+    if Path(ours[-1]).parent.name not in ("cli", "training", OURS.name):
         return None
     deepest, number = frames[-1]
     module = str(deepest.f_globals.get("__name__", "a library"))
@@ -244,20 +249,14 @@ def _owner_of_file(file: str, module: str) -> str:
     user's."""
     if Path(file).is_relative_to(OURS):
         return "ours"
-    plugins = {
-        cls.__module__.partition(".")[0]
-        for kind in registry.KINDS
-        for cls in registry.registered(kind).values()
-    }
+    plugins = {cls.__module__.partition(".")[0] for cls in _registered()}
     if module.partition(".")[0] in plugins - {OURS.name}:
         return "user"
-    compiled = file.endswith(
-        (".pyx", ".pxi")
-    )  # by Cython, which names files by their place in its source
-    return "library" if compiled or file.startswith((*LIBRARIES, "<")) else "user"
+    # Cython names files by their place in its source.
+    is_compiled = file.endswith((".pyx", ".pxi"))
+    return "library" if is_compiled or file.startswith((*LIBRARIES, "<")) else "user"
 
 
 def _line(frame: FrameType, number: int) -> str:
-    return (
-        traceback.FrameSummary(frame.f_code.co_filename, number, frame.f_code.co_name).line or ""
-    ).strip()
+    code = frame.f_code
+    return (traceback.FrameSummary(code.co_filename, number, code.co_name).line or "").strip()

@@ -7,9 +7,9 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import jsonargparse
 import lightning as L
 import torch
 import torch.utils.tensorboard  # imported once, before the processes of all runs are forked
@@ -17,23 +17,24 @@ from tqdm import tqdm
 
 import gnn_depth.data
 import gnn_depth.nn  # noqa: F401  (registers every built-in part)
+from gnn_depth.builder import build
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface
-from gnn_depth.cli.config import Arguments, build_model, known_to_model, plugins_of
-from gnn_depth.cli.config_file import INLINE, Source, read_config
+from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained, innermost
 from gnn_depth.cli.known import load_plugins
 from gnn_depth.cli.process import quiet
 from gnn_depth.cli.run import train as train_run
-from gnn_depth.data.base import GraphDataModule
+from gnn_depth.config_file import INLINE, Source, read_config
 from gnn_depth.data.checks import DataError
 from gnn_depth.runs import Origin
-from gnn_depth.short_names import Names, imported_parts
+from gnn_depth.short_names import GIVEN_BY_DATA
 from gnn_depth.signals import take
 from gnn_depth.sweeps.grid import Combination, Grid
 from gnn_depth.sweeps.plan import AbsentDataError, Plan, make_plan
 from gnn_depth.sweeps.worker import RunFailed, Task
 from gnn_depth.training.identity import identity
+from gnn_depth.training.models import build_model
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
 
@@ -48,31 +49,29 @@ class Resolver:
         load_plugins(plugins)
         with quiet():
             self._cli = CommandLineInterface("fit", Arguments(plugins=plugins), build=False)
-        self._data: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._data: dict[str, tuple[str, SimpleNamespace]] = {}
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder."""
         with quiet():
             return self._cli.resolve(arguments)
 
-    def data_of(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Checksum of the data of a resolved config, and what a model needs to know of it; read
-        once for equal configs.
+    def data_of(self, config: dict[str, Any]) -> tuple[str, SimpleNamespace]:
+        """Checksum of the data of a resolved config, and the attributes that a model needs to know
+        of it; read once for equal configs.
 
         Raises an AbsentDataError if the data is missing, damaged or refuses its options.
         """
-        data = Names(imported_parts()).expand("data", config["data"])
-        key = json.dumps(data, sort_keys=True)
+        key = json.dumps(config["data"], sort_keys=True)
         if key not in self._data:
-            parser = jsonargparse.ArgumentParser(exit_on_error=False)
-            parser.add_subclass_arguments(GraphDataModule, "data")
             try:
                 with quiet():
                     L.seed_everything(
                         0, verbose=False
                     )  # data that draws from it is then the same in every order
-                    module = parser.instantiate_classes(parser.parse_object({"data": data})).data
-                    self._data[key] = module.checksum, known_to_model(module)
+                    module = build("data", config["data"])
+                    known = {name: getattr(module, name) for name in GIVEN_BY_DATA.values()}
+                    self._data[key] = module.checksum, SimpleNamespace(**known)
             except (DataError, ValueError) as error:
                 raise AbsentDataError(str(innermost(error))) from error
         return self._data[key]
@@ -154,12 +153,12 @@ def line_of(
             if key == "config":
                 layers.append(read_config(str(folder / value)))
             elif key == "plugins":
-                plugins += plugins_of(Source(str(folder / "grid"), {key: value}))
+                plugins += Source(str(folder / "grid"), {key: value}).plugins
             elif isinstance(value, dict) and key in ("model", "data", "trainer"):
                 layers.append(Source(INLINE, {key: value}))
             else:
                 options.append(f"--{key}={value if isinstance(value, str) else json.dumps(value)}")
-    of_files = [plugin for source in layers for plugin in plugins_of(source)]
+    of_files = [plugin for source in layers for plugin in source.plugins]
     every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
     return Arguments(layers, every, [*options, *arguments.argv])
 

@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import docstring_parser
-
 from gnn_depth import registry
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import add_own_options, full_plugin_paths, to_yaml
+from gnn_depth.cli.config import add_own_options, to_yaml
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.cli.known import Known
+from gnn_depth.cli.known import KnownToCommand
 from gnn_depth.cli.options import Options
-from gnn_depth.cli.plain import plain
-from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option
+from gnn_depth.config_file import full_plugin_paths
+from gnn_depth.short_names import GIVEN, LIBRARIES, SECTIONS, Option, meanings
 
 # What `--help` says of options whose description is another library's; the options of the trainer
 # that it shows.
@@ -28,7 +26,8 @@ ABOUT = {
     "trainer.devices": "Number of devices, or a list of their indices.",
     "trainer.precision": "Floating-point precision: 32, 64, bf16-mixed, or 16-mixed on a GPU.",
     "trainer.callbacks": "Callbacks, for measures and early stopping: `gnn-depth list callbacks`.",
-    "trainer.logger": "Loggers beside TensorBoard and CSV (`gnn-depth list loggers`); false turns all off.",
+    "trainer.logger": "Loggers beside TensorBoard and CSV (`gnn-depth list loggers`); false turns "
+    "all off.",
     "trainer.gradient_clip_val": "Clip the gradient to this norm.",
     "trainer.accumulate_grad_batches": "Number of batches per optimizer step.",
     "trainer.enable_progress_bar": "Show the progress.",
@@ -72,23 +71,23 @@ def _kind(word: str) -> str:
     raise UsageError(registry.unknown("kind", word, (*registry.KINDS, *LIBRARIES)))
 
 
-def listing(kinds: Iterable[str], known: Known) -> str:
-    """Every part of these kinds: name, options with types and defaults, and the first line of its
-    docstring."""
+def listing(kinds: Iterable[str], known: KnownToCommand) -> str:
+    """Every part of these kinds: name, options with types and defaults, and the first sentence of
+    its docstring."""
     blocks = []
     for kind in kinds:
         rows = [kind]
-        own_first = sorted(
-            known.parts[kind].values(), key=lambda part: part.path.startswith(LIBRARY)
-        )
-        for part in own_first:
+        parts = known.parts[kind].values()
+        for part in sorted(parts, key=lambda part: part.path.startswith(LIBRARY)):  # own first
             rows.append(f"  {part.shown}({', '.join(map(str, part.options.values()))})")
-            rows.append(f"      {plain(part.doc.partition(chr(10))[0])}")
+            paragraph = " ".join(part.doc.partition("\n\n")[0].split())
+            sentence = re.split(r"(?<=\.) ", paragraph)[0]
+            rows.append(f"      {sentence}")
         blocks.append("\n".join(rows))
     return "\n\n".join(blocks)
 
 
-def help_of(command: str, key: str, word: str | None, known: Known) -> str:
+def help_of(command: str, key: str, word: str | None, known: KnownToCommand) -> str:
     """The help that a command line asks for: of the command, or of a part, as ``--model.norm.help
     pair`` does."""
     if key == "help":
@@ -96,48 +95,41 @@ def help_of(command: str, key: str, word: str | None, known: Known) -> str:
     if word is None:
         return listing([SECTIONS[key]], known)
     part = known.find(SECTIONS[key], word)
-    about, _, _ = plain(part.doc).partition("\nArgs:")
-    meaning = {
-        each.arg_name: plain(each.description or "")
-        for each in docstring_parser.parse(part.doc).params
-    }
-    lines = [f"{part.kind} {part.name} ({part.path})", "", about.strip(), ""]
+    about = part.doc.partition("\nArgs:")[0].strip()
+    lines = [f"{part.kind} {part.name} ({part.path})", "", about, ""]
+    meaning = meanings(part.doc)
     for name, option in part.options.items():
-        lines += [f"  --{key}.{option}", f"      {' '.join(meaning.get(name, '').split())}"]
+        lines += [f"  --{key}.{option}", f"      {meaning.get(name, '')}"]
     return "\n".join(lines).rstrip()
 
 
-def help_of_run(command: str, known: Known, everything: bool) -> str:
+def help_of_run(command: str, known: KnownToCommand, everything: bool) -> str:
     """The options of a run: all of them, or without most of the trainer's."""
     parser = argparse.ArgumentParser(
         usage=f"gnn-depth {command} {NEEDS.get(command, '')}[--config FILE]... [--OPTION VALUE]...",
         description=f"{RUNS[command]} Options are merged in this order: defaults, config files, command line.",
-        epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: --model.norm.help "
-        "NAME, --model.layer.help NAME and so on.",
+        epilog=f"All options of the trainer: gnn-depth {command} --help all. Options of a part: "
+        "--model.norm.help NAME, --model.layer.help NAME and so on.",
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=31),
         add_help=False,
     )
-    titles = (
-        ("data", "model", "run", "trainer")
-        if command == "fit"
-        else ("run", "data", "model", "trainer")
-    )
+    titles, order = ["data", "model", "run", "trainer"], []
+    if command != "fit":
+        titles = ["run", "data", "model", "trainer"]
+        order = ["ckpt_path", "output", "html"]
     groups = {title: parser.add_argument_group(title) for title in titles}
     add_own_options(groups["run"].add_argument)
-    order = [
-        name
-        for name in ("ckpt_path", "output", "html")
-        if command != "fit" and name in known.options
-    ]
     order += [f"model.{name}" for name in (*FIRST, "optimizer", "scheduler")]
-    options = known.options
-    for name in [*order, *(name for name in options if name not in order)]:
+    shown = known.options if everything else ABOUT
+    # The keys of a dict are unique, and stay where they came first.
+    for name in dict.fromkeys([*order, *known.options]):
         section = name.partition(".")[0]
-        if everything or section != "trainer" or name in ABOUT:
-            about = _about(options[name], known, everything).replace("%", "%%")
-            groups.get(section, groups["run"]).add_argument(
-                f"--{name}", metavar=_metavar(options[name]), help=about
-            )
+        if name not in known.options or (section == "trainer" and name not in shown):
+            continue
+        option = known.options[name]
+        about = _about(option, known, everything).replace("%", "%%")
+        group = groups.get(section, groups["run"])
+        group.add_argument(f"--{name}", metavar=_metavar(option), help=about)
     return parser.format_help().rstrip()
 
 
@@ -148,34 +140,21 @@ def _metavar(option: Option) -> str:
     return "" if option.nargs == 0 else types.get(option.type.removesuffix(" | None"), "VALUE")
 
 
-def _about(option: Option, known: Known, everything: bool) -> str:
-    text = " ".join(plain(option.about).split())
+def _about(option: Option, known: KnownToCommand, everything: bool) -> str:
+    text = option.about
     if not everything:
         text = ABOUT.get(option.name) or re.split(r"(?<=[.;]) ", text)[0].rstrip(";.") + "."
     if option.range:
         text = f"{text.rstrip('.')} ({option.range})."
     if option.kind in registry.KINDS:
-        return (
-            f"{text} One of: {', '.join(known.listed(option.kind))}.{_default_part(option, known)}"
-        )
+        text += f" One of: {', '.join(known.listed(option.kind))}."
     values = [choice for choice in option.choices if choice not in ("true", "false")]
     if (everything or option.name not in ABOUT) and not all(value in text for value in values):
         text += f" One of: {', '.join(values)}."
-    if isinstance(option.default, dict):
-        return text + _default_part(option, known)
-    default = (
-        ""
-        if option.default is None or isinstance(option.default, list)
-        else to_yaml(option.default)
-    )
-    return f"{text} [{default.splitlines()[0]}]" if default else text
-
-
-def _default_part(option: Option, known: Known) -> str:
-    """The name of the part that an option has by default, in brackets; empty if it has none."""
-    if isinstance(option.default, dict) and option.kind:
-        name = option.default["class_path"].rpartition(".")[
-            2
-        ]  # by its path, torch's would be imported
-        return f" [{known.find(option.kind, name).shown}]"
-    return " [none]" if option.default == [] else ""
+    default = option.default
+    if option.kind is not None and default == []:
+        return f"{text} [none]"
+    if default is None or isinstance(default, list):
+        return text
+    name = default["name"] if isinstance(default, dict) else to_yaml(default).splitlines()[0]
+    return f"{text} [{name}]"

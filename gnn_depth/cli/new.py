@@ -69,9 +69,9 @@ def parser() -> Options:
 def names_of(word: str) -> tuple[str, str]:
     """The names of the class and of the part, from either: ``MyNorm`` and ``my_norm``."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", word).lower()
-    class_name = (
-        word if word[:1].isupper() else "".join(piece.capitalize() for piece in word.split("_"))
-    )
+    class_name = word
+    if not word[:1].isupper():
+        class_name = "".join(piece.capitalize() for piece in word.split("_"))
     if not re.fullmatch(r"[A-Za-z]\w*", word, re.ASCII) or keyword.iskeyword(name):
         raise UsageError(
             f"{word!r} cannot be the name of a class: use letters, digits and underscores, as in "
@@ -84,7 +84,8 @@ def _check_free(kind: str, *files: Path) -> None:
     folder, name = files[0].parent, files[0].stem
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--output {folder} is a file, not a folder.")
-    if part := catalogue([]).parts[kind].get(name):
+    part = catalogue([]).parts[kind].get(name)
+    if part:
         raise UsageError(f"{kind} {name!r} already exists: {part.path}. Choose another name.")
     for file in files:
         if file.exists():

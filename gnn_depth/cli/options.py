@@ -48,17 +48,17 @@ class Options(argparse.ArgumentParser):
         )
 
     def _explain(self, message: str) -> str:
-        if match := re.match(r"unrecognized arguments: (\S+)", message):
-            word = match[1].partition("=")[0]
+        unknown_word = re.match(r"unrecognized arguments: (\S+)", message)
+        if unknown_word:
+            word = unknown_word[1].partition("=")[0]
             if word.startswith("-"):
                 return f"unknown option {word!r}.{hint(word, self._option_string_actions)}"
             return f"unexpected argument {word!r}."
-        if match := re.match(
-            r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message
-        ):
-            return unknown(
-                match[1], match[2], [choice.strip("' ") for choice in match[3].split(",")]
-            )
+        pattern = r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)"
+        wrong = re.match(pattern, message)
+        if wrong:
+            choices = [choice.strip("' ") for choice in wrong[3].split(",")]
+            return unknown(wrong[1], wrong[2], choices)
         return f"{message}."
 
 
@@ -81,10 +81,9 @@ def chosen_values(
         axis, pieces = axis_called(word), values.split(",")
         labels = known(axis)
         while pieces:
-            lengths = (
-                count for count in range(len(pieces), 0, -1) if ",".join(pieces[:count]) in labels
-            )
-            count = next(lengths, 1)
+            count = len(pieces)
+            while count > 1 and ",".join(pieces[:count]) not in labels:
+                count -= 1
             chosen.setdefault(axis, []).append(",".join(pieces[:count]))
             pieces = pieces[count:]
     return chosen
@@ -113,9 +112,8 @@ def _number(kind: type, accepted: Range) -> Callable[[str], Any]:
         except (ValueError, OverflowError):  # no number, or a whole number beyond any float
             fits = False
         if not fits:
-            raise argparse.ArgumentTypeError(
-                f"a {'whole' if kind is int else 'finite'} number {accepted}, not {text!r}"
-            )
+            word = "whole" if kind is int else "finite"
+            raise argparse.ArgumentTypeError(f"a {word} number {accepted}, not {text!r}")
         return value
 
     return read

@@ -67,9 +67,8 @@ def write_whole(path: Path, write: Callable[[Path], object], option: str = "--ou
         write(part)
         check_output(str(path), [path.suffix], option)
         part.replace(path)
-    except (
-        Exception
-    ) as error:  # of a full disk: its OSError has no file name, and libraries wrap it
+    except Exception as error:
+        # The OSError of a full disk has no file name, and libraries wrap it.
         chain: BaseException | None = error
         while chain is not None and not isinstance(chain, OSError):
             chain = chain.__cause__ or chain.__context__

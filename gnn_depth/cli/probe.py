@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from gnn_depth.cli.config import GIVEN_BY_DATA, build_model
 from gnn_depth.cli.outputs import write_whole
 from gnn_depth.diagnostics.probe import Report
 from gnn_depth.diagnostics.probe import probe as probe_model
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.models import build_model
 from gnn_depth.training.run import title
 
 
@@ -35,13 +35,12 @@ def measure(cli: Any) -> Report:
     data.prepare_data()
     data.setup("fit")
     batch = next(iter(data.train_dataloader())).to(device)
-    given = {key: model.hparams[key] for key in GIVEN_BY_DATA if key in model.hparams}
 
     def build(options: Mapping[str, Any]) -> NodeClassifier:
         """The model that a command line with these options and this seed would build."""
         with torch.random.fork_rng([]):
             torch.manual_seed(cli.config.seed_everything or 0)
-            return build_model(options, given).to(device)
+            return build_model(options, data).to(device)
 
     return probe_model(
         model.to(device),
@@ -49,7 +48,7 @@ def measure(cli: Any) -> Report:
         loss=lambda out: model.task.loss(out[batch.train_mask], batch.y[batch.train_mask]),
         scales=cli.config.scales,
         title=f"{title(cli.model, cli.datamodule)}, {f'at {cli.checkpoint.path}' if cli.checkpoint else 'at initialisation'}",
-        options=cli.config_dump["model"],
+        options=cli.resolved["model"],
         build=build,
         try_remedies=cli.config["try"],
     )

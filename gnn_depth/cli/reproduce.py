@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth.cli.config import Arguments, read_arguments
-from gnn_depth.cli.config_file import read_config, shipped
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import Options, load_runs, positive_float
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.cli.sweep import add_options, load_grid, open_pool, part, run_plan, split_overrides
+from gnn_depth.config_file import read_config, shipped
 from gnn_depth.registry import unknown
 from gnn_depth.runs import new_run_folder
 from gnn_depth.sweeps.grid import Grid, GridError

@@ -50,7 +50,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     if command == "probe":
         from gnn_depth.cli.probe import probe
 
-        check_parts(cli.model.stack, cli.model.hparams.in_channels)
+        check_parts(cli.model.stack, cli.model.hparams["in_channels"])
         return f"{probe(cli)}\n"
     if command != "fit":
         return _evaluation(command, cli)
@@ -102,7 +102,7 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
     path = cli.config.ckpt_path
     with keeping(), explained():
         check_processes(cli.trainer)
-        check_parts(model.stack, model.hparams.in_channels)
+        check_parts(model.stack, model.hparams["in_channels"])
         # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
         result = begin(model, datamodule=data, ckpt_path=path, weights_only=True, **options)
     if not cli.trainer.is_global_zero:

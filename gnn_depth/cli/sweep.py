@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gnn_depth.cli import trust
 from gnn_depth.cli.config import read_arguments
-from gnn_depth.cli.config_file import read_config
 from gnn_depth.cli.errors import RunError, UsageError
 from gnn_depth.cli.options import Options, chosen_values, non_negative_int, positive_int
 from gnn_depth.cli.outputs import plain_warnings
+from gnn_depth.config_file import read_config
 from gnn_depth.runs import RESULTS
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import carry_out

@@ -5,15 +5,15 @@ is not imported.
 """
 
 import importlib.util
-import re
 import sys
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.cli.config_file import Source, value_in
 from gnn_depth.cli.errors import UsageError
+from gnn_depth.config_file import Source
 from gnn_depth.short_names import Where, load_class
+from gnn_depth.yaml_limits import PLAIN, value_in
 
 FLAG = "--trusted-only"
 # Packages whose classes are accepted, or single classes.
@@ -29,8 +29,6 @@ KNOWN = (
     "lightning.pytorch.strategies",
     "lightning.fabric.plugins",
 )
-# Text that is the same whether or not it is read as YAML: a byte order mark, say, would be gone.
-PLAIN = re.compile(r"[\w./+-]*", re.ASCII)
 
 
 def refuse_unknown(sources: Sequence[Source]) -> None:
@@ -38,16 +36,24 @@ def refuse_unknown(sources: Sequence[Source]) -> None:
     effect."""
     for source in sources:
         for where, value in _walk(source.data, ()):
-            is_plugins = value and where and str(where[-1]).removesuffix("+") == "plugins"
-            # Lightning has an option of that name; four deep, trainer is a label of a grid's axis.
-            if is_plugins and (where[-2:-1] != ("trainer",) or len(where) == 4):
+            if value and _names_plugins(where):
                 raise UsageError(
                     f"{_place(source, where)} names code to run, {value!r}, and {FLAG} refuses "
-                    "that in a config."
-                    f"\nTo run it, name it yourself with --plugins, or use {FLAG} false."
+                    "that in a config.\n"
+                    f"To run it, name it yourself with --plugins, or use {FLAG} false."
                 )
             if isinstance(value, str):
                 _check_text(source, where, value, ())
+
+
+def _names_plugins(where: Where) -> bool:
+    """True for the key ``plugins``, also in a grid.
+
+    Lightning's trainer has an option of that name; four deep, trainer is a label of a grid's axis.
+    """
+    if not where or str(where[-1]).removesuffix("+") != "plugins":
+        return False
+    return where[-2:-1] != ("trainer",) or len(where) == 4
 
 
 def check_checkpoint(checkpoint: Any, arguments: Any) -> None:
@@ -62,53 +68,38 @@ def check_checkpoint(checkpoint: Any, arguments: Any) -> None:
     own += [argument.partition("=")[2] for argument in arguments.argv]
     named = {text for _, text in _walk(own, ()) if isinstance(text, str)}
     content = {"model": checkpoint.hparams, "data": checkpoint.data}
+    source = Source(str(checkpoint.path), content)
     for where, text in _walk(content, ()):
-        # A package that cannot be imported is named by the parser.
-        if (
-            isinstance(text, str)
-            and not _is_registered(text)
-            and _is_importable(text.partition(".")[0])
-        ):
-            _check_text(Source(str(checkpoint.path), content), where, text, named)
-
-
-def check_sizes(value: Any) -> None:
-    """Refuse text that the parser would read as YAML without end, by a TooLargeError."""
-    for _ in _walk(value, ()):
-        pass
+        if not isinstance(text, str) or _is_registered(text):
+            continue
+        # A package that cannot be imported is named when the model is built.
+        if _is_importable(text.partition(".")[0]):
+            _check_text(source, where, text, named)
 
 
 def _check_text(source: Source, where: Where, text: str, also: Container[str]) -> None:
-    """Refuse text that could be an import path, because the parser would try to import the part
-    before a dot.
-
-    Also a registered data set that says that loading its files may run code.
-    """
-    if (
-        text not in also
-        and where[-1:] in (("class_path",), ("data",), ("source",))
-        and _runs_foreign_code(text)
-    ):
+    """Refuse text that could be an import path, and a data set whose files may run code."""
+    if text in also:
+        return
+    if where[-1:] in (("class_path",), ("data",), ("source",)) and _runs_foreign_code(text):
         raise UsageError(
             f"{_place(source, where)}: loading {text} may run code in its files, and {FLAG} "
-            "refuses that in a config."
-            f"\nIf you trust its source, use {FLAG} false."
+            f"refuses that in a config.\nIf you trust its source, use {FLAG} false."
         )
-    if "." not in text or text in also or _is_known(text):
+    if "." not in text or _is_known(text):
         return
     if where[-1:] != ("class_path",) and not _is_importable(text.partition(".")[0]):
         return
     raise UsageError(
         f"{_place(source, where)}: {text!r} is neither a registered name nor a known class, and "
-        f"{FLAG} does not import "
-        f"it.\nIf you trust its source, use {FLAG} false. Known are the classes of "
-        f"{', '.join(KNOWN)}."
+        f"{FLAG} does not import it.\n"
+        f"If you trust its source, use {FLAG} false. Known are the classes of {', '.join(KNOWN)}."
     )
 
 
 def _place(source: Source, where: Where) -> str:
     key = ".".join(map(str, where))
-    return f"{source.at(where)}: {key}" if source.entries else f"{source.name}: {key}"
+    return f"{source.at(where)}: {key}" if source.lines else f"{source.name}: {key}"
 
 
 def _is_registered(path: str) -> bool:
@@ -116,16 +107,15 @@ def _is_registered(path: str) -> bool:
     imported."""
     module, _, name = path.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
-    return any(
-        found is cls for kind in registry.KINDS for cls in registry.registered(kind).values()
-    )
+    return isinstance(found, type) and registry.name_of(found) is not None
 
 
 def _runs_foreign_code(text: str) -> bool:
     import gnn_depth.data  # noqa: F401  (fills the registry)
 
-    known = registry.registered("data")
-    cls = known.get(text.rpartition(".")[2], load_class(text) if _is_of_known(text) else None)
+    cls = registry.registered("data").get(text.rpartition(".")[2])
+    if cls is None and _is_of_known(text):
+        cls = load_class(text)
     return bool(getattr(cls, "runs_foreign_code", False))
 
 
@@ -152,13 +142,15 @@ def _is_importable(module: str) -> bool:
 
 
 def _walk(value: Any, where: Where) -> Iterator[tuple[Where, Any]]:
-    """A value and everything inside it, including YAML inside text, because the parser reads that
-    too."""
+    """A value and everything inside it, including YAML inside text, which options may read too."""
     yield where, value
     if isinstance(value, str):
         inner = value if PLAIN.fullmatch(value) else value_in(value)
         if inner != value:
             yield from _walk(inner, where)
-    elif isinstance(value, dict | list | tuple | set):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+    elif isinstance(value, dict):
+        for key, item in value.items():
             yield from _walk(item, (*where, key))
+    elif isinstance(value, list | tuple | set):
+        for position, item in enumerate(value):
+            yield from _walk(item, (*where, position))

@@ -17,7 +17,7 @@ from gnn_depth.data.checks import MASKS, SPLITS, DataError, check_fractions
 from gnn_depth.data.downloads import resolve_root
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.data.graph_sets import GraphSet, side_by_side
-from gnn_depth.ranges import Count, Natural, Probability, in_range
+from gnn_depth.ranges import Count, FilePath, Natural, Probability, in_range
 from gnn_depth.registry import register, unknown
 
 
@@ -153,7 +153,7 @@ class PyG(PyGData):
         dataset: str,
         name: str | None = None,
         options: dict[str, Any] | None = None,
-        root: str | None = None,
+        root: FilePath | None = None,
         split: str | None = None,
         mask_column: Natural = 0,
         train_fraction: Probability = 0.6,

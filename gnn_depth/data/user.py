@@ -15,7 +15,7 @@ from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
 from gnn_depth.data.user_tables import NodeColumns, Table, is_table, read_tables
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Natural, Probability, Range
+from gnn_depth.ranges import FilePath, Natural, Probability, Range
 from gnn_depth.registry import register
 
 
@@ -61,8 +61,8 @@ class UserGraph(NodeDataModule):
 
     def __init__(
         self,
-        path: str,
-        nodes: str | None = None,
+        path: FilePath,
+        nodes: FilePath | None = None,
         label: str | None = None,
         id: str | None = None,
         split: str | None = None,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Skip, WeightChain
-from gnn_depth.ranges import Finite, Share
+from gnn_depth.ranges import Finite, Fraction
 from gnn_depth.registry import register
 
 __all__ = ["Dense", "Gated", "InitialResidual", "LayerScale", "NoSkip", "ReZero", "Residual"]
@@ -194,7 +194,7 @@ class InitialResidual(_Adding):
     reads = "first"
     adds = "first"
 
-    def __init__(self, widths: list[int], out_channels: int, alpha: Share = 0.1) -> None:
+    def __init__(self, widths: list[int], out_channels: int, alpha: Fraction = 0.1) -> None:
         super().__init__(widths, out_channels)
         self.alpha = alpha
 

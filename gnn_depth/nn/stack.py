@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from gnn_depth.builder import Named, build
 from gnn_depth.graph import Graph
 from gnn_depth.nn.block import Block, Flow, Join
 from gnn_depth.nn.compile.compiled import CompiledBlocks
@@ -18,7 +19,6 @@ from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.memory.checkpointing import CheckpointEvery, checkpointed, segment_length
 from gnn_depth.nn.memory.reversible import check_reversible, group_width, run_reversible
-from gnn_depth.nn.named import Named, takes_names
 from gnn_depth.nn.neurons import links, why_no_law
 from gnn_depth.nn.parts import GraphDropout, Init, Layer, LayerFactory, NormFactory, SkipFactory
 from gnn_depth.nn.placement import FeatureNorms, NormPlacement
@@ -114,7 +114,6 @@ class DeepGNN(nn.Module):
     links = links  # methods with the docstrings of gnn_depth.nn.neurons
     why_no_law = why_no_law
 
-    @takes_names
     @in_range
     def __init__(
         self,
@@ -142,6 +141,12 @@ class DeepGNN(nn.Module):
         edge_channels: Natural = 0,
     ) -> None:
         super().__init__()
+        layer = build("layer", layer)
+        norm = build("norm", norm)
+        skip = build("skip", skip)
+        graph_dropout = build("graph_dropout", graph_dropout)
+        if init is not None:
+            init = build("init", init)
         if last_activation and decoder == "none":
             raise ValueError(
                 "last_activation needs a decoder: without one the last layer gives the class "

@@ -1,14 +1,13 @@
 """A run's identity, equal for runs that must give equal numbers, and its options as one row."""
 
 import hashlib
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
-from gnn_depth.cli.config import GIVEN_BY_DATA, PATHS
-from gnn_depth.short_names import describe
+from gnn_depth.builder import without_paths
+from gnn_depth.short_names import GIVEN_BY_DATA, describe
 
 # Options of the trainer that only say where things are written and what is shown.
 SHOWN = (
@@ -34,38 +33,22 @@ def identity(config: dict[str, Any], data_sha256: str) -> str:
     kept = {key: value for key, value in config.items() if key not in ("run", "config", "plugins")}
     kept["trainer"] = {key: value for key, value in trainer.items() if key not in SHOWN}
     kept["model"] = {key: value for key, value in model.items() if key not in GIVEN_BY_DATA}
-    kept["data"] = _without_paths(kept.get("data"))
+    if "data" in kept:
+        kept["data"] = without_paths("data", kept["data"])
     kept["plugins"] = [plugin_version(plugin) for plugin in config.get("plugins") or []]
     kept["data_sha256"] = data_sha256
     text = json.dumps(kept, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _without_paths(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {key: _without_paths(item) for key, item in value.items() if key not in PATHS}
-
-
 def plugin_version(plugin: str) -> str:
     """A plugin's name and the checksum of its file, so that an edited plugin makes new runs."""
     is_file = plugin.endswith(".py")
-    path = Path(plugin if is_file else _file_of(plugin))
+    path = Path(plugin if is_file else registry.origin(plugin) or "")
     content = "missing"
     if path.is_file():
         content = hashlib.sha256(path.read_bytes()).hexdigest()
     return f"{path.name if is_file else plugin} {content}"
-
-
-def _file_of(module: str) -> str:
-    """The file from which a module would be imported; empty if there is none."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return ""
-    if spec is None:
-        return ""
-    return spec.origin or ""
 
 
 def hparams(config: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, Reduce
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
+from gnn_depth.builder import Named, build
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
-from gnn_depth.nn.named import Named
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import NonNegative, in_range
@@ -32,6 +32,8 @@ from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.optimizers import decay_apart, fused
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, make_task
+
+ADAM = {"name": "Adam", "lr": 0.005, "weight_decay": 5e-4}
 
 
 class NodeClassifier(PlainModule):
@@ -69,9 +71,9 @@ class NodeClassifier(PlainModule):
         in_channels: int | Sequence[int],
         num_classes: int,
         init: Named[Init] = DefaultInit(),  # noqa: B008  (holds no state)
-        optimizer: OptimizerCallable = lambda p: torch.optim.Adam(p, lr=0.005, weight_decay=5e-4),
+        optimizer: Named[OptimizerCallable] = ADAM,
         layer_weight_decay: NonNegative | None = None,
-        scheduler: LRSchedulerCallable | None = None,
+        scheduler: Named[LRSchedulerCallable] | None = None,
         task: Named[TaskFactory] | None = None,
         default_task: str = "multiclass",
         pool: Pool = "mean",
@@ -84,9 +86,9 @@ class NodeClassifier(PlainModule):
         check_weights(in_channels, num_classes, **stack_options)
         self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
         check_choice(compile, self.stack.graph_dropout)
-        self.optimizer = optimizer
+        self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
-        self.scheduler = scheduler
+        self.scheduler: LRSchedulerCallable | None = build("scheduler", scheduler)
         self.pool = pool
         self.compiling = compile
         self.epoch_log = EpochLog()

@@ -33,8 +33,8 @@ from lightning.pytorch.callbacks import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth import registry
-from gnn_depth.cli.config import GIVEN_BY_DATA, build_model, known_to_model
-from gnn_depth.cli.config_file import read_config
+from gnn_depth.builder import build, check_section, made_section, written_section
+from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.pyg import PyGData
 from gnn_depth.runs import Origin, digest
@@ -43,22 +43,12 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.identity import hparams, identity, plugin_version
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.memory import check_memory, check_processes
+from gnn_depth.training.models import build_model, resolved_model, trainer_options
 from gnn_depth.training.module import NodeClassifier, check_precision
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.report import report
 
-TRAINER_DEFAULTS = {
-    "max_epochs": 200,
-    # Lightning's 50 shows one point of fifty: a full batch is one step an epoch.
-    "log_every_n_steps": 1,
-    # It would be the same forward pass as the first epoch's validation.
-    "num_sanity_val_steps": 0,
-    # It would show one stack and three empty metrics; the report has the number of parameters.
-    "enable_model_summary": False,
-    # It would shuffle, and pad the test set.
-    "use_distributed_sampler": False,
-}
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config says another
 # They fail after the run has a folder, the last one only when the training is over.
 UNUSABLE = {
@@ -145,16 +135,17 @@ class Run:
 
 
 def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None) -> L.Trainer:
-    """Make Lightning's trainer, with this package's defaults, progress bar and checkpoints.
+    """Make Lightning's trainer, with this package's progress bar and checkpoints.
 
     Args:
-        options: Options of ``lightning.Trainer``; callbacks and loggers are objects.
+        options: Options of the trainer with their defaults (see
+            :func:`gnn_depth.training.models.trainer_options`); callbacks and loggers are objects.
         recorder: The recorder of a training.
 
     Raises:
         MisconfigurationException: The precision does not work here.
     """
-    settings = {**TRAINER_DEFAULTS, **options}
+    settings = dict(options)
     given = settings.pop("callbacks", None) or []
     callbacks: list[L.Callback] = [*given] if isinstance(given, list | tuple) else [given]
     if settings.get("enable_checkpointing") is None:
@@ -324,32 +315,49 @@ def fit(
     Raises:
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
     """
+    plugins: list[str] = []
     from_file: dict[str, Any] = {}
     if isinstance(model, str | Path):
-        from_file = read_config(str(model)).data
-        name = name or Path(model).stem
+        source = read_config(str(model))
+        plugins, from_file = source.plugins, source.data
         model = from_file.get("model") or {}
-    seed = from_file.get("seed_everything", 0) if seed is None else seed
-    L.seed_everything(seed, verbose=False)
-    data = _data_module(data, split, batch_size, seed)
-    built = model if isinstance(model, NodeClassifier) else _build(model, data)
+        name = name or Path(source.name).stem
+    for plugin in plugins:
+        registry.load_plugin(plugin)
+    if seed is None:
+        seed = from_file.get("seed_everything") or 0
+    # Data that draws random numbers draws the same ones as in the command, which seeds first.
+    seed = L.seed_everything(seed, verbose=False)
     given = {**(from_file.get("trainer") or {}), **trainer}
-    if given.pop("callbacks", None):
-        raise ValueError("the callbacks of a config file are not read here: give callbacks=[...].")
     if epochs is not None:
         given["max_epochs"] = epochs
-    given["callbacks"] = list(callbacks)
+    known = trainer_options()
+    chosen = check_section("trainer", known, given)
+    objects = {option: each.default for option, each in known.items()}
+    objects |= made_section(known, chosen)
+    objects["callbacks"] = [*(objects["callbacks"] or []), *callbacks]
+
+    module = _data_module(data, split, batch_size, seed)
+    if isinstance(model, NodeClassifier):
+        built, of_model = model, dict(model.hparams)
+        of_model |= {"optimizer": model.optimizer, "scheduler": model.scheduler}
+        of_model["given_in_python"] = digest(repr(model))[:12]
+    else:
+        built, of_model = build_model(model, module), resolved_model(model)
+    of_trainer = written_section(known, chosen)
+    of_trainer["callbacks"] = [*(of_trainer["callbacks"] or []), *callbacks]
     recorder = RunRecorder(root, name)
     resolved = {
         "seed_everything": seed,
-        "model": _plain(dict(built.hparams)),
-        "data": _described(data),
-        "trainer": _all_options(given),
+        "plugins": plugins,
+        "trainer": _plain(of_trainer),
+        "model": _plain(of_model),
+        "data": _described(module),
         "run": {"root": root, "name": name},
-        "plugins": from_file.get("plugins") or [],
     }
-    config = RunConfig(built, make_trainer(given, recorder), recorder, resolved, _name(built))
-    finished = run(config, data)
+    trainer_made = make_trainer(objects, recorder)
+    config = RunConfig(built, trainer_made, recorder, resolved, _name(built, resolved["model"]))
+    finished = run(config, module)
     if finished.folder is not None:
         built.load_state_dict(read_checkpoint(finished.checkpoint)["state_dict"])
     return finished
@@ -358,6 +366,9 @@ def fit(
 def _data_module(
     data: Any, split: Mapping[str, Any] | None, batch_size: int | None, seed: int
 ) -> GraphDataModule:
+    """The data set of what Python gives: a data set, a config of one, or graphs."""
+    if isinstance(data, str | Mapping):
+        data = build("data", data)
     if not isinstance(data, GraphDataModule):
         return PyGData(data, split, batch_size=batch_size, seed=seed)
     if split is not None or batch_size is not None:
@@ -367,23 +378,13 @@ def _data_module(
     return data
 
 
-def _build(options: Mapping[str, Any], data: GraphDataModule) -> NodeClassifier:
-    taken = sorted(set(options) & set(GIVEN_BY_DATA))
-    if taken:
-        raise ValueError(f"{taken[0]} is taken from the data: leave it out.")
-    return build_model(options, known_to_model(data), is_complete=False)
-
-
-def _name(model: NodeClassifier) -> str:
-    return type(model.stack.layers[0]).__name__.lower()
-
-
-def _all_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option of the trainer as plain values: those given, then defaults."""
-    parameters = inspect.signature(L.Trainer).parameters
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-    options: dict[str, Any] = _plain({**defaults, **TRAINER_DEFAULTS, **given})
-    return options
+def _name(model: NodeClassifier, options: Mapping[str, Any]) -> str:
+    """The name of a run without a config file: its parts, as in ``gat_pair_8``."""
+    words = []
+    for part in [options.get("layer"), *(options.get("norm") or [])]:
+        name = part.get("name") if isinstance(part, dict) else part
+        words.append(str(name or "own"))
+    return "_".join([*words, str(len(model.stack.layers))])
 
 
 def _plain(value: Any) -> Any:

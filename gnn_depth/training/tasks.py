@@ -12,7 +12,7 @@ from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, R2Score
 from torchmetrics.classification import MultilabelAUROC, MultilabelF1Score
 from torchmetrics.utilities import dim_zero_cat
 
-from gnn_depth.nn.named import part
+from gnn_depth.builder import build
 from gnn_depth.registry import get, register, registered
 
 #: What a node or graph is labelled with: one class, several yes-or-no labels, or numbers.
@@ -215,7 +215,8 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
     """The task that was asked for: a factory, a name, or a dict of a name and options; for None the
     data's own."""
     own: Any = get("task", default)
-    made: Task = (own if task is None else part("task", task))(num_outputs)
+    make = own if task is None else build("task", task)
+    made: Task = make(num_outputs)
     if made.targets != own.targets:
         tasks: dict[str, Any] = registered("task")
         fitting = [name for name, cls in tasks.items() if cls.targets == own.targets]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gnn_depth import registry
-from gnn_depth.cli.config import contract_config, read_arguments, to_yaml
+from gnn_depth.cli.config import read_arguments, to_yaml
 from gnn_depth.cli.grid_runs import Resolver
 from gnn_depth.short_names import describe
 from tests.cli.conftest import QUIET
@@ -297,23 +297,12 @@ def test_a_run_on_a_file_goes_on_from_another_folder(
         assert answer.code == 0, answer.err
 
 
-def test_paths_of_data_are_written_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    full = {
-        "data/x": f"{tmp_path}/data/x",
-        "/data": "/data",
-        "~/x": f"{Path.home()}/x",
-        None: None,
-        "": "",
-    }
-    for given, expected in full.items():
-        inner = {"class_path": "gnn_depth.data.UserGraph", "init_args": {"path": given}}
-        config = {
-            "data": {
-                "class_path": "gnn_depth.data.MissingFeatures",
-                "init_args": {"source": inner, "rate": 0.5},
-            }
-        }
-        assert (
-            contract_config(config)["data"]["init_args"]["source"]["init_args"]["path"] == expected
-        )
+@pytest.mark.parametrize(
+    ("given", "full"), [("data/x", "{here}/data/x"), ("/data", "/data"), ("~/x", "{home}/x")]
+)
+def test_paths_of_data_are_written_in_full(config: Callable, given: str, full: str):
+    expected = full.format(here=Path.cwd(), home=Path.home())
+    words = ["--data", "MissingFeatures", "--data.rate", "0.5", "--data.source", "UserGraph"]
+    data = config(*words, "--data.source.path", given)["data"]
+    assert data["init_args"]["source"]["init_args"]["path"] == expected
+    assert data["init_args"]["source"]["init_args"]["nodes"] is None

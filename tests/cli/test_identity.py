@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gnn_depth.cli.config import contract_config, read_arguments
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
 from gnn_depth.training.identity import hparams, identity
 from tests.cli.test_sweep import BASE
@@ -121,19 +121,12 @@ class RandomSet(SyntheticCitation):
 
 
 def test_a_part_and_its_options_stand_at_the_key_of_the_part():
-    lipschitz = {
-        "class_path": "gnn_depth.nn.norms.lipschitz.LipschitzNorm",
-        "init_args": {"scale": 4.0},
-    }
     config = {
         "seed_everything": 3,
-        "data": {
-            "class_path": "gnn_depth.data.planetoid.Planetoid",
-            "init_args": {"name": "Cora", "root": None},
-        },
+        "data": {"class_path": "Planetoid", "init_args": {"name": "Cora", "root": None}},
         "model": {
-            "layer": {"class_path": "gnn_depth.nn.layers.gat.GAT", "init_args": {"heads": 8}},
-            "norm": [lipschitz],
+            "layer": {"name": "gat", "heads": 8},
+            "norm": [{"name": "lipschitz", "scale": 4.0}],
             "optimizer": {
                 "class_path": "torch.optim.Adam",
                 "init_args": {"lr": 0.1, "betas": [0.9, 0.999]},
@@ -142,7 +135,7 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
         "trainer": {"max_epochs": 5, "devices": "auto"},
         "plugins": [],
     }
-    assert hparams(contract_config(config)) == {
+    assert hparams(config) == {
         "seed_everything": 3,
         "data": "Planetoid",
         "data.name": "Cora",
@@ -159,20 +152,22 @@ def test_a_part_and_its_options_stand_at_the_key_of_the_part():
     }
 
 
-def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default():
-    norms = "gnn_depth.nn.norms"
-    pair = {"class_path": f"{norms}.pair.PairNorm", "init_args": {"scale": 1.0}}
-    batch = {"class_path": f"{norms}.batch.BatchNorm", "init_args": {"affine": False, "eps": 1e-5}}
-    balanced = "gnn_depth.nn.inits.balanced.Balanced"
-    orthogonal = {"class_path": "gnn_depth.nn.inits.matrices.Orthogonal"}
-
-    def said(**model: object) -> str:
-        ((name, part),) = model.items()
-        return hparams(contract_config({"model": {name: part}}))[f"model.{name}"]
-
-    assert said(norm=[]) == "none"
-    assert said(norm=[pair, batch]) == "pair+batch affine=false"
-    assert said(init={"class_path": balanced, "init_args": {"base": orthogonal}}) == (
-        "balanced base=orthogonal"
-    )
-    assert said(layer={"class_path": "my_layers.Mine", "init_args": {"k": 3}}) == "my_layers.Mine"
+@pytest.mark.parametrize(
+    ("kind", "part", "said"),
+    [
+        ("norm", [], "none"),
+        (
+            "norm",
+            [{"name": "pair", "scale": 1.0}, {"name": "batch", "affine": False, "eps": 1e-5}],
+            "pair+batch affine=false",
+        ),
+        (
+            "init",
+            {"name": "balanced", "base": "looks_linear_orthogonal"},
+            "balanced base=looks_linear_orthogonal",
+        ),
+        ("layer", {"class_path": "my_layers.Mine", "init_args": {"k": 3}}, "my_layers.Mine"),
+    ],
+)
+def test_a_part_is_called_by_its_name_and_by_what_is_not_its_default(kind, part, said):
+    assert hparams({"model": {kind: part}})[f"model.{kind}"] == said

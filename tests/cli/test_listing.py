@@ -7,13 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from gnn_depth import __version__, registry
 from gnn_depth.cli import catalogue
-from gnn_depth.short_names import choices, describe, type_name
+from gnn_depth.short_names import describe
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 
@@ -72,22 +72,6 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
             assert f"\n  {cls.__name__ if kind == 'data' else name}(" in shown
             part = describe(kind, name, cls)
             assert catalogue._part(json.loads(json.dumps(part, default=catalogue._plain))) == part
-
-
-@pytest.mark.parametrize(
-    ("annotation", "text", "values"),
-    [
-        (list[Literal["a", "b"]] | None, "list[a | b] | None", ["a", "b"]),
-        (bool, "bool", ["true", "false"]),
-        (Callable[[int], registry.RegistryError], "Callable[[int], RegistryError]", []),
-        ("torch.Tensor", "Tensor", []),
-    ],
-)
-def test_types_are_shown_without_modules_and_literals_by_their_values(
-    annotation: Any, text: str, values: list[str]
-):
-    assert type_name(annotation) == text
-    assert list(choices(annotation)) == values
 
 
 @pytest.mark.parametrize(

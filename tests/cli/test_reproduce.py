@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gnn_depth.cli import config_file, reproduce
+from gnn_depth import config_file
+from gnn_depth.cli import reproduce
 from tests.cli.test_sweep import BASE
 
 GRID = {

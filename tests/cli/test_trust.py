@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config_file import read_config
+from gnn_depth.config_file import read_config
 from tests.cli.conftest import SHORT
 
 ROOT = Path(__file__).parents[2]

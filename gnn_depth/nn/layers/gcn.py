@@ -11,7 +11,7 @@ from gnn_depth.nn.bounds import of_propagation, spectral_norm
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import Inputs, Layer, WeightChain
-from gnn_depth.ranges import Positive, Share
+from gnn_depth.ranges import Fraction, Positive
 from gnn_depth.registry import register
 
 
@@ -108,7 +108,7 @@ class GCNII(Layer):
     depth: Tensor
 
     def __init__(
-        self, in_channels: int, out_channels: int, alpha: Share = 0.1, theta: Positive = 0.5
+        self, in_channels: int, out_channels: int, alpha: Fraction = 0.1, theta: Positive = 0.5
     ) -> None:
         super().__init__(in_channels, out_channels)
         self.alpha = alpha

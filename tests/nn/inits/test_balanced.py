@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from gnn_depth.builder import resolved
 from gnn_depth.diagnostics.balance import imbalance, size
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import (
@@ -21,7 +22,6 @@ from gnn_depth.nn.layers import GAT, GCN, GGNN, SAGE, GATv2
 from gnn_depth.nn.neurons import links
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.skips import Dense, Residual
-from gnn_depth.short_names import Names, contract, imported_parts
 from tests.nn.inits.test_matrices import INITS
 from tests.nn.stacks import STACKS, stack_of
 
@@ -112,15 +112,12 @@ def test_a_balanced_orthogonal_stack_stays_linear(graph):
 
 
 def test_a_config_names_the_base_with_its_options():
-    base = {"name": "xavier", "distribution": "uniform"}
-    for written, path in ((base, "Xavier"), ("orthogonal", "Orthogonal")):
-        found = Names(imported_parts()).expand(
-            "init", {"name": "balanced", "base": written, "beta": 3}
-        )
-        assert found["class_path"] == "gnn_depth.nn.inits.balanced.Balanced"
-        assert found["init_args"]["beta"] == 3
-        assert found["init_args"]["base"]["class_path"] == f"gnn_depth.nn.inits.matrices.{path}"
-        assert Names(imported_parts()).expand("init", contract("init", found)) == found
+    for base, complete in (
+        ({"name": "xavier", "gain": 2}, {"name": "xavier", "distribution": "normal", "gain": 2.0}),
+        ("orthogonal", {"name": "orthogonal", "gain": 1.0}),
+    ):
+        found = resolved("init", {"name": "balanced", "base": base, "beta": 3})
+        assert found == {"name": "balanced", "base": complete, "beta": 3.0}
 
 
 def test_the_scales_of_neurons_that_feed_each_other_solve_their_equations():

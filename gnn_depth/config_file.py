@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 from jsonargparse import get_loader
 
-from gnn_depth.cli.errors import UsageError
 from gnn_depth.registry import hint, nearest
 from gnn_depth.short_names import Where
 from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
@@ -25,36 +24,46 @@ PLAIN_TAGS = tuple(
 IN_PLACE = re.compile(r"^\s*\{|:(\s|$)")  # found in a config, and in no file name
 
 
+class ConfigError(ValueError):
+    """A config file does not exist, or cannot be read; the message has file and line."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A config as it was written, in a file or on the command line."""
 
     name: str  # the file as the user named it, or the option that holds the config
     data: Any  # its content, a nested dict
-    # The line of every key and list item, and its text if it is a scalar, by the keys that lead to
-    # it.
-    entries: dict[Where, tuple[int, str | None]] = field(default_factory=dict)
+    # The line of every key and list item, by the keys that lead to it.
+    lines: dict[Where, int] = field(default_factory=dict)
 
     @property
     def is_file(self) -> bool:
         return not self.name.startswith("--")
 
+    @property
+    def plugins(self) -> list[str]:
+        """The config's plugins; files are looked up from its folder, and given by full path."""
+        folder = Path(self.name).parent if self.is_file else Path.cwd()
+        return full_plugin_paths(self.data.get("plugins"), folder, self.at(("plugins",)))
+
     def at(self, where: Where) -> str:
         """``file:line`` of a key, or of the nearest key above it that has a line."""
-        while where and where not in self.entries:
+        while where and where not in self.lines:
             where = where[:-1]
-        return f"{self.name}:{self.entries[where][0] if where else 1}"
+        return f"{self.name}:{self.lines.get(where, 1)}"
 
-    def find(self, key: str, text: str | None = None) -> str | None:
-        """``file:line`` of a dotted key, with this text if one is given."""
-        for where, (line, written) in self.entries.items():
-            steps = (step for step in where if isinstance(step, str))
-            dotted = ".".join(
-                step for step in steps if step not in ("class_path", "init_args", "dict_kwargs")
-            )
-            if dotted == key and text in (None, written):
-                return f"{self.name}:{line}"
-        return None
+
+def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
+    """Plugins with full paths, so that the resolved config runs from any folder."""
+    names = plugins if isinstance(plugins, list) else [plugins]
+    found = []
+    for name in [] if plugins is None else names:
+        if not isinstance(name, str):
+            message = f"plugins must be names of files or modules, not {plugins!r}."
+            raise ConfigError(f"{where}: {message}")
+        found.append(str((folder / name).resolve()) if name.endswith(".py") else name)
+    return found
 
 
 def read_config(source: str, labels: bool = False) -> Source:
@@ -69,18 +78,17 @@ def read_config(source: str, labels: bool = False) -> Source:
         if not path.exists() and not path.suffix:
             path = _shipped(source)
         if path.exists() and not path.is_file():
-            raise UsageError(
-                f"config file {source!r} is {'a folder' if path.is_dir() else 'not a file'}."
-            )
+            what = "a folder" if path.is_dir() else "not a file"
+            raise ConfigError(f"config file {source!r} is {what}.")
         if not path.exists():
             near = nearest(path.name, [other.name for other in path.parent.glob("*.y*ml")])
             meant = f" Did you mean {str(path.with_name(near))!r}?" if near else ""
-            raise UsageError(
+            raise ConfigError(
                 f"config file {source!r} does not exist (looked in {Path.cwd()}).{meant}"
             )
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"config file {source!r} cannot be read: {error}.") from None
+        raise ConfigError(f"config file {source!r} cannot be read: {error}.") from None
 
 
 def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
@@ -101,24 +109,25 @@ def shipped(below: str = "", own: bool = True) -> dict[str, Path]:
 def folders() -> list[Path]:
     """The folders that may hold ``configs``: the working directory, the source tree, the installed
     package's share."""
-    return [Path(), Path(__file__).parents[2], Path(sys.prefix) / "share" / "gnn_depth"]
+    return [Path(), Path(__file__).parents[1], Path(sys.prefix) / "share" / "gnn_depth"]
 
 
 def _shipped(name: str) -> Path:
     """The shipped config of a name: its path or, where only one has it, the last word of that."""
     known = {name: path for name, path in shipped().items() if not name.startswith("reproduce/")}
-    same = (
-        [name] if name in known else [other for other in known if other.rpartition("/")[2] == name]
-    )
+    same = [other for other in known if other.rpartition("/")[2] == name]
+    if name in known:
+        same = [name]
     if len(same) == 1:
         return known[same[0]]
     if same:
-        raise UsageError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
+        raise ConfigError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
     near = hint(name, [*known, *(other.rpartition("/")[2] for other in known)])
-    if beside := next(Path(name).parent.glob(f"{Path(name).name}.y*ml"), None):
-        near = near or f" Did you mean {str(beside)!r}?"
+    beside = list(Path(name).parent.glob(f"{Path(name).name}.y*ml"))
+    if not near and beside:
+        near = f" Did you mean {str(beside[0])!r}?"
     near = near or " A shipped config is named as in configs/, without .yaml."
-    raise UsageError(
+    raise ConfigError(
         f"config file {name!r} does not exist (looked in {Path.cwd()} and among shipped "
         f"ones).{near}"
     )
@@ -129,49 +138,35 @@ def parse_config(text: str, name: str, labels: bool = False) -> Source:
     try:
         check_size(text)
         node = yaml.compose(text, Loader=LOADER)
-        entries = dict(_entries(node, (), name, labels)) if node else {}
+        lines = dict(_lines(node, (), name, labels)) if node else {}
         data = get_loader("yaml")(text)
     except TooLargeError as error:
-        raise UsageError(f"{name}:1: {error}") from None
+        raise ConfigError(f"{name}:1: {error}") from None
     except RecursionError:
-        raise UsageError(
+        raise ConfigError(
             f"{name}:1: an alias (*name) stands inside the value that it repeats."
         ) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: as for `!!int x`
         mark = getattr(error, "problem_mark", None)
         line, problem = mark.line + 1 if mark else 1, getattr(error, "problem", None) or error
-        raise UsageError(f"{name}:{line}: not valid YAML: {problem}.") from None
+        raise ConfigError(f"{name}:{line}: not valid YAML: {problem}.") from None
     if node is None:
         return Source(name, {})
     if not isinstance(node, yaml.MappingNode):
         begins = text.strip()[:40]
-        raise UsageError(
+        raise ConfigError(
             f"{name}:1: a config consists of keys with values, such as `model:`, not {begins!r}."
         )
     # The parser's YAML reads a lone `model:` as text.
-    return Source(name, data if isinstance(data, dict) else safe_load(text), entries)
+    return Source(name, data if isinstance(data, dict) else safe_load(text), lines)
 
 
-def value_in(text: str) -> Any:
-    """Read a text as YAML, in which 1e-3 is a number; other text is returned as it is.
-
-    Text that is too large is a TooLargeError.
-    """
-    try:
-        check_size(text)
-        return get_loader("yaml")(text)
-    except TooLargeError:
-        raise
-    except (yaml.YAMLError, ValueError):  # ValueError: `!!int x`
-        return text
-
-
-def _entries(
-    node: yaml.Node, where: Where, name: str, labels: bool
-) -> Iterator[tuple[Where, tuple[int, str | None]]]:
+def _lines(node: yaml.Node, where: Where, name: str, labels: bool) -> Iterator[tuple[Where, int]]:
+    """The line of every key and list item; tags, keys that are no text and repeated keys are
+    errors."""
     if node.tag not in PLAIN_TAGS:
         line, tag = node.start_mark.line + 1, node.tag.replace(TAG, "!!")
-        raise UsageError(
+        raise ConfigError(
             f"{name}:{line}: the tag {tag} is not allowed; a config holds plain values only."
         )
     if isinstance(node, yaml.MappingNode):
@@ -179,22 +174,18 @@ def _entries(
         for key, value in node.value:
             line = key.start_mark.line + 1
             if key.tag not in KEY_TAGS and not (labels and isinstance(key, yaml.ScalarNode)):
-                raise UsageError(
+                raise ConfigError(
                     f"{name}:{line}: a key must be text; quote it if it looks like something else."
                 )
+            place = (*where, key.value)
             if key.value in seen:
-                dotted = ".".join(map(str, (*where, key.value)))
-                raise UsageError(
-                    f"{name}:{line}: the key {dotted!r} is already on line {seen[key.value]}."
-                )
+                dotted = ".".join(map(str, place))
+                first = seen[key.value]
+                raise ConfigError(f"{name}:{line}: the key {dotted!r} is already on line {first}.")
             seen[key.value] = line
-            yield (
-                (*where, key.value),
-                (line, value.value if isinstance(value, yaml.ScalarNode) else None),
-            )
-            yield from _entries(value, (*where, key.value), name, labels)
+            yield place, line
+            yield from _lines(value, place, name, labels)
     elif isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
-            text = item.value if isinstance(item, yaml.ScalarNode) else None
-            yield (*where, position), (item.start_mark.line + 1, text)
-            yield from _entries(item, (*where, position), name, labels)
+            yield (*where, position), item.start_mark.line + 1
+            yield from _lines(item, (*where, position), name, labels)

@@ -1,0 +1,96 @@
+"""The sections ``model`` and ``trainer`` of a config: their options, and how a model is built."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from lightning import Trainer
+
+from gnn_depth.builder import PartError, check_section, written_section
+from gnn_depth.nn.stack import DeepGNN
+from gnn_depth.ranges import Range
+from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, meanings, options_of
+from gnn_depth.training.module import NodeClassifier
+
+TRAINER_DEFAULTS = {
+    "max_epochs": 200,
+    # Lightning's 50 shows one point of fifty: a full batch is one step an epoch.
+    "log_every_n_steps": 1,
+    # It would be the same forward pass as the first epoch's validation.
+    "num_sanity_val_steps": 0,
+    # It would show one stack and three empty metrics; the report has the number of parameters.
+    "enable_model_summary": False,
+    # It would shuffle, and pad the test set.
+    "use_distributed_sampler": False,
+}
+#: Ranges of Lightning's own options.
+RANGES = {
+    "accumulate_grad_batches": Range(1),
+    "check_val_every_n_epoch": Range(1),
+    "log_every_n_steps": Range(1),
+    "gradient_clip_val": Range(0),
+    "num_nodes": Range(1, 10_000),
+}
+
+
+def build_model(options: Mapping[str, Any], data: Any) -> NodeClassifier:
+    """Build the model of a config.
+
+    Args:
+        options: The section ``model``: parts by name, as a config writes them, or as objects.
+        data: The data set, whose numbers of features and classes and task are read.
+
+    Raises:
+        PartError: An option does not exist or does not fit.
+        ValueError: The options do not go together.
+    """
+    for key in options:
+        if key in GIVEN_BY_DATA:
+            message = f"'model.{key}' is taken from the data and cannot be set."
+            raise PartError(message, ("model", key))
+    return NodeClassifier(**known_to_model(data), **resolved_model(options))
+
+
+def resolved_model(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``model`` with every default, in the short form that people write.
+
+    Raises:
+        PartError: An option does not exist or does not fit.
+    """
+    known = model_options()
+    return written_section(known, check_section("model", known, options))
+
+
+def known_to_model(data: Any) -> dict[str, Any]:
+    """The options of the model that a data set determines."""
+    return {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
+
+
+@cache
+def model_options() -> dict[str, Option]:
+    """The options of the section ``model``, by name."""
+    own = options_of(NodeClassifier)[0]
+    about = meanings(DeepGNN.__doc__) | meanings(NodeClassifier.__doc__)
+    found = {}
+    for name, option in {**own, **options_of(DeepGNN)[0], **own}.items():
+        if name not in GIVEN_BY_DATA and name != "out_channels":
+            kind = SECTIONS.get(f"model.{name}")
+            found[name] = replace(option, kind=kind, about=about.get(name, ""))
+    return found
+
+
+@cache
+def trainer_options() -> dict[str, Option]:
+    """The options of the section ``trainer``, by name: Lightning's, with our defaults."""
+    about = meanings(Trainer.__doc__, Trainer.__init__.__doc__)
+    found = {}
+    for name, option in options_of(Trainer)[0].items():
+        found[name] = replace(
+            option,
+            default=TRAINER_DEFAULTS.get(name, option.default),
+            range=RANGES.get(name),
+            kind=SECTIONS.get(f"trainer.{name}"),
+            about=about.get(name, ""),
+        )
+    return found

@@ -1,0 +1,283 @@
+"""One way from values to objects: names, options, class paths, classes and objects."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gnn_depth import registry
+from gnn_depth.builder import PartError, build, check, resolved, without_paths
+from gnn_depth.data import SyntheticCitation
+from gnn_depth.nn import DeepGNN
+from gnn_depth.nn.graph_dropouts import DropEdge
+from gnn_depth.nn.inits import Balanced, Xavier
+from gnn_depth.nn.layers import GAT, GCN
+from gnn_depth.nn.norms import LayerNorm, LipschitzNorm, PairNorm
+from gnn_depth.nn.parts import Init
+from gnn_depth.nn.skips import Residual
+from gnn_depth.short_names import describe
+from gnn_depth.training import NodeClassifier
+from gnn_depth.training.models import build_model
+
+BY_NAME = {
+    "layer": {"name": "gat", "heads": 2},
+    "norm": ["layer", {"name": "lipschitz", "form": "released"}, {"name": "pair", "scale": 2.0}],
+    "skip": "residual",
+    "graph_dropout": {"name": "drop_edge", "p": 0.5},
+    "init": {"name": "balanced", "base": "xavier"},
+}
+BY_CLASS = {
+    "layer": partial(GAT, heads=2),
+    "norm": [LayerNorm, partial(LipschitzNorm, form="released"), partial(PairNorm, scale=2.0)],
+    "skip": Residual,
+    "graph_dropout": DropEdge(0.5),
+    "init": Balanced(Xavier()),
+}
+
+
+class Wrapped(Init):
+    """An init around other inits.
+
+    Args:
+        base: The inner one.
+        more: Others.
+        name: An option that is called as the key of a part.
+    """
+
+    def __init__(self, base: Init, more: list[Init] = [], name: str = "") -> None:  # noqa: B006
+        self.base = base
+        self.more = more
+        self.name = name
+
+    def draw(self, stack: Any) -> None: ...
+
+
+@pytest.fixture
+def wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._TABLE["init"], "wrapped", Wrapped)
+
+
+def drawn(make: Callable, parts: dict) -> tuple:
+    torch.manual_seed(0)
+    model = make(8, 4, num_layers=3, hidden_channels=6, **parts)
+    return repr(model), model.state_dict()
+
+
+@pytest.mark.parametrize("make", [DeepGNN, NodeClassifier])
+def test_parts_by_name_are_the_parts_themselves(make: Callable):
+    (text, weights), (expected_text, expected) = drawn(make, BY_NAME), drawn(make, BY_CLASS)
+    assert text == expected_text
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+def test_a_checkpoint_keeps_parts_as_they_are_written():
+    assert NodeClassifier(8, 4, **BY_NAME).hparams["layer"] == BY_NAME["layer"]
+
+
+@pytest.mark.parametrize("norm", ["pair", {"name": "pair"}, PairNorm, [PairNorm], ("pair",)])
+def test_a_single_norm_needs_no_list(norm: Any):
+    assert drawn(DeepGNN, {"norm": norm})[0] == drawn(DeepGNN, {"norm": [PairNorm]})[0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "xavier",
+        "Xavier",
+        "gnn_depth.nn.inits.Xavier",
+        {"name": "xavier"},
+        {"class_path": "xavier"},
+        {"class_path": "gnn_depth.nn.inits.matrices.Xavier", "init_args": {"gain": "1"}},
+        Xavier,
+        Xavier(),
+    ],
+)
+def test_all_ways_to_write_a_part_build_it(value: Any):
+    found = build("init", value)
+    assert isinstance(found, Xavier)
+    assert (found.gain, found.distribution) == (1.0, "normal")
+
+
+def test_a_part_that_takes_widths_becomes_a_factory_and_an_object_stays():
+    assert build("layer", {"name": "gat", "heads": "2"})(4, 8).heads == 2
+    assert build("layer", GCN) is GCN
+    optimizer = build("optimizer", {"name": "SGD", "lr": "1e-2"})(
+        [torch.nn.Parameter(torch.ones(1))]
+    )
+    assert optimizer.defaults["lr"] == 0.01
+    drop = DropEdge(0.5)
+    assert build("graph_dropout", drop) is drop
+    data = build("data", {"class_path": "SyntheticCitation", "init_args": {"num_nodes": "3000"}})
+    assert isinstance(data, SyntheticCitation)
+    assert data.num_nodes == 3000
+
+
+def test_options_of_other_libraries_have_their_types():
+    written = {"class_path": "ModelCheckpoint", "init_args": {"train_time_interval": "00:01:00"}}
+    (callback,) = build("callback", written)
+    assert callback._train_time_interval.total_seconds() == 60
+    betas = resolved("optimizer", {"name": "Adam", "betas": "[0.5, 0.9]"})["init_args"]["betas"]
+    assert betas == [0.5, 0.9]
+    with pytest.raises(PartError, match=r"optimizer\.betas cannot be 'wide': its type is tuple"):
+        build("optimizer", {"name": "Adam", "betas": "wide"})
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_every_resolved_part_resolves_to_itself(kind: str):
+    needed = {
+        "base": "xavier",
+        "source": "SyntheticCitation",
+        "rate": 0.5,
+        "name": "Cora",
+        "path": "/x",
+        "dataset": "FakeDataset",
+        "conv": "GCNConv",
+    }
+    for name, cls in registry.registered(kind).items():
+        options = describe(kind, name, cls).options
+        given = {}
+        for option in options.values():
+            if option.is_required:
+                given[option.name] = needed[option.name]
+        if name == "HeterophilousGraphs":
+            given["name"] = "tolokers"
+        complete = resolved(kind, {"class_path": name, "init_args": given})
+        assert resolved(kind, complete) == complete
+        found = complete[0] if kind == "norm" else complete
+        key = "class_path" if kind == "data" else "name"
+        assert (found if isinstance(found, str) else found[key]) in (name, cls.__name__)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "where", "message"),
+    [
+        ("layer", "gatt", ("layer",), "unknown layer 'gatt'. Did you mean 'gat'?"),
+        (
+            "norm",
+            ["pair", {"name": "lipschitz", "froom": 1}],
+            ("norm", 1, "froom"),
+            "norm 'lipschitz' has no option 'froom'. Did you mean 'form'? Accepted: scale,",
+        ),
+        (
+            "layer",
+            {"class_path": "gcn", "init_args": {"heads": 1}},
+            ("layer", "init_args", "heads"),
+            "layer 'gcn' has no option 'heads'.",
+        ),
+        ("norm", {"name": "lipschitz", "channels": 2}, ("norm", "channels"), "has no option"),
+        ("norm", [["pair"]], ("norm", 0), "norm must be given by name, not as ['pair']."),
+        ("layer", {"name": 3}, ("layer",), "the name of a layer must be text, not 3."),
+        ("skip", None, ("skip",), "skip is null: name one of dense, gated,"),
+        ("norm", {"scale": 3}, ("norm",), "a norm needs its name: {name: NAME, scale: 3}."),
+        (
+            "norm",
+            {"name": "pair", "scale": "big"},
+            ("norm", "scale"),
+            "norm.scale must be a number",
+        ),
+        ("norm", {"name": "pair", "scale": -1}, ("norm", "scale"), "norm.scale must be above 0"),
+        (
+            "norm",
+            {"name": "lipschitz", "form": "papr"},
+            ("norm", "form"),
+            "norm.form cannot be 'papr'. Did you mean 'paper'?",
+        ),
+        (
+            "layer",
+            {"name": "gat", "heads": None},
+            ("layer", "heads"),
+            "layer.heads must be a whole number, not 'null'.",
+        ),
+        (
+            "data",
+            {"class_path": "Planetoid", "init_args": {"nmae": 1}},
+            ("data", "init_args", "nmae"),
+            "data 'Planetoid' has no option 'nmae'. Did you mean 'name'?",
+        ),
+        ("data", "Cora", ("data",), "Cora is a graph of Planetoid: --data Planetoid"),
+        ("data", "Planetoid", ("data",), "Planetoid needs name: --data.name VALUE."),
+        (
+            "init",
+            {"name": "balanced", "base": "xavie"},
+            ("init", "base"),
+            "unknown init 'xavie'. Did you mean 'xavier'?",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_answered_with_place_near_miss_and_choices(
+    kind: str, value: Any, where: tuple, message: str
+):
+    for door in (build, resolved):
+        with pytest.raises(PartError) as caught:
+            door(kind, value)
+        assert message in str(caught.value)
+        assert caught.value.where == where
+
+
+def test_a_model_says_where_in_its_options_a_mistake_is():
+    data = SyntheticCitation()
+    for options, message in (
+        ({"nrom": "pair"}, "unknown key 'nrom' in 'model'. Did you mean 'norm'?"),
+        ({"dropout": 2}, "model.dropout must be from 0 to 1, not 2."),
+        (
+            {"norm": {"name": "pair", "scale": "big"}},
+            "model.norm.scale must be a number, not 'big'.",
+        ),
+        ({"in_channels": 3}, "'model.in_channels' is taken from the data and cannot be set."),
+    ):
+        with pytest.raises(PartError) as caught:
+            build_model(options, data)
+        assert str(caught.value).startswith(message)
+
+
+def test_a_model_of_a_config_can_be_loaded_from_its_checkpoint():
+    model = build_model({**BY_NAME, "num_layers": 3}, SyntheticCitation())
+    again = NodeClassifier(**model.hparams)
+    assert repr(again.stack) == repr(model.stack)
+    assert again.hparams == model.hparams
+
+
+@pytest.mark.usefixtures("wrapped")
+def test_parts_inside_parts_are_built_too():
+    written = {"class_path": "wrapped", "init_args": {"base": {"name": "xavier", "gain": 2}}}
+    written["init_args"] |= {"more": ["xavier", "default"], "name": "x"}
+    found = build("init", written)
+    assert (found.base.gain, found.name) == (2.0, "x")
+    assert [type(each).__name__ for each in found.more] == ["Xavier", "DefaultInit"]
+    complete = resolved("init", written)
+    assert complete["class_path"] == registry.import_path(Wrapped), "it has an option called name"
+    assert complete["init_args"]["base"] == {"name": "xavier", "distribution": "normal", "gain": 2}
+    with pytest.raises(PartError, match="Did you mean 'xavier'") as caught:
+        build("init", {"class_path": "wrapped", "init_args": {"base": "xaver"}})
+    assert caught.value.where == ("init", "init_args", "base")
+
+
+def test_a_path_is_written_in_full_and_can_be_left_out(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inner = {"class_path": "UserGraph", "init_args": {"path": "x.npz", "undirected": True}}
+    value = {"class_path": "MissingFeatures", "init_args": {"source": inner, "rate": 0.5}}
+    source = resolved("data", value)["init_args"]["source"]["init_args"]
+    assert (source["path"], source["nodes"]) == (str(tmp_path / "x.npz"), None)
+    left = without_paths("data", value)["init_args"]["source"]["init_args"]
+    assert left == {"undirected": True}
+
+
+def test_the_part_of_an_installed_plugin_is_found(monkeypatch: pytest.MonkeyPatch):
+    class OfPlugin(PairNorm):
+        pass
+
+    table = {kind: dict(names) for kind, names in registry._TABLE.items()}
+    monkeypatch.setattr(registry, "_TABLE", table)
+    monkeypatch.setattr(
+        registry, "load_entry_points", lambda: table["norm"].setdefault("of_plugin", OfPlugin)
+    )
+    assert isinstance(DeepGNN(8, 4, norm="of_plugin").norms[0][0], OfPlugin)
+
+
+def test_checking_imports_nothing_that_is_known(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gnn_depth.builder.load_class", lambda path: pytest.fail("imported"))
+    chosen = check("norm", ["pair", "PairNorm", "gnn_depth.nn.norms.pair.PairNorm"])
+    assert [each.part.name for each in chosen] == ["pair"] * 3
