@@ -13,7 +13,7 @@ import yaml
 from gnn_depth.cli.config import GIVEN_BY_DATA, TRAINER_DEFAULTS, build_model, known_to_model
 from gnn_depth.cli.config_file import read_config
 from gnn_depth.data.base import GraphDataModule
-from gnn_depth.data.pyg import PyGData
+from gnn_depth.data.source import GraphSource
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.loggers import EpochProgress
@@ -99,12 +99,7 @@ def fit(
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
         UsageError: The config file does not exist or cannot be read.
     """
-    if not isinstance(data, GraphDataModule):
-        data = PyGData(data, split, batch_size=batch_size, seed=seed)
-    elif split is not None or batch_size is not None:
-        raise ValueError(
-            f"split and batch_size are for Data objects: {type(data).__name__} has its own."
-        )
+    data = GraphSource.of(data, split, batch_size, seed)
     content: dict[str, Any] = (
         read_config(str(model)).data if isinstance(model, str | Path) else {"model": model}
     )

@@ -56,6 +56,12 @@ class Range:
             raise ValueError(refusal)
 
 
+@dataclass(frozen=True)
+class PathMarker:
+    """Mark an option's text as the path of a file or folder: ``root: FilePath | None``."""
+
+
+FilePath = Annotated[str, PathMarker()]
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
 Probability = Annotated[float, Range(0, 1)]

@@ -10,7 +10,7 @@ from gnn_depth.data.base import NodeBatch, NodeDataModule, coalesce, normalize_r
 from gnn_depth.data.checks import SPLITS, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Range
+from gnn_depth.ranges import FilePath, Range
 from gnn_depth.registry import register
 
 URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
@@ -50,7 +50,7 @@ class HeterophilousGraphs(NodeDataModule):
         self,
         name: str,
         split: Annotated[int, Range(0, NUM_SPLITS - 1)] = 0,
-        root: str | None = None,
+        root: FilePath | None = None,
         normalize_features: bool = False,
         undirected: bool = True,
     ) -> None:

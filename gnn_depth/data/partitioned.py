@@ -17,6 +17,7 @@ from gnn_depth.csr import pointers
 from gnn_depth.data.base import FullBatches, GraphDataModule, NodeBatch
 from gnn_depth.data.checks import DataError
 from gnn_depth.graph import OF_EDGES, Graph
+from gnn_depth.ranges import FilePath
 from gnn_depth.registry import register
 from gnn_depth.shard import Shard
 
@@ -47,7 +48,7 @@ class PartitionedGraph(FullBatches, GraphDataModule):
     task: Any = property(lambda self: self._about["task"])
     checksum: Any = property(lambda self: self._about["checksum"])
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: FilePath) -> None:
         super().__init__()
         self.path = Path(path)
 

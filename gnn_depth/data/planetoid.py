@@ -17,7 +17,7 @@ from gnn_depth.data.checks import SPLITS, DataError, match_choice
 from gnn_depth.data.downloads import read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
-from gnn_depth.ranges import Natural, Range
+from gnn_depth.ranges import FilePath, Natural, Range
 from gnn_depth.registry import register
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
@@ -61,7 +61,7 @@ class Planetoid(NodeDataModule):
         name: str,
         split: str = "public",
         split_index: Natural = 0,
-        root: str | None = None,
+        root: FilePath | None = None,
         normalize_features: bool = True,
         drop_isolated: bool = False,
     ) -> None:
