@@ -10,7 +10,8 @@ from gnn_depth.data.mini_batches import MiniBatches
 from gnn_depth.data.missing import MissingFeatures
 from gnn_depth.data.partitioned import PartitionedGraph
 from gnn_depth.data.planetoid import Planetoid
-from gnn_depth.data.pyg import PyG, PyGData
+from gnn_depth.data.pyg import PyG
+from gnn_depth.data.source import Given, GraphRecord, GraphSource
 from gnn_depth.data.synthetic import SyntheticCitation
 from gnn_depth.data.trees import TreeNeighborsMatch
 from gnn_depth.data.user import UserGraph
@@ -20,8 +21,11 @@ __all__ = [
     "DataError",
     "Distances",
     "FullBatch",
+    "Given",
     "GraphDataModule",
+    "GraphRecord",
     "GraphSet",
+    "GraphSource",
     "GraphTransfer",
     "HeterophilousGraphs",
     "Minesweeper",
@@ -32,7 +36,6 @@ __all__ = [
     "PartitionedGraph",
     "Planetoid",
     "PyG",
-    "PyGData",
     "SyntheticCitation",
     "TreeNeighborsMatch",
     "UserGraph",

@@ -1,8 +1,10 @@
 """The base classes of every data set: batches of nodes, their loaders and DataModules."""
 
 import hashlib
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
@@ -12,6 +14,7 @@ import lightning as L
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from gnn_depth.data.checks import (
@@ -19,10 +22,13 @@ from gnn_depth.data.checks import (
     DataError,
     check_finite,
     check_nodes,
+    class_notes,
     num_outputs_of,
     task_of,
 )
 from gnn_depth.graph import Graph
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)  # not frozen: Lightning converts the precision of a batch field by field
@@ -172,6 +178,14 @@ class GraphDataModule(L.LightningDataModule, ABC):
         return f"{self.num_classes} {outputs}"
 
     @property
+    def notes(self) -> list[str]:
+        """What was decided where the data left a choice, and what harms training, in sentences.
+
+        They are logged when the data is read.
+        """
+        return []
+
+    @property
     def per_graph(self) -> bool:
         """True if each graph has a target, not each node."""
         return False
@@ -218,6 +232,9 @@ class NodeDataModule(FullBatches, GraphDataModule):
     checked here.
     """
 
+    #: The file that the data comes from, which its errors name; empty without one.
+    origin = ""
+
     @abstractmethod
     def load(self) -> NodeBatch:
         """Read the data.
@@ -225,6 +242,16 @@ class NodeDataModule(FullBatches, GraphDataModule):
         Raises:
             ValueError: The files are missing, damaged or inconsistent; the message says what to do.
         """
+
+    @contextmanager
+    def naming_origin(self) -> Iterator[None]:
+        """Begin the errors inside with the file that the data comes from."""
+        try:
+            yield
+        except ValueError as error:
+            if not self.origin:
+                raise
+            raise DataError(f"graph {self.origin!r} is refused: {error}") from None
 
     @cached_property
     def loaded(self) -> NodeBatch:
@@ -235,8 +262,16 @@ class NodeDataModule(FullBatches, GraphDataModule):
         ):  # a tensor made in inference mode could not be trained with later
             batch = self.load()
         rows = batch.graph.num_graphs if batch.per_graph else None
-        check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows)
+        with self.naming_origin():
+            check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows)
+        self._notes = self.remarks(batch)
+        for note in self._notes:
+            rank_zero_only(log.warning)(note)
         return batch
+
+    def remarks(self, batch: NodeBatch) -> list[str]:
+        """What a user should know of data that was just read, in sentences."""
+        return class_notes(batch.y, batch.train_mask)
 
     @cached_property
     def batch(self) -> NodeBatch:
@@ -245,8 +280,10 @@ class NodeDataModule(FullBatches, GraphDataModule):
         Raises:
             DataError: The data is missing, damaged or inconsistent, or features are not finite.
         """
-        check_finite(self.loaded.x)
-        return self.loaded
+        loaded = self.loaded
+        with self.naming_origin():
+            check_finite(loaded.x)
+        return loaded
 
     @property
     def num_classes(self) -> int:
@@ -267,6 +304,11 @@ class NodeDataModule(FullBatches, GraphDataModule):
     @property
     def num_edge_features(self) -> int:
         return self.loaded.graph.edge_channels
+
+    @property
+    def notes(self) -> list[str]:
+        _ = self.loaded
+        return self._notes
 
     @property
     def about(self) -> str:
@@ -300,6 +342,11 @@ class WrapsSource:
     class_names: Any = property(attrgetter("source.class_names"))
     node_ids: Any = property(attrgetter("source.node_ids"))
     task: Any = property(attrgetter("source.task"))
+    notes: Any = property(attrgetter("source.notes"))
+
+    def remarks(self, batch: NodeBatch) -> list[str]:
+        """None: the source has said what is to be said."""
+        return []
 
     def refuse_graphs(self) -> None:
         """Refuse a source whose targets are of whole graphs."""

@@ -1,6 +1,6 @@
 """Checks that every data set must pass; an error names the first faulty index."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import torch
@@ -11,6 +11,9 @@ from gnn_depth.registry import unknown
 
 SPLITS = ("train", "val", "test")
 MASKS = tuple(f"{split}_mask" for split in SPLITS)
+#: The arrays of a graph that are read, by the names of PyTorch Geometric.
+READ = ("x", "y", "edge_index", "edge_weight", "edge_attr", *MASKS, "batch", "num_nodes")
+MAX_LISTED = 5  # classes that a sentence lists
 
 
 class DataError(ValueError):
@@ -118,6 +121,30 @@ def task_of(y: Tensor) -> str:
 def num_outputs_of(y: Tensor) -> int:
     """Number of classes, labels or numbers."""
     return int(y.max()) + 1 if task_of(y) == "multiclass" else y[0].numel()
+
+
+def class_notes(y: Tensor, train_mask: Tensor, names: Sequence[str] | None = None) -> list[str]:
+    """Sentences about classes that cannot be learned: a single one, or some without training rows.
+
+    Args:
+        y: Classes; nothing is said of labels and numbers.
+        train_mask: The rows to train on.
+        names: Names of the classes; by default their numbers.
+    """
+    if y.dim() > 1 or y.is_floating_point():
+        return []
+    count = num_outputs_of(y)
+    names = names or [str(number) for number in range(count)]
+    if count == 1:
+        return [f"there is only one class, {names[0]!r}: a model has nothing to tell apart."]
+    trained = torch.bincount(y[train_mask], minlength=count)
+    absent = [repr(names[number]) for number in (trained == 0).nonzero().flatten().tolist()]
+    if not absent:
+        return []
+    shown = ", ".join(absent[:MAX_LISTED])
+    if len(absent) > MAX_LISTED:
+        shown += f", ... {len(absent)} in all"
+    return [f"no training row has the class {shown}: it cannot be learned."]
 
 
 def _check_targets(y: Tensor, used: Tensor) -> None:

@@ -1,26 +1,28 @@
 """A graph from the user's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import torch
+from torch import Tensor
 
-from gnn_depth.data.base import NodeBatch, NodeDataModule, normalize_rows
-from gnn_depth.data.checks import DataError, check_finite, check_fractions, check_nodes
-from gnn_depth.data.draws import fraction_split
-from gnn_depth.data.user_arrays import NPZ_HINT, EdgeColumns, UserContent, read_arrays
+from gnn_depth.data.base import NodeBatch, normalize_rows
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.containers import graphs_in
+from gnn_depth.data.source import Given, GraphSource, ValShare
+from gnn_depth.data.tensors import as_tensor
+from gnn_depth.data.user_arrays import NPZ_HINT
 from gnn_depth.data.user_arrays import SUFFIXES as ARRAYS
 from gnn_depth.data.user_tables import SUFFIXES as TABLES
-from gnn_depth.data.user_tables import NodeColumns, Table, is_table, read_tables
-from gnn_depth.graph import Graph
-from gnn_depth.ranges import FilePath, Natural, Probability, Range
-from gnn_depth.registry import register
+from gnn_depth.data.user_tables import EdgeColumns, NodeColumns, TableFile, is_table, read_tables
+from gnn_depth.ranges import FilePath, Finite, Natural, Probability, Range
+from gnn_depth.registry import register, unknown
 
 
 @register("data", "UserGraph")
-class UserGraph(NodeDataModule):
+class UserGraph(GraphSource):
     """Your own graph: two tables, or one file of arrays, with class labels or regression targets of
     the nodes.
 
@@ -33,26 +35,35 @@ class UserGraph(NodeDataModule):
     Args:
         path: A table of edges; or an ``.npz`` with ``x`` (nodes, features), ``y`` (nodes,),
             ``edge_index`` (2, edges) or (edges, 2), read as (2, edges) if both fit, and optionally
-            ``train_mask``, ``val_mask`` and ``test_mask`` (nodes,); or, saved by ``torch.save`` as
-            ``.pt`` or ``.pth``, a PyTorch Geometric ``Data`` or a dict of tensors with the same
-            names. Floats in ``y`` are numbers to predict, NaN where there is none.
+            ``edge_weight``, ``edge_attr``, ``train_mask``, ``val_mask`` and ``test_mask``; or,
+            saved by ``torch.save`` as ``.pt`` or ``.pth``, a PyTorch Geometric ``Data`` or a dict
+            of tensors with the same names. Floats in ``y`` are numbers to predict, NaN where there
+            is none.
         nodes: The table of nodes, if path is a table of edges. The options from here to ends are
             for tables.
         label: Column of the classes, text or numbers.
         id: Column of the ids that the table of edges uses; the first one by default.
-        split: Column with train, val or test; empty for a node in none of these sets.
+        split: Column with train, val or test; empty for a node in none of these sets. By default
+            the columns train_mask, val_mask and test_mask, or one called split, if there are any.
         features: Columns of numbers; by default all columns without another role.
         categories: Columns of text, encoded one-hot.
         targets: Columns of numbers to predict, instead of a label.
         ends: The source column and the target column of the edges; the first two by default.
-        edge_weight: Column, or array in the file, with non-negative weights of the edges.
-        edge_features: Columns, or arrays in the file, with numeric features of the edges.
+        edge_weight: Column, or array in the file, with non-negative weights of the edges. By
+            default the array ``edge_weight`` of a file that has it; an empty text leaves it out.
+        edge_features: Columns, or arrays in the file, with numeric features of the edges. By
+            default the array ``edge_attr`` of a file that has it; an empty list leaves it out.
         undirected: Use every edge in both directions, each direction once.
         normalize_features: Divide each node's features by the sum of their absolute values.
         train_fraction: Fraction of the nodes to train on, above 0, if the files have no split.
         val_fraction: Fraction of the nodes to validate on, if the files have no split; the rest is
             the test set.
         seed: Determines this split.
+        val_share: Part of the training nodes to validate on, where the files have train_mask and
+            test_mask only.
+        missing_label: A label or target that marks nodes without one, such as unknown or -999. By
+            default -1 beside classes 0, 1, ..., NaN beside numbers, and empty text.
+        mask_column: Which split to use, where the masks of a file have several columns.
 
     Raises:
         ValueError: A file does not exist, an option does not fit its type, or the fractions add up
@@ -71,96 +82,113 @@ class UserGraph(NodeDataModule):
         targets: list[str] = [],  # noqa: B006
         ends: list[str] = [],  # noqa: B006
         edge_weight: str | None = None,
-        edge_features: list[str] = [],  # noqa: B006
+        edge_features: list[str] | None = None,
         undirected: bool = False,
         normalize_features: bool = False,
         train_fraction: Annotated[float, Range(0, 1, above=True)] = 0.6,
         val_fraction: Probability = 0.2,
         seed: Natural = 0,
+        val_share: ValShare | None = None,
+        missing_label: Finite | str | None = None,
+        mask_column: Natural = 0,
     ) -> None:
-        super().__init__()
         self.path = _existing_file("graph file", path)
-        roles = {
+        of_tables = {
+            "nodes": nodes,
             "label": label,
             "id": id,
             "split": split,
             "features": features,
             "categories": categories,
+            "targets": targets,
+            "ends": ends,
         }
-        _check_options(path, nodes, {**roles, "targets": targets, "ends": ends})
+        _check_options(path, of_tables)
+        super().__init__(
+            self.path,
+            None,
+            mask_column,
+            train_fraction,
+            val_fraction,
+            seed=seed,
+            edge_features=edge_features != [],
+            val_share=val_share,
+            missing_label=missing_label,
+        )
         self.nodes = _existing_file("table of nodes", nodes) if nodes else None
-        check_fractions(train_fraction, val_fraction)
+        self.origin = str(self.nodes or self.path)
         self.columns = NodeColumns(label, id, split, features, categories, targets)
         self.of_edges = EdgeColumns(ends, edge_weight, edge_features)
         self.undirected = undirected
         self.normalize_features = normalize_features
-        self.train_fraction = train_fraction
-        self.val_fraction = val_fraction
-        self.seed = seed
-        self._node_ids: np.ndarray | None = None
-        self._class_names: list[str] | None = None
-        self._split_is_drawn = False
 
-    @property
-    def class_names(self) -> list[str]:
-        _ = self.loaded
-        return self._class_names or super().class_names
-
-    @property
-    def node_ids(self) -> np.ndarray | None:
-        _ = self.loaded
-        return self._node_ids
-
-    @property
-    def about(self) -> str:
-        return super().about + f" (drawn at random with seed {self.seed})" * self._split_is_drawn
+    def given(self) -> Given:
+        if self.nodes:
+            tables = TableFile(self.path), TableFile(self.nodes)
+            return read_tables(*tables, self.columns, self.of_edges, self.missing_label)
+        notes: list[str] = []
+        with self.naming_origin():
+            graphs = graphs_in(self.path, notes)
+            renamed = [_rename_edges(arrays, self.of_edges) for arrays in graphs]
+        return Given(renamed, notes=notes)
 
     def load(self) -> NodeBatch:
-        tables = (
-            read_tables(Table(self.path), Table(self.nodes), self.columns, self.of_edges)
-            if self.nodes
-            else None
-        )
-        try:
-            content = tables or read_arrays(self.path, self.of_edges)
-            x, y, masks = content.x, content.y, content.masks
-            if masks is None:
-                fractions = self.train_fraction, self.val_fraction
-                masks = fraction_split(len(y), self.seed, *fractions, content.labelled)
-            check_nodes(x, y, len(x), masks)
-            check_finite(x)
-            graph = Graph(content.edge_index, len(x), **content.of_edges)
-        except ValueError as error:
-            raise DataError(f"graph {str(self.nodes or self.path)!r} is refused: {error}") from None
-        if self.undirected:
-            graph = self._both_ways(content)
-        self._node_ids, self._class_names = content.node_ids, content.class_names
-        self._split_is_drawn = content.masks is None
-        return NodeBatch(normalize_rows(x) if self.normalize_features else x, y, graph, *masks)
+        batch = super().load()
+        if self.normalize_features:
+            batch = replace(batch, x=normalize_rows(batch.x))
+        return batch
 
-    def _both_ways(self, content: UserContent) -> Graph:
-        """Every edge in both directions once; repetitions of an edge must have equal weights and
-        features."""
-        nodes, edges = len(content.x), content.edge_index
-        key, edge_of = torch.unique(
-            torch.cat([edges[0] * nodes + edges[1], edges[1] * nodes + edges[0]]),
-            return_inverse=True,
-        )
-        rows = torch.arange(edges.shape[1]).repeat(2)
+    def edges(
+        self, edge_index: Tensor, of_edges: dict[str, Any], num_nodes: int
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The edges as they were read, or both directions of each once.
+
+        Raises:
+            DataError: Repetitions of an edge have different weights or features.
+        """
+        if not self.undirected:
+            return edge_index, of_edges
+        source, target = edge_index
+        keys = torch.cat([source * num_nodes + target, target * num_nodes + source])
+        key, edge_of = torch.unique(keys, return_inverse=True)
+        rows = torch.arange(len(source)).repeat(2)
         first = torch.zeros_like(key).scatter_reduce(0, edge_of, rows, "amin", include_self=False)
-        for name, values in content.of_edges.items():
+        for name, values in of_edges.items():
             differs = (values[rows] != values[first[edge_of]]).view(len(rows), -1).any(1)
             if differs.any():
                 row = int(rows[differs][0])
-                place = Table(self.path).place(row) if self.nodes else f"edge {row}"
+                place = f"row {row} (from 0)" if self.nodes else f"edge {row}"
                 raise DataError(
                     f"{str(self.path)!r}, {place}: an earlier row has this edge with another "
-                    f"{name}, and undirected "
-                    f"true makes one edge of both. Give both the same {name}, or set undirected "
-                    "false."
+                    f"{name}, and undirected true makes one edge of both. Give both the same "
+                    f"{name}, or set undirected false."
                 )
-        of_edges = {name: values[first] for name, values in content.of_edges.items()}
-        return Graph(torch.stack([key // nodes, key % nodes]), nodes, **of_edges)
+        once = {name: values[first] for name, values in of_edges.items()}
+        return torch.stack([key // num_nodes, key % num_nodes]), once
+
+
+def _rename_edges(arrays: Mapping[str, Any], columns: EdgeColumns) -> dict[str, Any]:
+    """Give the arrays that options name for edges the names that are read."""
+    renamed = dict(arrays)
+    for name in columns.of_each:
+        if name not in arrays:
+            raise DataError(unknown("array", name, arrays))
+    if columns.weight is not None:
+        weight = arrays[columns.weight] if columns.weight else None
+        renamed["edge_weight"] = weight
+    if columns.features:
+        edges = max(as_tensor("edge_index", arrays.get("edge_index", ())).shape)
+        parts = []
+        for name in columns.features:
+            values = as_tensor(name, arrays[name])
+            if values.shape[:1] != (edges,):
+                raise DataError(
+                    f"{name} must have one row per edge ({edges:,}), not shape "
+                    f"{tuple(values.shape)}."
+                )
+            parts.append(values[:, None] if values.dim() == 1 else values)
+        renamed["edge_attr"] = torch.cat(parts, 1)
+    return renamed
 
 
 def _existing_file(name: str, path: str) -> Path:
@@ -173,13 +201,11 @@ def _existing_file(name: str, path: str) -> Path:
     return file
 
 
-def _check_options(
-    path: str, nodes: str | None, table_options: dict[str, Sequence[str] | None]
-) -> None:
+def _check_options(path: str, of_tables: Mapping[str, Sequence[str] | None]) -> None:
     """Check that files are arrays or tables, and that options for tables are not combined with
     arrays."""
+    given = [name for name, value in of_tables.items() if value]
     if Path(path).suffix.lower() in ARRAYS:
-        given = [name for name, value in {"nodes": nodes, **table_options}.items() if value]
         if given:
             raise DataError(
                 f"{given[0]} is an option for tables, and {path!r} has nodes and edges in one file."
@@ -188,21 +214,23 @@ def _check_options(
     if not is_table(path):
         raise DataError(
             f"path {path!r} must be a table ({', '.join(TABLES)}) or arrays ({', '.join(ARRAYS)}), "
-            "for example: "
-            f"{NPZ_HINT}"
+            f"for example: {NPZ_HINT}"
         )
-    if nodes and not is_table(nodes):
+    nodes, label, targets = (of_tables[name] for name in ("nodes", "label", "targets"))
+    if nodes and not is_table(str(nodes)):
         raise DataError(f"nodes {nodes!r} must be a table ({', '.join(TABLES)}).")
-    label, targets = table_options["label"], table_options["targets"]
     if label and targets:
         raise DataError(
             f"label {label!r} is for classes and targets for numbers to predict: give one of them."
         )
-    missing = [name for name, value in (("nodes", nodes), ("label", label or targets)) if not value]
+    missing = []
+    if not nodes:
+        missing.append("nodes")
+    if not label and not targets:
+        missing.append("label")
     if missing:
         raise DataError(
             f"{path!r} is a table of edges, which also needs {' and '.join(missing)}, for example "
-            "nodes: nodes.csv, "
-            "label: topic (--data.nodes nodes.csv --data.label topic), or targets for numbers to "
-            "predict."
+            "nodes: nodes.csv, label: topic (--data.nodes nodes.csv --data.label topic), or "
+            "targets for numbers to predict."
         )

@@ -36,7 +36,7 @@ from gnn_depth import registry
 from gnn_depth.builder import build, check_section, made_section, written_section
 from gnn_depth.config_file import read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
-from gnn_depth.data.pyg import PyGData
+from gnn_depth.data.source import GraphSource
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training.checkpoints import VerifiedCheckpoints, read_checkpoint
 from gnn_depth.training.divergence import check_parts
@@ -369,13 +369,7 @@ def _data_module(
     """The data set of what Python gives: a data set, a config of one, or graphs."""
     if isinstance(data, str | Mapping):
         data = build("data", data)
-    if not isinstance(data, GraphDataModule):
-        return PyGData(data, split, batch_size=batch_size, seed=seed)
-    if split is not None or batch_size is not None:
-        raise ValueError(
-            f"split and batch_size are for Data objects: {type(data).__name__} has its own."
-        )
-    return data
+    return GraphSource.of(data, split, batch_size, seed)
 
 
 def _name(model: NodeClassifier, options: Mapping[str, Any]) -> str:
@@ -385,6 +379,15 @@ def _name(model: NodeClassifier, options: Mapping[str, Any]) -> str:
         name = part.get("name") if isinstance(part, dict) else part
         words.append(str(name or "own"))
     return "_".join([*words, str(len(model.stack.layers))])
+
+
+def _is_plain(value: Any) -> bool:
+    """True for what a config can write."""
+    if isinstance(value, Mapping):
+        return all(_is_plain(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _plain(value: Any) -> Any:
@@ -420,10 +423,10 @@ def _described(data: GraphDataModule) -> dict[str, Any]:
     options = {}
     for name in inspect.signature(cls).parameters:
         value = getattr(data, name, inspect.Parameter.empty)
-        if _plain(value) != value:  # not kept, or no plain value: a config cannot build it again
-            found = None
-        else:
+        if _is_plain(value):
             options[name] = value
+        else:  # not kept, or an object: a config cannot build this data set again
+            found = None
     if found is not None:
         return {"class_path": cls.__name__, "init_args": options}
     return {

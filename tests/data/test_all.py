@@ -21,6 +21,6 @@ def test_every_exported_set_is_registered_under_its_class_name():
         "GraphDataModule",
         "NodeDataModule",
         "GraphSet",
-        "PyGData",
+        "GraphSource",
     }  # bases, and data that no config can name
     assert {name: cls.__name__ for name, cls in SETS.items()} == {name: name for name in sets}

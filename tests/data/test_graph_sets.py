@@ -10,7 +10,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
 
 from gnn_depth import DeepGNN
-from gnn_depth.data import DataError, Distances, GraphTransfer, MiniBatches, PyG, PyGData
+from gnn_depth.data import DataError, Distances, GraphSource, GraphTransfer, MiniBatches, PyG
 from gnn_depth.data.graph_sets import subset
 from gnn_depth.data.long_range import distances, transfer_edges
 from gnn_depth.graph import Graph
@@ -52,9 +52,9 @@ def test_pooled_outputs_are_those_of_each_graph_alone_and_of_pyg(graphs, pool, o
 
 
 def test_a_batch_of_some_graphs_is_the_same_as_these_graphs_alone(graphs):
-    data = PyGData(graphs)
+    data = GraphSource(graphs)
     part, order = subset(data.batch, torch.tensor([7, 2, 0])), [graphs[7], graphs[2], graphs[0]]
-    expected = PyGData(order, train_fraction=1.0, val_fraction=0.0).batch
+    expected = GraphSource(order, train_fraction=1.0, val_fraction=0.0).batch
     assert torch.equal(part.x, expected.x)
     assert torch.equal(part.graph.edge_index, expected.graph.edge_index)
     assert torch.equal(part.graph.node_to_graph, expected.graph.node_to_graph)
@@ -62,7 +62,7 @@ def test_a_batch_of_some_graphs_is_the_same_as_these_graphs_alone(graphs):
 
 
 def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(graphs):
-    data = PyGData(graphs, batch_size=3, train_fraction=0.8)
+    data = GraphSource(graphs, batch_size=3, train_fraction=0.8)
     loader = data.train_dataloader()
     seen = []
     for epoch in (0, 1):
@@ -89,15 +89,15 @@ def test_every_training_graph_is_in_one_batch_of_an_epoch_and_epochs_differ(grap
     ],
 )
 def test_the_task_and_whether_graphs_have_targets_follow_from_y(y, task, outputs, per_graph):
-    data = PyGData([drawn(number, y(number), nodes=4) for number in range(6)])
+    data = GraphSource([drawn(number, y(number), nodes=4) for number in range(6)])
     assert (data.task, data.num_classes, data.per_graph) == (task, outputs, per_graph)
 
 
 def test_classes_are_numbered_anew_and_keep_their_values_as_names():
-    data = PyGData(
-        [drawn(number, torch.tensor([value])) for number, value in enumerate([5, -1, 5, -1, 7])]
+    data = GraphSource(
+        [drawn(number, torch.tensor([value])) for number, value in enumerate([5, 2, 5, 2, 7])]
     )
-    assert data.class_names == ["-1", "5", "7"]
+    assert data.class_names == ["2", "5", "7"]
     assert data.batch.y.tolist() == [1, 0, 1, 0, 2]
 
 
@@ -105,17 +105,17 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
     nodes = drawn(0, torch.arange(5) % 2, nodes=5)
     masks = torch.eye(5, dtype=torch.bool)
     nodes.train_mask, nodes.val_mask, nodes.test_mask = masks[:2].T, masks[2:4].T, masks[[4, 0]].T
-    first, second = PyGData(nodes), PyGData(nodes, mask_column=1)
+    first, second = GraphSource(nodes), GraphSource(nodes, mask_column=1)
     assert (first.batch.train_mask.nonzero().item(), second.batch.train_mask.nonzero().item()) == (
         0,
         1,
     )
     rows = {"train": [3, 4], "val": [5], "test": [0, 1]}
-    batch = PyGData(graphs, split=rows).batch
+    batch = GraphSource(graphs, split=rows).batch
     assert [mask.nonzero().flatten().tolist() for mask in batch.masks] == list(rows.values())
-    drawn_masks = PyGData(graphs, seed=1).batch.masks
+    drawn_masks = GraphSource(graphs, seed=1).batch.masks
     assert [int(mask.sum()) for mask in drawn_masks] == [7, 3, 2]
-    assert not torch.equal(drawn_masks[0], PyGData(graphs, seed=2).batch.train_mask)
+    assert not torch.equal(drawn_masks[0], GraphSource(graphs, seed=2).batch.train_mask)
     (tmp_path / "split.json").write_text(json.dumps(rows))
     options = {"num_graphs": 12, "avg_num_nodes": 5, "task": "graph"}
     of_file = PyG("FakeDataset", options=options, split=str(tmp_path / "split.json")).batch
@@ -125,21 +125,21 @@ def test_splits_are_the_masks_of_the_data_lists_of_rows_or_random(graphs, tmp_pa
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda graphs: PyGData([]), "no graphs"),
+        (lambda graphs: GraphSource([]), "no graphs"),
         (
-            lambda graphs: PyGData([*graphs, Data(x=torch.ones(2, 3), y=torch.tensor([0]))]),
+            lambda graphs: GraphSource([*graphs, Data(x=torch.ones(2, 3), y=torch.tensor([0]))]),
             "graph 12 has no edge_index",
         ),
         (
-            lambda graphs: PyGData([*graphs, drawn(1, torch.arange(3), nodes=4)]),
+            lambda graphs: GraphSource([*graphs, drawn(1, torch.arange(3), nodes=4)]),
             "graph 0 has 1 targets",
         ),
-        (lambda graphs: PyGData(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
+        (lambda graphs: GraphSource(graphs, split={"train": [0], "val": [1]}), "train, val, test"),
         (
-            lambda graphs: PyGData(graphs, split={"train": [12], "val": [1], "test": [2]}),
+            lambda graphs: GraphSource(graphs, split={"train": [12], "val": [1], "test": [2]}),
             "row 12.*0 to 11",
         ),
-        (lambda graphs: MiniBatches(PyGData(graphs), parts=2).groups, "MiniBatches.*graphs"),
+        (lambda graphs: MiniBatches(GraphSource(graphs), parts=2).groups, "MiniBatches.*graphs"),
         (lambda graphs: GraphTransfer(distance=1), "distance .*2"),
     ],
 )

@@ -141,7 +141,10 @@ def test_edges_given_once_twice_or_to_oneself_run_both_ways_once_if_undirected(g
     assert sorted(both) == [[0, 1], [1, 0], [3, 3], [3, 4], [4, 3]]
 
 
-TIMED = "citing,cited,times,year,page\np1,p2,2,1990,3\np2,007,1,1991,4\np5,p4,0.5,1992,5\np2,p1,2,1990,3\n"
+TIMED = (
+    "citing,cited,times,year,page\n"
+    "p1,p2,2,1990,3\np2,007,1,1991,4\np5,p4,0.5,1992,5\np2,p1,2,1990,3\n"
+)
 
 
 def test_columns_of_the_edges_are_their_weights_and_features(graph: Callable):
@@ -188,33 +191,37 @@ def test_columns_of_numbers_are_targets_and_a_node_without_one_is_in_no_set(grap
     [
         (TIMED, {"edge_weight": "time"}, "'edges.csv': .*'time'.*'times'"),
         (TIMED, {"edge_features": ["citing"]}, "'edges.csv': .*'citing' has several roles"),
-        (TIMED + "p4,p5,-3,1,1\n", {"edge_weight": "times"}, "'edges.csv', line 6: 'times' is -3"),
+        (
+            TIMED + "p4,p5,-3,1,1\n",
+            {"edge_weight": "times"},
+            "edges.csv', row 4 .*'times' is -3",
+        ),
         (
             TIMED + "p4,p5,,1,1\n",
             {"edge_weight": "times"},
-            "'edges.csv', line 6: 'times' is missing",
+            "'edges.csv', row 4 .from 0.: 'times' is missing",
         ),
         (
             TIMED + "p4,p5,1,1,xii\n",
             {"edge_features": ["page"]},
-            "'edges.csv', line 6: 'page' is xii",
+            "'edges.csv', row 4 .from 0.: 'page' is xii",
         ),
         (
             TIMED + "p2,p1,1,1,1\n",
             {"edge_weight": "times", "undirected": True},
-            "line 6: .*edge_weight.*undirected",
+            "row 4 .from 0.: .*edge_weight.*undirected",
         ),
         (
             TIMED,
             {"label": None, "targets": ["topic"]},
-            "'nodes.csv', line 2: 'topic' is theory; targets",
+            "'nodes.csv', row 0 .from 0.: 'topic' is theory; targets",
         ),
         (TIMED, {"targets": ["cites"]}, "label 'topic'.*targets.*one of them"),
         (EDGES, {"label": "Topic"}, "'nodes.csv': .*'Topic'.*'topic'.*paper, topic, cites, age"),
         (EDGES, {"ends": ["citing", "sited"]}, "'edges.csv': .*'sited'.*'cited'"),
         (EDGES, {"ends": ["citing", "citing"]}, "'edges.csv': column 'citing' has several roles"),
         (EDGES, {"features": ["topic"]}, "'nodes.csv': column 'topic' .*feature"),
-        (EDGES, {"split": "age"}, "'nodes.csv', line 2: .*'1'.*test, train, val"),
+        (EDGES, {"split": "age"}, "'nodes.csv', row 0 .from 0.: .*'1'.*test, train, val"),
     ],
 )
 def test_columns_that_do_not_serve_are_refused(
@@ -252,10 +259,10 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (
             NODES,
             EDGES + "\n\np1,p9\n",
-            "'edges.csv', line 7: cited 'p9' .*'paper' of 'nodes.csv'.*'p1'",
+            "'edges.csv', row 3 .from 0.: cited 'p9' .*'paper' of 'nodes.csv'.*'p1'",
         ),
-        (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', "line 4: citing 'p8'"),
-        (NODES, EDGES + "p1,\n", "'edges.csv', line 5: cited is missing"),
+        (NODES, 'citing,cited\n"p1\n",p2\np8,p1\n', "row 1 .from 0.: citing 'p8'"),
+        (NODES, EDGES + "p1,\n", "'edges.csv', row 3 .from 0.: cited is missing"),
         (NODES, EDGES + "p1,p2,3\n", "'edges.csv': .*line 5 has 3 values for 2"),
         (NODES, "citing\np1\n", "'edges.csv': .*two ends.*citing"),
         (NODES, "p1,p2\np2,p4\n", "'edges.csv': .*first line.* p1, p2"),
@@ -268,14 +275,26 @@ def test_columns_are_chosen_by_name(graph: Callable):
         ),
         (NODES, EDGES.encode("utf-16"), "'edges.csv': .*UTF-8"),
         ("id,topic,x\n1,a,1\n2,b,2,\n", EDGES, "'nodes.csv': .*line 3 has 4 values for 3"),
-        ("id,topic\n1,a,1\n2,b,2\n", EDGES, "'nodes.csv': line 2 has 3 values for 2"),
-        (NODES + "p1,ml,1,1\n", EDGES, "'nodes.csv', line 7: id 'p1' .*line 2"),
-        (NODES + ",ml,1,1\n", EDGES, "'nodes.csv', line 7: 'paper' is missing"),
-        (NODES + "p6,ml,,1\n", EDGES, "'nodes.csv', line 7: 'cites' is missing.*`features`"),
-        (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv', line 7: 'cites' is 1e\+300"),
-        (NODES + "p6,ml,1,old\n", EDGES, "line 7: 'age' is old; .*`features`.*`categories`"),
-        (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv', line 7: label 'NA'"),
-        (NODES.replace("ml", "").replace("theory", ""), EDGES, "'nodes.csv': .*'topic' is empty"),
+        (
+            "id,topic\n1,a,1\n2,b,2\n",
+            EDGES,
+            "'nodes.csv': row 0 .* has more values than the 2 columns",
+        ),
+        (NODES + "p1,ml,1,1\n", EDGES, "'nodes.csv', row 5 .from 0.: id 'p1' .*row 0"),
+        (NODES + ",ml,1,1\n", EDGES, "'nodes.csv', row 5 .from 0.: 'paper' is missing"),
+        (
+            NODES + "p6,ml,,1\n",
+            EDGES,
+            "'nodes.csv', row 5 .*'cites' is missing.*`features`",
+        ),
+        (NODES + "p6,ml,1e300,1\n", EDGES, r"'nodes.csv' .*x.5, 0. is 1e.300 .'cites'.*float32"),
+        (
+            NODES + "p6,ml,1,old\n",
+            EDGES,
+            "row 5 .*'age' is old; .*`features`.*`categories`",
+        ),
+        (NODES + "p6,NA,1,1\n", EDGES, "'nodes.csv' .*y.5. is 'NA'.*missing_label 'NA'"),
+        (NODES.replace("ml", "").replace("theory", ""), EDGES, "'nodes.csv' .*none of the 5 nodes"),
         (NODES.replace("age", "cites"), EDGES, "'nodes.csv': .*'cites'"),
         (NODES.replace("paper,", ","), EDGES, "'nodes.csv': column 1 .*index=False"),
         (NODES.splitlines()[0] + "\n", EDGES, "'nodes.csv': .*no rows"),
@@ -283,9 +302,9 @@ def test_columns_are_chosen_by_name(graph: Callable):
         (
             "id,topic,x\n" + "".join(f"{i},{i / 7},1\n" for i in range(300)),
             "s,t\n1,2\n",
-            "'topic' has 300",
+            "y has 300 different classes.*`targets`",
         ),
-        (SPLIT, "s,t\n1,20\n", "line 2: 'set' is train; .*`split`"),
+        (SPLIT, "s,t\n1,20\n", "row 0 .from 0.: 'set' is train; .*`split`"),
     ],
 )
 def test_a_faulty_table_is_refused_by_file_and_line(
@@ -303,7 +322,7 @@ def test_the_columns_of_a_wide_table_fit_on_a_screen_of_an_error(graph: Callable
 
 
 def test_a_category_is_there(graph: Callable):
-    with pytest.raises(DataError, match="'nodes.csv', line 2: .*'city' is missing"):
+    with pytest.raises(DataError, match="'nodes.csv', row 0 .from 0.: .*'city' is missing"):
         _ = graph("id,topic,city\n1,0,\n2,1,Rome\n", "s,t\n1,2\n", categories=["city"]).batch
 
 

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import MiniBatches, PyG, PyGData
+from gnn_depth.data import MiniBatches, PyG, GraphSource
 from gnn_depth.data.graph_sets import subset
 from gnn_depth.data.mini_batches import induced_subgraph
 
@@ -97,9 +97,9 @@ def test_features_follow_their_edges_into_parts_of_graphs_and_the_mean_is_of_the
         torch.testing.assert_close(
             whole.edge_attr[(whole.source == node) & (whole.target == node)], expected[None]
         )
-    data = PyGData(one)
+    data = GraphSource(one)
     assert data.num_edge_features == MiniBatches(data, parts=2).num_edge_features == CHANNELS
-    assert len({set_.checksum for set_ in (data, PyGData(one, edge_features=False))}) == 2
+    assert len({set_.checksum for set_ in (data, GraphSource(one, edge_features=False))}) == 2
     (batch, *_) = MiniBatches(data, "neighbor", parts=1).train_dataloader()
     assert batch.graph.edge_channels == CHANNELS
 
@@ -111,7 +111,7 @@ def test_a_column_of_integers_is_one_hot_over_all_graphs_and_batches_of_graphs_k
         Data(num_nodes=3, edge_index=edges, edge_attr=kind, y=torch.tensor([k]))
         for k, kind in enumerate(kinds)
     ]
-    data = PyGData(graphs)
+    data = GraphSource(graphs)
     assert data.num_edge_features == 3
     part = subset(data.batch, torch.tensor([1]))
     assert part.graph.edge_attr[part.graph.source].argmax(1).tolist() == [2, 1, 2]

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN2Conv, GCNConv, GraphConv
 
 from gnn_depth import DeepGNN, Graph
-from gnn_depth.data import MiniBatches, PyGData
+from gnn_depth.data import MiniBatches, GraphSource
 from gnn_depth.data.mini_batches import induced_subgraph
 from gnn_depth.nn.bounds import of_propagation
 from gnn_depth.nn.layers import GAT, GCN, GCNII, GIN, SAGE, PyGConv
@@ -129,10 +129,10 @@ def test_weights_follow_their_edges_into_parts_of_the_graph(weighted):
     assert torch.equal(found, matrix[nodes][:, nodes])
     kept = graph.keeping(torch.arange(graph.num_edges) % 2 == 0)
     assert torch.equal(kept.edge_weight, matrix[kept.target, kept.source])
-    data = PyGData(
+    data = GraphSource(
         Data(x=x.float(), edge_index=edges, edge_weight=weight, y=torch.arange(NODES) % 2)
     )
-    unweighted = PyGData(Data(x=x.float(), edge_index=edges, y=torch.arange(NODES) % 2))
+    unweighted = GraphSource(Data(x=x.float(), edge_index=edges, y=torch.arange(NODES) % 2))
     assert data.checksum != unweighted.checksum
     (batch, *_) = MiniBatches(data, "neighbor", parts=1).train_dataloader()
     assert batch.graph.edge_weight is not None

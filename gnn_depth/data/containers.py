@@ -1,0 +1,124 @@
+"""What holds graphs in Python: each becomes arrays by the names of PyTorch Geometric."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from torch.utils.data import DataLoader
+
+from gnn_depth.data.checks import DataError
+from gnn_depth.data.user_arrays import SUFFIXES, read_arrays
+
+Arrays: TypeAlias = Mapping[str, Any]
+
+ONE_GRAPH = "Data(x=x, edge_index=edge_index, y=y)"
+#: How to make graphs out of what holds some, by the name of its class or of a base of it.
+WAYS_OUT = {
+    "HeteroData": "its nodes and edges have several types, and here they have one: give "
+    "data.to_homogeneous().",
+    "TemporalData": "give the graph of a moment, or of all times, as a Data.",
+    "DGLGraph": "give torch_geometric.utils.from_dgl(graph), with x and y.",
+    "LightningDataModule": "give the graphs in it, or their DataLoader.",
+    "DataFrame": "save tables of nodes and edges, and give UserGraph(edges, nodes=..., label=...).",
+    "Tensor": f"give {ONE_GRAPH}.",
+    "ndarray": f"give {ONE_GRAPH}.",
+}
+ACCEPTED = (
+    "give a Data of PyTorch Geometric, several in a list, Batch, DataLoader or data set, a dict "
+    "with x, edge_index and y, a graph of networkx, or the path of an .npz or .pt file."
+)
+
+
+def graphs_in(data: Any, notes: list[str]) -> list[Arrays]:
+    """The arrays of each graph that something holds; a ``Batch`` counts as one, with its ``batch``.
+
+    Raises:
+        DataError: It holds no graphs; the message names its type and the way out.
+    """
+    if isinstance(data, str | os.PathLike):
+        return _in_file(Path(data).expanduser(), notes)
+    if isinstance(data, DataLoader):
+        return _in_loader(data, notes)
+    if isinstance(data, Mapping):
+        return [data]
+    if _is_graph(data) or _way_out(data) or not hasattr(data, "__len__"):
+        return [_arrays(data, "", notes)]
+    return [
+        _arrays(item, f"item {number} of the {type(data).__name__}: ", notes)
+        for number, item in enumerate(data)
+    ]
+
+
+def _in_file(path: Path, notes: list[str]) -> list[Arrays]:
+    if path.suffix.lower() not in SUFFIXES:
+        raise DataError(
+            f"{str(path)!r} must end in {', '.join(SUFFIXES)}. Tables are given as "
+            "UserGraph(edges, nodes=..., label=...)."
+        )
+    return graphs_in(read_arrays(path, notes), notes)
+
+
+def _in_loader(loader: DataLoader[Any], notes: list[str]) -> list[Arrays]:
+    whole = getattr(loader, "data", None)
+    if whole is not None:
+        raise DataError(
+            f"a {type(loader).__name__} draws parts of one graph: give the graph, loader.data. "
+            "MiniBatches draws parts of it."
+        )
+    notes.append(
+        "the graphs of the loader are taken in their order; batch_size makes batches of them."
+    )
+    return graphs_in(loader.dataset, notes)
+
+
+def _is_graph(data: Any) -> bool:
+    from torch_geometric.data import Data  # slow to import
+
+    return isinstance(data, Data) or _is_networkx(data)
+
+
+def _is_networkx(data: Any) -> bool:
+    networkx = sys.modules.get("networkx")  # who has a graph of it has imported it
+    return networkx is not None and isinstance(data, networkx.Graph)
+
+
+def _way_out(data: Any) -> str:
+    for base in type(data).__mro__:
+        if base.__name__ in WAYS_OUT:
+            return WAYS_OUT[base.__name__]
+    return ""
+
+
+def _arrays(data: Any, where: str, notes: list[str]) -> Arrays:
+    if not _is_graph(data):
+        raise DataError(f"{where}a {type(data).__name__} is no graph: {_way_out(data) or ACCEPTED}")
+    if _is_networkx(data):
+        return _of_networkx(data, where, notes)
+    return dict(data.to_dict())
+
+
+def _of_networkx(graph: Any, where: str, notes: list[str]) -> Arrays:
+    """Attributes of nodes and edges as arrays; edges of an undirected graph run both ways."""
+    from torch_geometric.utils import from_networkx
+
+    try:
+        arrays = dict(from_networkx(graph).to_dict())
+    except ValueError as error:
+        raise DataError(f"{where}the graph of networkx cannot be read: {error}.") from None
+    if "y" not in arrays:
+        raise DataError(
+            f"{where}the nodes of the graph of networkx have no attribute y, and may have x: set "
+            "them with networkx.set_node_attributes, or give "
+            "torch_geometric.utils.from_networkx(graph) with y."
+        )
+    if "weight" in arrays and "edge_weight" not in arrays:
+        arrays["edge_weight"] = arrays.pop("weight")
+        notes.append("the attribute weight of the edges is read as edge_weight.")
+    names = list(graph)
+    if names != list(range(len(names))):
+        integers = all(isinstance(name, int) for name in names)
+        arrays["node_ids"] = np.array(names if integers else list(map(str, names)), object)
+    return arrays

@@ -1,0 +1,109 @@
+"""Read the features of nodes and edges, and say where float32 or their sizes do harm."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gnn_depth.data.checks import DataError
+
+LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
+WHOLE = 2**24  # float32 holds every integer up to here
+UNEQUAL = 1e5  # columns whose largest values differ by this factor do not train together
+
+
+def read_features(
+    name: str, values: Tensor, notes: list[str], columns: Sequence[str] = ()
+) -> Tensor:
+    """Features as float32, shape (rows, columns).
+
+    A single column of integers becomes one-hot. What float32 cannot hold, and columns of very
+    different size, are told in ``notes``.
+
+    Args:
+        name: ``x`` or ``edge_attr``.
+        values: Numbers, with a row for each node or edge.
+        notes: Gets a sentence for each decision.
+        columns: Names of the columns.
+
+    Raises:
+        DataError: A number is beyond the range of float32, or one-hot columns are too many.
+    """
+    if values.dim() == 1:
+        values = values[:, None]
+    if values.dim() > 2:
+        width = values[0].numel() if len(values) else 0
+        notes.append(f"{name} of shape {tuple(values.shape)} is read as {width} features.")
+        values = values.reshape(len(values), width)
+    integers = values.dtype not in (torch.bool, torch.float16, torch.bfloat16)
+    if integers and not values.is_floating_point() and values.shape[1] == 1 and len(values):
+        return _one_hot(name, values[:, 0].long(), notes)
+    x = values.float()
+    if values.dtype in (torch.float64, torch.int64):
+        _check_precision(name, values, x, notes, columns)
+    _compare_sizes(name, x, notes, columns)
+    return x
+
+
+def _one_hot(name: str, values: Tensor, notes: list[str]) -> Tensor:
+    low, high = (int(extreme) for extreme in values.aminmax())
+    width = high - low + 1
+    if width * len(values) > LARGEST_ONE_HOT:
+        raise DataError(
+            f"{name} is one column of integers from {low} to {high}, and one-hot it would have "
+            f"{width:,} columns. If they are sizes, give floats: {name}.float()."
+        )
+    notes.append(
+        f"{name} is one column of integers, and becomes one-hot with {width:,} columns. If they "
+        f"are sizes, give floats: {name}.float()."
+    )
+    return F.one_hot(values - low, width).float()
+
+
+def _check_precision(
+    name: str, exact: Tensor, rounded: Tensor, notes: list[str], columns: Sequence[str]
+) -> None:
+    beyond = (rounded.isinf() & exact.isfinite()).nonzero()
+    if len(beyond):
+        row, column = beyond[0].tolist()
+        raise DataError(
+            f"{name}[{row}, {column}] is {exact[row, column].item():g}"
+            f"{_named(column, columns)}, beyond the range of float32 (3.4e+38): divide the column."
+        )
+    if exact.numel() == 0:
+        return
+    moved = (exact - rounded.double()).abs().nan_to_num(0)
+    whole = (exact.abs() > WHOLE) & (exact == exact.round()) & (moved > 0)
+    spread = exact.double().std(0, correction=0).nan_to_num(0)
+    lost = (whole | ((moved > 1e-3 * spread) & (spread > 0))).nonzero()
+    if len(lost):
+        row, column = lost[0].tolist()
+        notes.append(
+            f"{name}[{row}, {column}] is {exact[row, column].item():.17g}"
+            f"{_named(column, columns)}, and float32 rounds it to {rounded[row, column]:.17g}: "
+            "subtract the mean of the column, and divide by its deviation."
+        )
+
+
+def _compare_sizes(name: str, x: Tensor, notes: list[str], columns: Sequence[str]) -> None:
+    if x.numel() == 0:
+        return
+    size = x.abs().nan_to_num(0, 0, 0).amax(0)
+    used = size.nonzero().flatten()
+    if len(used) < 2:
+        return
+    large, small = used[size[used].argmax()], used[size[used].argmin()]
+    if size[large] <= UNEQUAL * size[small]:
+        return
+    words = []
+    for column in (int(large), int(small)):
+        words.append(f"column {column}{_named(column, columns)} reaches {size[column]:.3g}")
+    notes.append(
+        f"{name} has columns of very different size: {' and '.join(words)}. Training may fail: "
+        "subtract the mean of each column, and divide by its deviation."
+    )
+
+
+def _named(column: int, columns: Sequence[str]) -> str:
+    return f" ({columns[column]!r})" if columns else ""

@@ -1,0 +1,232 @@
+"""The one door for graphs: whatever brings one becomes the same record, under the same checks."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnn_depth.data.base import GraphDataModule, NodeBatch
+from gnn_depth.data.checks import check_fractions, class_notes
+from gnn_depth.data.containers import Arrays, graphs_in
+from gnn_depth.data.draws import fraction_split
+from gnn_depth.data.features import read_features
+from gnn_depth.data.graph_sets import GraphSet
+from gnn_depth.data.joined import Joined, side_by_side
+from gnn_depth.data.masks import complete_masks, given_masks, split_masks
+from gnn_depth.data.targets import read_targets
+from gnn_depth.graph import Graph
+from gnn_depth.ranges import Count, Finite, Natural, Probability, Range, in_range
+
+ValShare = Annotated[float, Range(0, 1, above=True, below=True)]
+
+
+@dataclass(eq=False)
+class Given:
+    """What an entrance found, before it is checked.
+
+    Attributes:
+        graphs: The arrays of each graph, by the names of PyTorch Geometric.
+        parts: Numbers of graphs to train, validate and test on, if the source divides them.
+        node_ids: Names of the nodes.
+        feature_names: Names of the columns of x.
+        target_names: Names of numbers to predict.
+        notes: What was decided so far, one sentence each.
+    """
+
+    graphs: Sequence[Arrays]
+    parts: Mapping[str, int] | None = None
+    node_ids: np.ndarray | None = None
+    feature_names: Sequence[str] = ()
+    target_names: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class GraphRecord:
+    """What is known of a graph, or of several side by side, after all checks.
+
+    Attributes:
+        batch: Features, edges with weights and features, targets and masks.
+        class_names: Names of the classes, or of numbers to predict; None if they have none.
+        node_ids: Names of the nodes, integers or text; None if they have none.
+        notes: What was decided where the data left a choice, one sentence each.
+    """
+
+    batch: NodeBatch
+    class_names: list[str] | None
+    node_ids: np.ndarray | None
+    notes: list[str]
+
+
+class GraphSource(GraphSet):
+    """A graph, or several, from Python: anything that holds one.
+
+    A ``Data`` of PyTorch Geometric, a list, ``Batch``, ``DataLoader`` or data set of them, a dict
+    of arrays, a graph of networkx, or the path of an ``.npz`` or ``.pt`` file. Targets are one for
+    each node or one for each graph; the task follows from their type and shape. What is incomplete
+    is refused, or told in :attr:`notes`: see docs/data_promises.md.
+
+    Args:
+        data: The graph or graphs.
+        split: Numbers of the nodes or graphs under ``train``, ``val`` and ``test``, or masks of
+            them. By default the masks of the data, or a random split if it has none.
+        mask_column: Which split to use, where the masks of the data have several columns.
+        train_fraction: Fraction to train on, where neither masks nor a split are given.
+        val_fraction: Fraction to validate on; the rest is the test set.
+        val_share: Part of the training rows to validate on, where the data has train_mask and
+            test_mask only.
+        missing_label: A value of y that marks rows without a target. By default -1 beside classes
+            0, 1, ..., and NaN beside numbers.
+        batch_size: Graphs in a training batch, where graphs have targets; None for all.
+        seed: Determines a random split, and the batches.
+        edge_features: Read ``edge_attr`` where the graphs have it; false leaves it out, for layers
+            that cannot read it.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    @in_range
+    def __init__(
+        self,
+        data: Any,
+        split: Mapping[str, Any] | None = None,
+        mask_column: Natural = 0,
+        train_fraction: Probability = 0.6,
+        val_fraction: Probability = 0.2,
+        batch_size: Count | None = None,
+        seed: Natural = 0,
+        edge_features: bool = True,
+        val_share: ValShare | None = None,
+        missing_label: Finite | str | None = None,
+    ) -> None:
+        super().__init__(batch_size, seed)
+        check_fractions(train_fraction, val_fraction)
+        self.data = data
+        if isinstance(data, str | os.PathLike):
+            self.origin = str(data)
+        self.split = split
+        self.mask_column = mask_column
+        self.train_fraction = train_fraction
+        self.val_fraction = val_fraction
+        self.edge_features = edge_features
+        self.val_share = val_share
+        self.missing_label = missing_label
+        self._record: GraphRecord | None = None
+
+    @staticmethod
+    def of(
+        data: Any,
+        split: Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
+    ) -> GraphDataModule:
+        """The data set of anything that holds a graph; one of this package is taken as it is.
+
+        Raises:
+            ValueError: The data set of this package is given with options of other data.
+        """
+        if not isinstance(data, GraphDataModule):
+            return GraphSource(data, split, batch_size=batch_size, seed=seed)
+        if split is not None or batch_size is not None:
+            raise ValueError(
+                f"split and batch_size are for Data objects: {type(data).__name__} has its own."
+            )
+        return data
+
+    def given(self) -> Given:
+        """Read the arrays of each graph."""
+        notes: list[str] = []
+        with self.naming_origin():
+            return Given(graphs_in(self.data, notes), notes=notes)
+
+    @property
+    def record(self) -> GraphRecord:
+        """The graph with its names, ids and notes; read on first use."""
+        _ = self.loaded
+        assert self._record is not None
+        return self._record
+
+    @property
+    def class_names(self) -> list[str]:
+        return self.record.class_names or super().class_names
+
+    @property
+    def node_ids(self) -> np.ndarray | None:
+        return self.record.node_ids
+
+    def remarks(self, batch: NodeBatch) -> list[str]:
+        assert self._record is not None
+        names = self._record.class_names
+        return [*self._record.notes, *class_notes(batch.y, batch.train_mask, names)]
+
+    def load(self) -> NodeBatch:
+        given = self.given()
+        with self.naming_origin():
+            self._record = self._checked(given)
+        return self._record.batch
+
+    def _checked(self, given: Given) -> GraphRecord:
+        notes = given.notes
+        joined = side_by_side(given.graphs, self.edge_features, notes)
+        arrays, nodes = joined.arrays, joined.num_nodes
+        if "x" in arrays:
+            x = read_features("x", arrays["x"], notes, given.feature_names)
+        else:
+            x = torch.ones(nodes, 1)
+            notes.append("there is no x: every node gets the feature 1.")
+        rows = "graphs" if joined.per_graph else "nodes"
+        targets = read_targets(arrays["y"], rows, self.missing_label, given.target_names)
+        notes += targets.notes
+        masks = []
+        for mask in self._masks(joined, given.parts, targets.labelled, notes):
+            masks.append(mask & targets.labelled)
+        of_edges: dict[str, Any] = {}
+        if "edge_weight" in arrays:
+            weights = arrays["edge_weight"].double()  # of integers too, which are not one-hot
+            weights = read_features("edge_weight", weights, notes)
+            of_edges["edge_weight"] = weights[:, 0] if weights.shape[1] == 1 else weights
+        if "edge_attr" in arrays:
+            of_edges["edge_attr"] = read_features("edge_attr", arrays["edge_attr"], notes)
+        edge_index, of_edges = self.edges(arrays["edge_index"], of_edges, nodes)
+        graph = Graph(edge_index, nodes, joined.node_to_graph, **of_edges)
+        batch = NodeBatch(x, targets.y, graph, *masks, per_graph=joined.per_graph)
+        return GraphRecord(batch, targets.names, given.node_ids, notes)
+
+    def edges(
+        self, edge_index: Tensor, of_edges: dict[str, Any], num_nodes: int
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The edges with their weights and features, as they are used."""
+        return edge_index, of_edges
+
+    def _masks(
+        self,
+        joined: Joined,
+        parts: Mapping[str, int] | None,
+        labelled: Tensor,
+        notes: list[str],
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows to train, validate and test on, with or without a target."""
+        rows = len(labelled)
+        given = given_masks(joined.arrays, rows, self.mask_column, notes)
+        if self.split is not None:
+            if given:
+                notes.append("the masks of the data are not used, because a split is given.")
+            return split_masks(rows, self.split)
+        if parts is not None:
+            split, first = {}, 0
+            for name, count in parts.items():
+                last = first + count
+                start, end = sum(joined.rows[:first]), sum(joined.rows[:last])
+                split[name] = torch.arange(start, end)
+                first = last
+            return split_masks(rows, split)
+        if given or self.val_share is not None:
+            return complete_masks(given, self.val_share, self.seed, notes)
+        notes.append(f"there is no split: it is drawn at random with seed {self.seed}.")
+        fractions = self.train_fraction, self.val_fraction
+        return fraction_split(rows, self.seed, *fractions, labelled)

@@ -1,0 +1,265 @@
+"""Read targets: classes, labels or numbers, and which rows have none."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from gnn_depth.data.checks import DataError, task_of
+
+#: Ways to write a missing value; in a column of text only an empty value is missing.
+MISSING = ("", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None")
+#: Integers that are written the same after reading: no leading zero or plus, and they fit into
+#: int64.
+INTEGER = r"0|-?[1-9]\d{0,17}"
+MANY_CLASSES = 100  # from here on, nearly as many classes as rows are no classes
+FEW_VALUES = 20  # floats with so few different whole values may be meant as classes
+
+
+@dataclass(eq=False)
+class Targets:
+    """The targets of nodes or graphs.
+
+    Attributes:
+        y: As in ``NodeBatch``; 0 in rows without a target.
+        labelled: The rows that have one.
+        names: Of the classes; None if the outputs have no names.
+        notes: What was decided, one sentence each.
+    """
+
+    y: Tensor
+    labelled: Tensor
+    names: list[str] | None
+    notes: list[str]
+
+
+def read_targets(
+    values: Any,
+    rows: str,
+    missing_label: float | str | None = None,
+    names: Sequence[str] | None = None,
+) -> Targets:
+    """Read classes, labels or numbers.
+
+    Integers are classes, in two dimensions labels of 0 and 1; text is the names of classes; floats
+    are numbers to predict. Without a target are -1 beside classes 0, 1, ..., empty text, NaN, and
+    ``missing_label``.
+
+    Args:
+        values: A tensor, or an array of text.
+        rows: What has targets: ``nodes`` or ``graphs``.
+        missing_label: A further mark of a row without a target; then -1 is none.
+        names: Names of numbers to predict.
+
+    Raises:
+        DataError: A value is none of these, the first one is named; or no row has a target.
+    """
+    if not isinstance(values, Tensor):
+        found = _of_text(np.asarray(values, object), missing_label)
+    elif values.is_floating_point():
+        found = _of_numbers(values, missing_label, names)
+    elif values.dim() == 2:
+        found = _of_labels(values.long(), missing_label)
+    else:
+        found = _of_classes(values.long(), missing_label)
+    if not found.labelled.any():
+        raise DataError(f"none of the {len(found.y):,} {rows} has a target in y.")
+    without = int((~found.labelled).sum())
+    if without:
+        mark = _mark(values, missing_label)
+        found.notes.insert(
+            0,
+            f"{without:,} of {len(found.y):,} {rows} have no target (y is {mark}), and are in no "
+            "mask.",
+        )
+    return found
+
+
+def _mark(values: Any, missing_label: float | str | None) -> str:
+    """How rows without a target are marked, in words."""
+    mark = "-1"
+    if not isinstance(values, Tensor):
+        mark = "empty or -1"
+    elif values.is_floating_point():
+        mark = "NaN"
+    if missing_label is None:
+        return mark
+    return f"{missing_label!r}" if mark == "-1" else f"{mark} or {missing_label!r}"
+
+
+def _of_text(values: np.ndarray, missing_label: float | str | None) -> Targets:
+    """Classes by name; names that are all integers are classes by number."""
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"y is text of shape {values.shape}, and needs one name of a class a row.")
+    column = pd.Series(values).fillna("").astype(str).str.strip()
+    labelled = (column != "").to_numpy(copy=True)
+    if missing_label is not None:
+        labelled &= (column != str(missing_label)).to_numpy()
+        if not isinstance(missing_label, str):  # the number -1 is written -1 or -1.0
+            labelled &= (pd.to_numeric(column, errors="coerce") != missing_label).to_numpy()
+    marks = np.flatnonzero(column.isin(MISSING[1:]).to_numpy() & labelled)
+    if len(marks):
+        value = column.iloc[marks[0]]
+        raise DataError(
+            f"y[{marks[0]}] is {value!r}, which looks like a missing value: leave it empty, or say "
+            f"so with missing_label {value!r}, or give the class another name."
+        )
+    known = column[labelled]
+    if len(known) and known.str.fullmatch(INTEGER).all():
+        numbers = torch.zeros(len(column), dtype=torch.long)
+        numbers[torch.from_numpy(labelled)] = torch.tensor(known.astype(np.int64).to_numpy())
+        return _of_classes(numbers, missing_label, labelled)
+    names = sorted(known.unique())
+    with suppress(ValueError):  # names that are no numbers stay in alphabetical order
+        names = sorted(names, key=float)
+    _check_number_of_classes(len(names), len(known))
+    y = np.maximum(pd.Index(names, dtype=object).get_indexer(column.astype(object)), 0)
+    y[~labelled] = 0
+    return Targets(torch.from_numpy(y), torch.from_numpy(labelled), names, [])
+
+
+def _of_classes(values: Tensor, missing_label: float | str | None, labelled: Any = None) -> Targets:
+    """Classes by number; they are numbered anew, and keep their values as names."""
+    known = torch.ones(len(values), dtype=torch.bool)
+    if labelled is not None:
+        known = torch.from_numpy(labelled)
+    number = _number(missing_label)
+    if number is not None:
+        known = known & (values != number)
+    elif missing_label is None and not _are_signs(values[known]):
+        known = known & (values != -1)
+    negative = (known & (values < 0)).nonzero()
+    if len(negative) and not _are_signs(values[known]):
+        row = int(negative[0])
+        raise DataError(
+            f"y[{row}] is {int(values[row])}: classes are 0, 1, 2, ... If it marks a row without a "
+            f"class, say so with missing_label {int(values[row])}."
+        )
+    classes, numbered = torch.unique(values[known], return_inverse=True)
+    _check_number_of_classes(len(classes), int(known.sum()))
+    y = torch.zeros_like(values)
+    y[known] = numbered
+    return Targets(y, known, [str(value) for value in classes.tolist()], [])
+
+
+def _are_signs(values: Tensor) -> bool:
+    """True if the values are -1 and 1, which are two classes."""
+    return torch.equal(torch.unique(values), torch.tensor([-1, 1]))
+
+
+def _check_number_of_classes(classes: int, rows: int) -> None:
+    if classes > MANY_CLASSES and 2 * classes > rows:
+        raise DataError(
+            f"y has {classes:,} different classes in {rows:,} rows. Numbers to predict are floats "
+            "(y.float()), or `targets` of a table."
+        )
+
+
+def _of_labels(values: Tensor, missing_label: float | str | None) -> Targets:
+    """Labels of 0 and 1, in two dimensions."""
+    number = _number(missing_label)
+    labelled = ~(values == (-1 if number is None else number)).all(1)
+    wrong = (((values < 0) | (values > 1)).any(1) & labelled).nonzero()
+    if len(wrong):
+        row = int(wrong[0])
+        raise DataError(
+            f"y[{row}] is {values[row].tolist()}: in two dimensions y has labels of 0 and 1, or "
+            "floats."
+        )
+    y = values.masked_fill(~labelled[:, None], 0)
+    return Targets(y, labelled, None, _one_hot_note(y[labelled]))
+
+
+def _of_numbers(
+    values: Tensor, missing_label: float | str | None, names: Sequence[str] | None
+) -> Targets:
+    """Numbers to predict, in one dimension or two."""
+    rows = values.view(len(values), -1)
+    number = _number(missing_label)
+    absent = rows.isnan() if number is None else rows.isnan() | (rows == number)
+    infinite = rows.isinf().any(1).nonzero()
+    if len(infinite):
+        row = int(infinite[0])
+        raise DataError(
+            f"y[{row}] is {values[row].tolist()}: targets must be finite, or NaN where there is "
+            "none."
+        )
+    labelled = ~absent.any(1)
+    notes = []
+    partly = int((~labelled & ~absent.all(1)).sum())
+    if partly:
+        notes.append(f"{partly:,} of them have some of their targets, which are not used.")
+    y = rows.masked_fill(~labelled[:, None], 0).view_as(values)
+    known = y[labelled]
+    y = _as_float32(y, known, notes)
+    listed = list(names) if names else None
+    if y.dim() == 2:
+        notes += _one_hot_note(known)
+        return Targets(y, labelled, listed, notes)
+    few = len(known) > 0 and bool((known == known.round()).all() & (known >= 0).all())
+    if few and len(different := torch.unique(known)) <= FEW_VALUES:
+        shown = ", ".join(f"{value:g}" for value in different[:3].tolist())
+        more = ", ..." if len(different) > 3 else ""
+        notes.append(
+            f"y holds floats ({shown}{more}), so they are numbers to predict. If they are classes, "
+            "give integers: y.long(), or `label` of a table."
+        )
+    return Targets(y, labelled, listed, notes)
+
+
+def _as_float32(y: Tensor, known: Tensor, notes: list[str]) -> Tensor:
+    """Numbers in float32; unless that makes different ones equal, or infinite."""
+    narrow = known.float()
+    if not narrow.isfinite().all():
+        largest = known.abs().max().item()
+        raise DataError(
+            f"y reaches {largest:g}, beyond the range of float32 (3.4e+38): divide the targets."
+        )
+    if known.dtype != torch.float64:
+        return y.float()
+    columns = known.reshape(len(known), -1).T
+    for column, rounded in zip(columns, columns.float(), strict=True):
+        if len(torch.unique(column)) > len(torch.unique(rounded)) and _digits_matter(
+            column, rounded
+        ):
+            value = float(column[(column != rounded.double()).nonzero()[0]])
+            notes.append(
+                f"y holds numbers that float32 cannot tell apart, such as {value:.17g}: they stay "
+                "float64, but the loss is computed in the precision of the model. Subtract their "
+                "mean and divide by their deviation, or train with --trainer.precision 64-true."
+            )
+            return y
+    return y.float()
+
+
+def _digits_matter(exact: Tensor, rounded: Tensor) -> bool:
+    """True if rounding moves integers, or values by more than a thousandth of their spread."""
+    moved = (exact - rounded.double()).abs()
+    integers = bool((exact == exact.round()).all())
+    return bool(moved.max() > 0) and (
+        integers or bool(moved.max() > 1e-3 * exact.std(correction=0))
+    )
+
+
+def _one_hot_note(known: Tensor) -> list[str]:
+    if task_of(known) != "multilabel" or known.shape[1] < 2 or not (known.sum(1) == 1).all():
+        return []
+    return [
+        f"each row of y has a single 1, and is read as {known.shape[1]} labels that are true or "
+        "false. If they are classes, give their numbers: y.argmax(1)."
+    ]
+
+
+def _number(missing_label: float | str | None) -> float | None:
+    """A mark of missing labels as a number, if it is one."""
+    try:
+        return None if missing_label is None else float(missing_label)
+    except ValueError:
+        return None

@@ -1,0 +1,62 @@
+"""Turn the arrays that users give into dense tensors, or say why not."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnn_depth.data.checks import DataError
+
+
+def is_text(value: Any) -> bool:
+    """True for an array or list of text, such as the names of classes."""
+    if isinstance(value, Tensor) or hasattr(value, "toarray"):
+        return False
+    array = np.asarray(value)
+    return array.dtype.kind in "US" or (array.dtype.kind == "O" and _all_text(array))
+
+
+def _all_text(array: np.ndarray) -> bool:
+    return array.size > 0 and all(isinstance(item, str) for item in array.flat)
+
+
+def as_tensor(name: str, value: Any) -> Tensor:
+    """A tensor, array, list or sparse matrix as a dense tensor in main memory.
+
+    Raises:
+        DataError: It holds no plain numbers; the message names it and the way out.
+    """
+    if hasattr(value, "toarray"):  # a sparse matrix of SciPy
+        value = value.toarray()
+    elif hasattr(value, "to_dense") and not isinstance(value, Tensor):  # SparseTensor
+        value = value.to_dense()
+    if not isinstance(value, Tensor):
+        value = _from_numpy(name, value)
+    if value.is_meta:
+        raise DataError(f"{name} has no values: it is on the device 'meta'. Give a filled tensor.")
+    if value.is_quantized:
+        raise DataError(f"{name} is quantised: give {name}.dequantize().")
+    if value.is_nested:
+        raise DataError(f"{name} is a nested tensor: give {name}.to_padded_tensor(0).")
+    if value.is_complex():
+        raise DataError(f"{name} is complex: give torch.view_as_real({name}).flatten(1).")
+    if value.layout != torch.strided:
+        value = value.to_dense()
+    return value.detach().cpu()
+
+
+def _from_numpy(name: str, value: Any) -> Tensor:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise DataError(f"{name} is no array of numbers: {error}.") from None
+    kinds = {"b": np.bool_, "i": np.int64, "u": np.int64}
+    dtype = kinds.get(array.dtype.kind)
+    if array.dtype.kind == "f":
+        dtype = np.float32 if array.dtype.itemsize <= 4 else np.float64
+    if dtype is None:
+        held = "text" if is_text(array) else f"values of the type {array.dtype}"
+        raise DataError(f"{name} holds {held}, and must hold numbers.")
+    # The copy has the native byte order, and may be written to.
+    return torch.from_numpy(np.array(array, dtype, order="C"))
