@@ -19,7 +19,7 @@ from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.report import report
+from gnn_depth.training.summary import report
 
 
 @dataclass(frozen=True, eq=False)

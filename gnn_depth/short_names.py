@@ -420,6 +420,9 @@ class Names:
         # Naming a part starts from its own defaults: the parser alone would pass on options of the
         # part before it.
         arguments = part.defaults | (current or {})
+        if "monitor" in part.options and "mode" not in (current or {}):
+            # The mode follows from what is watched, where none is written.
+            arguments.pop("mode", None)
         for key, value in given.items():
             if key not in part.options and not part.takes_any:
                 choices = (

@@ -40,6 +40,7 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import VerifiedCheckpoints
 from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.module import check_precision
+from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
@@ -164,9 +165,11 @@ class CommandLineInterface(LightningCLI):
             before = resolved(self._parse(Arguments(), base, parser), parser)
             self.checkpoint.check_config(before, self.resolved, goes_on=trains)
             run = self.checkpoint.path.parent.parent
-            if trains and (changed := checkpoints.changes(run, self.resolved)):
+            changed = checkpoints.changes(run, self.resolved, trains)
+            if changed:
+                verb = "goes on" if trains else "is used"
                 checkpoints.warn(
-                    f"{run} goes on with other code or precision than before: {'; '.join(changed)}."
+                    f"{run} {verb} with other code or precision than before: {'; '.join(changed)}."
                 )
             if self.config.get("force") is False:
                 self.checkpoint.check_trained()
@@ -174,7 +177,12 @@ class CommandLineInterface(LightningCLI):
     def _parse(
         self, arguments: Arguments, base: dict[str, Any], parser: LightningArgumentParser
     ) -> Namespace:
-        return parse(merge(arguments, self.known, base), arguments, self.known, parser)
+        options = merge(arguments, self.known, base)
+        with explained():
+            for key in ("trainer.callbacks", "model.scheduler"):
+                if key in options:
+                    options[key] = with_modes(options[key])
+        return parse(options, arguments, self.known, parser)
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of other arguments, by the same parser: building a parser takes

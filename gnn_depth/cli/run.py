@@ -33,8 +33,8 @@ from gnn_depth.training import NodeClassifier
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_memory, check_processes
 from gnn_depth.training.optimizers import rehearse
-from gnn_depth.training.report import report, rows
 from gnn_depth.training.resume import SafeStop
+from gnn_depth.training.summary import report, rows
 
 REQUEUE_SECONDS = 30
 # They fail after the run has a folder, the last one only when the training is over.
@@ -52,11 +52,9 @@ def run(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
     with quiet():
         cli = CommandLineInterface(command, arguments)
-        if command == "fit" and cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
-            path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
-            print(
-                f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs."
-            )
+        found = cli.checkpoint
+        if command == "fit" and found and found.is_complete(cli.trainer, cli.resolved["trainer"]):
+            print(found.said_complete)
             return 0
         if command == "partition":
             print(_partition(cli))
@@ -83,7 +81,7 @@ def run(command: str, arguments: Arguments) -> int:
             elif command in ("validate", "test"):
                 print(
                     f"{cli.what}, "
-                    f"{cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model.task)}"
+                    f"{cli.config.ckpt_path or 'untrained'}\n{rows({'': result[0]}, cli.model)}"
                 )
             elif cli.recorder.folder is not None:
                 print(report(cli.recorder, cli.model))
@@ -160,7 +158,8 @@ def check_training(trainer: Mapping[str, Any], model: NodeClassifier) -> None:
         raise UsageError(
             "nothing would be trained: trainer.max_epochs, max_steps or limit_train_batches is 0."
         )
-    rehearse(model.optimizer, model.scheduler)
+    epochs = trainer["max_epochs"]
+    rehearse(model.optimizer, model.scheduler, None if epochs == -1 else epochs)
     model.configure_optimizers()
 
 
