@@ -30,6 +30,7 @@ from gnn_depth.runs import Origin, digest
 from gnn_depth.short_names import Option
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.models import build_model
+from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import RunConfig, make_trainer
 
@@ -68,7 +69,7 @@ class CommandLineInterface:
         if self.checkpoint:
             trust.check_checkpoint(self.checkpoint, arguments)
             base = self.checkpoint.config(with_seed=trains)
-        self._options = merge(arguments, self.known, base)
+        self._options = self._merged(arguments, base)
         if command != "partition":
             self._options["ckpt_path"] = str(self.checkpoint.path) if self.checkpoint else None
         self.resolved = resolved_config(self._options, self.known)
@@ -80,18 +81,25 @@ class CommandLineInterface:
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of other arguments."""
-        return resolved_config(merge(arguments, self.known), self.known)
+        return resolved_config(self._merged(arguments), self.known)
+
+    def _merged(self, arguments: Arguments, base: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The checked options; what watches a metric has the metric's mode."""
+        with explained():
+            options: dict[str, Any] = with_modes(merge(arguments, self.known, base))
+        return options
 
     def _check_checkpoint(self, checkpoint: checkpoints.Checkpoint, base: dict[str, Any]) -> None:
         """A checkpoint's model and data stand in for the defaults; a contradiction is an error."""
         trains = self.command == "fit"
-        before = resolved_config(merge(Arguments(), self.known, base), self.known)
+        before = resolved_config(self._merged(Arguments(), base), self.known)
         checkpoint.check_config(before, self.resolved, goes_on=trains)
         run = checkpoint.path.parent.parent
-        changed = checkpoints.changes(run, self.resolved) if trains else []
+        changed = checkpoints.changes(run, self.resolved, trains)
         if changed:
+            verb = "goes on" if trains else "is used"
             checkpoints.warn(
-                f"{run} goes on with other code or precision than before: {'; '.join(changed)}."
+                f"{run} {verb} with other code or precision than before: {'; '.join(changed)}."
             )
         if self.resolved.get("force") is False:
             checkpoint.check_trained()

@@ -16,8 +16,9 @@ from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, remove_parts
 from gnn_depth.short_names import GIVEN_BY_DATA
-from gnn_depth.training.checkpoints import read_checkpoint
+from gnn_depth.training.checkpoints import check_progress, read_checkpoint
 from gnn_depth.training.identity import plugin_version
+from gnn_depth.training.resume import asks_for_more
 from gnn_depth.yaml_limits import safe_load
 
 MAX_SEED = 2**32 - 1  # NumPy's
@@ -58,11 +59,29 @@ class Checkpoint:
     steps: int
     resumable: bool  # it has the state of the optimizer
     not_finite: str | None = None  # the first weight with NaN or infinity
+    ended: dict[str, Any] | None = None  # the options with which a callback ended the training
 
-    def is_complete(self, trainer: L.Trainer) -> bool:
-        """True if nothing is left to train."""
+    def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
+        """True if nothing is left to train with these options of the trainer."""
+        if not self.resumable:
+            return False
+        if self.ended is not None and not asks_for_more(self.ended, options):
+            return True
         ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
-        return self.resumable and any(end not in (None, -1) and done >= end for done, end in ends)
+        return any(end not in (None, -1) and done >= end for done, end in ends)
+
+    @property
+    def said_complete(self) -> str:
+        """Say that nothing is left to train, and how to train more."""
+        if self.ended is None:
+            return (
+                f"{self.path} is already complete: {self.epochs} epochs. "
+                "For more, raise trainer.max_epochs."
+            )
+        return (
+            f"{self.path} is already complete: a callback ended it after {self.epochs} epochs. "
+            "For more, raise its patience or trainer.max_epochs."
+        )
 
     def check_trained(self) -> None:
         """Refuse a model that has diverged: it gives every node the same class."""
@@ -136,6 +155,7 @@ def read(path: Path) -> Checkpoint:
         raise UsageError(f"checkpoint {str(path)!r} does not exist (looked in {Path.cwd()}).")
     try:
         content = read_checkpoint(path)
+        check_progress(content)
     except OSError as error:
         why = error.strerror or error
         raise UsageError(
@@ -158,8 +178,9 @@ def read(path: Path) -> Checkpoint:
         weights = content["state_dict"].items()
         broken = next((name for name, weight in weights if not weight.isfinite().all()), None)
         step, sha256 = content["global_step"], data.get("sha256")
+        ended = content.get("callbacks", {}).get("RunRecorder", {}).get("ended")
         return Checkpoint(
-            path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken
+            path, hparams, data.get("data"), sha256, seed, epochs, step, resumable, broken, ended
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{str(path)!r} is not a checkpoint of a gnn-depth run.") from error
@@ -279,12 +300,14 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
     return not changed
 
 
-def changes(run: Path, config: dict[str, Any]) -> list[str]:
-    """The changes since a run that would change its numbers: edited plugins, and options of the
-    trainer."""
+def changes(run: Path, config: dict[str, Any], trains: bool = True) -> list[str]:
+    """The changes since a run that would change its numbers.
+
+    These are edited plugins and, where a training goes on, options of the trainer.
+    """
     there, here = _config(run).get("trainer") or {}, config["trainer"]
     found = []
-    for name in NUMERIC:
+    for name in NUMERIC if trains else ():
         if name in there and there[name] != here.get(name):
             was, now = (
                 "not set" if value is None else value for value in (there[name], here.get(name))

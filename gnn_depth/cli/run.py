@@ -24,10 +24,10 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import keeping
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.memory import check_processes
-from gnn_depth.training.report import rows
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import Run, title
 from gnn_depth.training.run import run as run_training
+from gnn_depth.training.summary import rows
 
 REQUEUE_SECONDS = 30
 
@@ -54,9 +54,8 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
         return f"{probe(cli)}\n"
     if command != "fit":
         return _evaluation(command, cli)
-    if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer):
-        path, epochs = cli.checkpoint.path, cli.checkpoint.epochs
-        return f"{path} is already complete: {epochs} epochs. For more, raise trainer.max_epochs.\n"
+    if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):
+        return f"{cli.checkpoint.said_complete}\n"
     try:
         finished = train(cli)
     except SIGTERMException as stop:
@@ -110,7 +109,7 @@ def _evaluation(command: str, cli: CommandLineInterface) -> str:
     if command == "predict":
         said = predictions.write(result, data, model.task, cli.config.output)
         return f"{said}: {cli.config.output}\n"
-    measured = rows({"": result[0]}, model.task)
+    measured = rows({"": result[0]}, model)
     return f"{title(model, data)}, {path or 'untrained'}\n{measured}\n"
 
 

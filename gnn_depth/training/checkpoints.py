@@ -103,6 +103,39 @@ def read_checkpoint(path: Path, map_location: Any = "cpu") -> Any:
         ) from error
 
 
+def check_progress(content: Any) -> None:
+    """Refuse a checkpoint from which no training can go on, because its progress is no progress.
+
+    Raises:
+        DamagedError: Its loops, or the states of its optimizers and schedules, hold text.
+    """
+    if not isinstance(content, dict):
+        return
+    for name in ("epoch", "global_step", "loops"):
+        if _holds_text(content.get(name)):
+            raise DamagedError(f"its {name} holds text where numbers belong")
+    for name in ("optimizer_states", "lr_schedulers"):
+        states = content.get(name, [])
+        if not isinstance(states, list) or not all(isinstance(state, dict) for state in states):
+            raise DamagedError(f"its {name} is no list of states")
+    for state in content.get("optimizer_states", []):
+        groups = state.get("param_groups")
+        if _holds_text(state.get("state")) or not isinstance(groups, list):
+            raise DamagedError("the state of its optimizer holds text where tensors belong")
+        for group in groups:
+            # Other options may be words, such as the line search of LBFGS.
+            if not isinstance(group, dict) or _holds_text([group.get("lr"), group.get("params")]):
+                raise DamagedError("the state of its optimizer holds text where numbers belong")
+
+
+def _holds_text(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_text(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(_holds_text(item) for item in value)
+    return isinstance(value, str | bytes)
+
+
 def _serialise(checkpoint: dict[str, Any]) -> bytes:
     """A checkpoint as bytes that can be read as data; callback states that cannot are left out with
     a warning."""

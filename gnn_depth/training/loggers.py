@@ -1,5 +1,6 @@
 """Loggers: write the values of each epoch to the run's folder and to the terminal."""
 
+import math
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -88,26 +89,39 @@ class EpochLog(L.Callback):
 def _numbers(rows: list[Row]) -> list[dict[str, Any]]:
     """The values of rows as Python numbers, with one transfer from their device."""
     values = [value for row in rows for value in row.values.values()]
+    if not values:
+        return [{} for _ in rows]
     # A metric of a process without rows may never have left the CPU.
-    numbers = iter(
-        torch.stack([value.to(values[0].device) for value in values]).tolist() if values else []
-    )
+    device = values[0].device
+    numbers = iter(torch.stack([value.to(device) for value in values]).tolist())
     return [{name: next(numbers) for name in row.values} for row in rows]
 
 
+def in_digits(value: float) -> str:
+    """A metric as text of four digits that count, however small it is; NaN is undefined."""
+    if math.isnan(value):
+        return "undefined"
+    if value == 0 or 0.1 <= abs(value) < 1e5:
+        return f"{value:.4f}"
+    return f"{value:#.4g}"
+
+
 class EventLogger(TensorBoardLogger):
-    """TensorBoard logger that writes all values of a step as one record; one record per value is
-    much slower."""
+    """TensorBoard logger that writes all values of a step as one record.
+
+    One record per value is much slower. A metric that is undefined (NaN) has no point.
+    """
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        # TensorBoard shows tags that begin with a tilde after all curves.
-        values = [
-            Summary.Value(tag="~epoch" if name == "epoch" else name, simple_value=value)
-            for name, value in metrics.items()
-        ]
+        values = []
+        for name, value in metrics.items():
+            # TensorBoard shows tags that begin with a tilde after all curves.
+            tag = "~epoch" if name == "epoch" else name
+            if not math.isnan(value):
+                values.append(Summary.Value(tag=tag, simple_value=value))
         self.experiment.file_writer.add_summary(Summary(value=values), step)
 
     @rank_zero_only
@@ -122,6 +136,7 @@ class EventLogger(TensorBoardLogger):
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
         from torch.utils.tensorboard.summary import hparams as summaries
 
+        metrics = {name: value for name, value in metrics.items() if not math.isnan(value)}
         final = {f"~final/{name.replace('/', '_')}": value for name, value in metrics.items()}
         self.log_metrics(final, 0)
         experiment, *session = summaries(dict(hparams), final)  # type: ignore[no-untyped-call]
@@ -197,4 +212,5 @@ def _metrics(trainer: L.Trainer) -> str:
     known, module = trainer.callback_metrics, trainer.lightning_module
     best = module.task.best  # type: ignore[union-attr]
     shown = ("train/loss", "val/loss", f"val/{best}", f"test/{best}")
-    return ", ".join(f"{name} {known[name].item():.4f}" for name in shown if name in known)
+    found = [f"{name} {in_digits(known[name].item())}" for name in shown if name in known]
+    return ", ".join(found)

@@ -1,240 +1,173 @@
-"""Loss and metrics of sets of nodes or graphs, over the batches of an epoch and over all
-processes."""
+"""Metrics as formulas, each with its domain: where one is undefined it is NaN, never a number.
 
-import warnings
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+Sums are float64 and counts are integers. The classes are torchmetrics' ``Metric``: batches and
+processes merge by their states.
+"""
 
-import lightning as L
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
-from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 from torchmetrics import Metric
-
-from gnn_depth.data.base import NodeBatch
-from gnn_depth.training.tasks import Task
+from torchmetrics.utilities import dim_zero_cat
 
 
 def confusion(
     cells: Int[Tensor, "nodes"], num_sets: int, num_classes: int
-) -> Float[Tensor, "sets classes classes"]:
-    """Count nodes by set, class and predicted class: cell ``(set * classes + class) * classes +
-    prediction``."""
-    # Not bincount, which makes the host wait for a GPU. Single precision counts exactly up to 2^24
-    # nodes.
-    counts = torch.zeros(num_sets * num_classes**2, dtype=torch.float32, device=cells.device)
-    ones = torch.ones((), dtype=torch.float32, device=cells.device).expand_as(cells)
-    return counts.index_add_(0, cells, ones).view(num_sets, num_classes, num_classes)
+) -> Int[Tensor, "sets classes classes"]:
+    """Count nodes by set, class and predicted class.
+
+    A node's cell is ``(set * classes + class) * classes + prediction``.
+    """
+    # Not bincount, which makes the host wait for a GPU.
+    counts = torch.zeros(num_sets * num_classes**2, dtype=torch.int64, device=cells.device)
+    counts.index_add_(0, cells, torch.ones_like(cells))
+    return counts.view(num_sets, num_classes, num_classes)
 
 
-def accuracy(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
+def accuracy(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
     """Share of the nodes whose class is predicted correctly."""
-    return counts.diagonal(dim1=-2, dim2=-1).sum(-1) / counts.sum((-2, -1))
+    correct = counts.diagonal(dim1=-2, dim2=-1).sum(-1)
+    return (correct.double() / counts.sum((-2, -1))).float()
 
 
-def macro_f1(counts: Float[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
-    r"""Mean of :math:`2 TP / (2 TP + FP + FN)` over the classes that occur among the labels or the
-    predictions."""
+def macro_f1(counts: Int[Tensor, "sets classes classes"]) -> Float[Tensor, "sets"]:
+    r"""Mean of :math:`2 TP / (2 TP + FP + FN)` over the classes that occur.
+
+    A class occurs if it is among the labels or the predictions.
+    """
     seen = counts.sum(-1) + counts.sum(-2)
-    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1) / seen.clamp_min(1)
-    present = (seen > 0).to(f1.dtype)
-    return (f1 / present.sum(-1, keepdim=True)).sum(-1)
+    f1 = 2 * counts.diagonal(dim1=-2, dim2=-1).double() / seen.clamp_min(1)
+    number_of_classes = (seen > 0).sum(-1)
+    return (f1.sum(-1) / number_of_classes).float()
 
 
-class NodeSets:
-    """The nodes of one or more sets of a batch, one set after the other; graphs where each graph
-    has a target.
+class RocAuc(Metric):
+    """ROC AUC: the probability that a true row has a higher score than a false one.
 
-    ``share`` is P n / N for the n nodes here of N in all P processes that hold a graph together:
-    the mean over the processes of share x mean loss is the mean loss of all N nodes.
+    Ties count half. Scores are ranked as they are, so logits do not saturate as probabilities do.
+    With several labels it is the mean over those that are true in some rows and false in others.
     """
 
-    def __init__(
-        self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None, share: float = 1.0
+    full_state_update = False
+    higher_is_better = True
+    #: Why it is undefined, in words.
+    undefined: ClassVar[str] = "it needs both values of a label"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("scores", [], dist_reduce_fx="cat")
+        self.add_state("labels", [], dist_reduce_fx="cat")
+        self._is_defined = torch.ones(1, dtype=torch.bool)  # for each label, of the last compute
+
+    def update(self, scores: Float[Tensor, "rows ..."], labels: Int[Tensor, "rows ..."]) -> None:
+        self.scores.append(scores)  # type: ignore[operator, union-attr]
+        self.labels.append(labels)  # type: ignore[operator, union-attr]
+
+    def compute(self) -> Float[Tensor, ""]:
+        scores: Tensor = dim_zero_cat(self.scores)  # type: ignore[arg-type]
+        labels: Tensor = dim_zero_cat(self.labels)  # type: ignore[arg-type]
+        # One row for each label: searchsorted searches in the last dimension.
+        scores = scores.view(len(scores), -1).t().contiguous()
+        labels = labels.view(len(labels), -1).t()
+        ranked = scores.sort(-1).values
+        below = torch.searchsorted(ranked, scores)
+        not_above = torch.searchsorted(ranked, scores, right=True)
+        twice_mean_rank = below + not_above - 1  # of all rows with the same score, from 0
+        ones = labels.sum(-1)
+        zeros = labels.shape[-1] - ones
+        twice_wins = (twice_mean_rank * labels).sum(-1) - ones * (ones - 1)
+        areas = twice_wins.double() / (2 * ones * zeros)
+        # Where a label has one value only, this divides zero by zero; NaN has no rank.
+        self._is_defined = (ones > 0) & (zeros > 0)
+        areas = areas.masked_fill(scores.isnan().any(-1), torch.nan)
+        return (areas.where(self._is_defined, 0.0).sum() / self._is_defined.sum()).float()
+
+    def remark(self) -> str:
+        """How many labels the last value leaves out, in words; empty if none."""
+        left_out = int((~self._is_defined).sum())
+        number = len(self._is_defined)
+        if left_out in (0, number):
+            return ""
+        return f"leaves out {left_out} of {number} labels, which have one value in all rows"
+
+
+class MicroF1(Metric):
+    """F1 of all labels together: a label is predicted where its logit is positive."""
+
+    full_state_update = False
+    higher_is_better = True
+    undefined: ClassVar[str] = "no label is true, and none is predicted"
+
+    counts: Tensor  # true positives, and twice those with false positives and false negatives
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("counts", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(
+        self, logits: Float[Tensor, "rows labels"], labels: Int[Tensor, "rows labels"]
     ) -> None:
-        self.share = share
-        parts = [mask.nonzero().flatten() for mask in masks]
-        self.sizes = [len(part) for part in parts]
-        self.nodes = torch.cat(parts)
-        self.targets = y[self.nodes]
-        self.cells: Tensor | None = (
-            None  # for each node its first cell in the matrices of :func:`confusion`
-        )
-        if num_classes is not None:
-            sets = torch.cat([torch.full_like(part, place) for place, part in enumerate(parts)])
-            self.cells = (sets * num_classes + self.targets) * num_classes
+        predicted = logits > 0
+        true = labels > 0
+        hits = (predicted & true).sum()
+        self.counts = self.counts + torch.stack([hits, predicted.sum() + true.sum()])
+
+    def compute(self) -> Float[Tensor, ""]:
+        hits, predicted_and_true = self.counts.double()
+        return (2 * hits / predicted_and_true).float()
 
 
-class BatchSets:
-    """The training nodes of a batch, and those of validation and test.
+class R2(Metric):
+    r"""Mean over outputs of :math:`1 - \sum_i (y_i - o_i)^2 / \sum_i (y_i - \bar y)^2`.
 
-    Kept from step to step while the batch is the same: finding the nodes of a mask takes as long as
-    a metric, and makes the host wait for a GPU.
+    The sums are about the mean of the rows, and merge as such (Chan et al. 1979): neither a large
+    mean nor a small spread cancels digits.
+
+    Args:
+        num_outputs: Number of outputs.
     """
 
-    def __init__(self, batch: NodeBatch, task: Task) -> None:
-        self._batch = (batch.y, *batch.masks)
-        self._graph = batch.graph
-        self._num_classes = task.num_outputs if task.counts_classes else None
+    full_state_update = False
+    higher_is_better = True
+    undefined: ClassVar[str] = "it needs targets that differ, in every output"
 
-    def belong_to(self, batch: NodeBatch) -> bool:
-        return all(
-            ours is theirs
-            for ours, theirs in zip(self._batch, (batch.y, *batch.masks), strict=True)
-        )
+    moments: Tensor  # outputs x (rows, mean, squares about the mean, squared errors)
 
-    @cached_property
-    def train(self) -> NodeSets:
-        y, train_mask, _, _ = self._batch
-        share = 1.0
-        if self._graph.is_shard:
-            here, processes = train_mask.sum().double(), self._graph.all_reduce(y.new_ones(()))
-            share = float(here * processes / self._graph.all_reduce(here))
-        return NodeSets(y, [train_mask], self._num_classes, share)
+    def __init__(self, num_outputs: int = 1) -> None:
+        super().__init__()
+        zeros = torch.zeros(num_outputs, 4, dtype=torch.float64)
+        self.add_state("moments", zeros, dist_reduce_fx=_merged)
 
-    @cached_property
-    def evaluated(self) -> NodeSets:
-        """The validation nodes, then the test nodes."""
-        y, _, val_mask, test_mask = self._batch
-        return NodeSets(y, [val_mask, test_mask], self._num_classes)
-
-
-class EpochMetrics:
-    """The metrics of sets of nodes over the batches since the last :meth:`compute`.
-
-    The state is what sums up over batches and processes: losses, confusion matrices where the
-    targets are classes, and the task's own metrics; with ``keeps_all`` also those that keep all
-    predictions of an epoch, such as ROC AUC. The first set has a loss.
-    """
-
-    def __init__(self, names: Sequence[str], task: Task, keeps_all: bool = True) -> None:
-        self.names = names
-        self.task = task
-        self.counts: Tensor | None = None  # the confusion matrices of the last compute
-        self._own = [
-            {name: one for name, one in task.metrics().items() if keeps_all or not _keeps_all(one)}
-            for _ in names
-        ]
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all batches."""
-        self._began = False
-        self._sizes = [0] * len(self.names)
-        self._counts: Any = 0
-        self._losses: list[tuple[Tensor, int]] = []
-        for metric in self._all():
-            metric.reset()
-
-    def state(self) -> dict[str, Any] | None:
-        """The sums over the batches of an epoch that is not over, for a checkpoint; None if there
-        are none."""
-        own = [metric.metric_state for metric in self._all()]
-        kept = {"sizes": self._sizes, "counts": self._counts, "losses": self._losses, "own": own}
-        return kept if any(self._sizes) else None
-
-    def restore(self, state: dict[str, Any], device: torch.device) -> None:
-        """Go on with sums from a checkpoint."""
-        state = move_data_to_device(state, device)
-        self._sizes, self._counts, self._losses = state["sizes"], state["counts"], state["losses"]
-        for metric, values in zip(self._all(), state["own"], strict=True):
-            metric.to(device)
-            for name, value in values.items():
-                setattr(metric, name, value)
-        self._began = True
-
-    def add(
-        self, sets: NodeSets, out: Float[Tensor, "nodes outputs"], loss: Tensor | None = None
-    ) -> None:
-        """Add the nodes of a batch, their outputs, and the mean loss of those of the first set."""
-        self._began = True
-        self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
-        if sets.cells is not None:
-            self._counts += confusion(
-                sets.cells + out.argmax(-1), len(self.names), self.task.num_outputs
-            )
-        if loss is not None:
-            self._losses.append((loss, sets.sizes[0]))
-        if not any(self._own):
+    def update(self, preds: Float[Tensor, "rows ..."], target: Float[Tensor, "rows ..."]) -> None:
+        if not len(target):
             return
-        compared = self.task.compared(out, sets.targets)
-        parts = zip(*(values.split_with_sizes(sets.sizes) for values in compared), strict=True)
-        for metrics, (predicted, targets) in zip(self._own, parts, strict=True):
-            for metric in metrics.values():
-                if not len(targets) and not _keeps_all(
-                    metric
-                ):  # those that do exchange their rows, even none
-                    continue
-                if metric.device != out.device:
-                    metric.to(out.device)
-                metric.update(predicted, targets)
+        target = target.double().view(len(target), -1)
+        errors = target - preds.double().view_as(target)
+        # Differences from a first value: of equal targets they are zero, exactly.
+        shift = target[0]
+        shifted = target - shift
+        mean = shifted.mean(0)
+        squares = (shifted - mean).square().sum(0)
+        rows = torch.full_like(mean, len(target))
+        batch = torch.stack([rows, shift + mean, squares, errors.square().sum(0)], -1)
+        self.moments = _merged(torch.stack([self.moments, batch]))
 
-    def compute(self, trainer: L.Trainer) -> dict[str, Tensor]:
-        """Metrics of all batches in all processes, as scalars on their device; sets without nodes
-        have none."""
-        if not self._began:
-            return {}
-        sizes: Sequence[float] = self._sizes
-        counts, loss = self._counts, self._mean_loss()
-        if trainer.world_size > 1:
-            counts, sizes, loss = self._merged(trainer)
-            for (
-                metric
-            ) in self._all():  # a process without rows still has the types of its beginning
-                metric.set_dtype(torch.float64)
-        values = {} if loss is None else {f"{self.names[0]}/loss": loss}
-        shares: dict[str, Sequence[Tensor]] = {}
-        if isinstance(counts, Tensor):
-            self.counts = counts
-            shares = {"acc": accuracy(counts).unbind(), "f1": macro_f1(counts).unbind()}
-        with warnings.catch_warnings():
-            # Of a process that had no batch, of sums from a checkpoint, and in every epoch of a
-            # label that is absent.
-            warnings.simplefilter("ignore", UserWarning)
-            for place, name in enumerate(self.names):
-                if sizes[place]:
-                    values |= {
-                        f"{name}/{measure}": of_sets[place] for measure, of_sets in shares.items()
-                    }
-                    values |= {
-                        f"{name}/{own}": metric.compute().float()
-                        for own, metric in self._own[place].items()
-                    }
-        self.reset()
-        return values
-
-    def _all(self) -> list[Metric]:
-        return [metric for of_set in self._own for metric in of_set.values()]
-
-    def _mean_loss(self) -> Tensor | None:
-        if len(self._losses) <= 1:
-            return self._losses[0][0] if self._losses else None
-        total: Any = sum(loss * size for loss, size in self._losses)
-        return total / sum(size for _, size in self._losses)
-
-    def _merged(self, trainer: L.Trainer) -> tuple[Any, list[float], Tensor | None]:
-        """Mean counts, sizes and loss over all processes, in one exchange; mean counts give the
-        same metrics as sums.
-
-        Runs every epoch, because a schedule that watches a metric must find the same number in
-        every process.
-        """
-        has_counts = isinstance(self._counts, Tensor)
-        counts = self._counts if has_counts else torch.zeros(0, device=trainer.strategy.root_device)
-        weighted = sum(
-            (loss.double() * size for loss, size in self._losses), counts.new_zeros(()).double()
-        )
-        sizes = counts.new_tensor([sum(size for _, size in self._losses), *self._sizes])
-        flat = torch.cat([part.double().flatten() for part in (weighted, sizes, counts)])
-        flat = trainer.strategy.reduce(flat, reduce_op="mean")
-        head = 2 + len(self.names)
-        weighted_loss, number, *merged_sizes = flat[:head].tolist()
-        dtype = self._losses[0][0].dtype if self._losses else torch.float32
-        loss = flat.new_tensor(weighted_loss / number).to(dtype) if number else None
-        return flat[head:].view_as(counts).to(counts.dtype) if has_counts else 0, merged_sizes, loss
+    def compute(self) -> Float[Tensor, ""]:
+        _, _, squares, errors = self.moments.unbind(-1)
+        r2 = 1 - errors / squares
+        return r2.masked_fill(squares == 0, torch.nan).mean()
 
 
-def _keeps_all(metric: Metric) -> bool:
-    return any(isinstance(state, list) for state in metric.metric_state.values())
+def _merged(parts: Float[Tensor, "parts outputs 4"]) -> Float[Tensor, "outputs 4"]:
+    """Merge the moments of several sets of rows."""
+    rows, mean, squares, errors = parts.unbind(-1)
+    total = rows.sum(0)
+    # Differences again, from the mean of the largest part: equal means merge to themselves.
+    shift = mean.gather(0, rows.argmax(0, keepdim=True))
+    shifted = mean - shift
+    centre = (rows * shifted).sum(0) / total.clamp_min(1)
+    between = (rows * (shifted - centre).square()).sum(0)
+    merged = [total, shift[0] + centre, squares.sum(0) + between, errors.sum(0)]
+    return torch.stack(merged, -1)

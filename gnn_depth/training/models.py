@@ -12,6 +12,7 @@ from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Range
 from gnn_depth.short_names import GIVEN_BY_DATA, SECTIONS, Option, meanings, options_of
 from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.monitors import with_modes
 
 TRAINER_DEFAULTS = {
     "max_epochs": 200,
@@ -59,7 +60,7 @@ def resolved_model(options: Mapping[str, Any]) -> dict[str, Any]:
         PartError: An option does not exist or does not fit.
     """
     known = model_options()
-    return written_section(known, check_section("model", known, options))
+    return written_section(known, with_modes(check_section("model", known, options)))
 
 
 def known_to_model(data: Any) -> dict[str, Any]:

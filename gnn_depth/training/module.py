@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import EarlyStopping
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
@@ -21,6 +22,7 @@ from gnn_depth.ranges import NonNegative, in_range
 from gnn_depth.registry import unknown
 from gnn_depth.training.compiling import Compile, check_choice, compile_layers
 from gnn_depth.training.divergence import Diverged, first_non_finite
+from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.lightning_internals import (
     OneBatchValidation,
     PlainModule,
@@ -28,7 +30,7 @@ from gnn_depth.training.lightning_internals import (
 )
 from gnn_depth.training.loggers import EpochLog
 from gnn_depth.training.memory import check_weights
-from gnn_depth.training.metrics import BatchSets, EpochMetrics, NodeSets
+from gnn_depth.training.monitors import is_undefined, prepare_callbacks, prepare_schedule
 from gnn_depth.training.optimizers import decay_apart, fused
 from gnn_depth.training.resume import SeededSteps
 from gnn_depth.training.tasks import TaskFactory, make_task
@@ -96,6 +98,7 @@ class NodeClassifier(PlainModule):
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._sets: BatchSets | None = None
+        self._patience: list[tuple[EarlyStopping, int]] = []
 
     def forward(self, batch: NodeBatch) -> Tensor:
         """Outputs, such as class scores (logits), for each row of ``batch.y``, shape (rows,
@@ -121,6 +124,12 @@ class NodeClassifier(PlainModule):
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
         if stage == "fit":
+            prepare_callbacks(self.trainer, self.task)
+            self._patience = [
+                (callback, callback.patience)
+                for callback in self.trainer.callbacks  # type: ignore[attr-defined]
+                if isinstance(callback, EarlyStopping)
+            ]
             OneBatchValidation.replace(self.trainer)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -136,6 +145,9 @@ class NodeClassifier(PlainModule):
             self.train_metrics.restore(begun, self.trainer.strategy.root_device)
 
     def on_train_start(self) -> None:
+        # Lightning replaces the patience that is asked for by that of the checkpoint.
+        for callback, patience in self._patience:
+            callback.patience = patience
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
@@ -223,17 +235,20 @@ class NodeClassifier(PlainModule):
         schedule = self.scheduler(optimizer)
         config: dict[str, Any] = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
-            metrics = [
-                f"{of_set}/{name}"
-                for of_set in ("train", "val")
-                for name in self.task.metric_names()
-            ]
+            metrics = []
+            for of_set in ("train", "val"):
+                metrics += [f"{of_set}/{name}" for name in self.task.metric_names()]
             if schedule.monitor not in metrics:
                 raise MisconfigurationException(
                     unknown("metric to monitor", schedule.monitor, metrics)
                 )
+            prepare_schedule(schedule, self.task)
             config["monitor"] = schedule.monitor
         return {"optimizer": optimizer, "lr_scheduler": config}
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any | None) -> None:
+        if not is_undefined(metric):
+            super().lr_scheduler_step(scheduler, metric)
 
     def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
         """The nodes of validation and test, and their scores."""

@@ -11,13 +11,29 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
 FUSED = (Adagrad, Adam, AdamW, SGD)
+REHEARSED = 10_000  # steps of a schedule that are tried, in less than a second
 
 
-def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None) -> None:
-    """Take one step of an optimizer of torch and of its schedule, on one weight: some options only
-    fail then."""
+def rehearse(
+    optimizer: OptimizerCallable,
+    scheduler: LRSchedulerCallable | None,
+    epochs: int | None = None,
+) -> None:
+    """Take the steps of a training with an optimizer and a schedule of torch, on one weight.
+
+    Some options only fail in a step, and a schedule that is too short in one of its last.
+
+    Args:
+        optimizer: Makes the optimizer.
+        scheduler: Makes the schedule, which takes a step an epoch.
+        epochs: Number of epochs; None if the training has no end.
+
+    Raises:
+        MisconfigurationException: One of them fails.
+    """
     weight = nn.Parameter(torch.zeros(2, 2))
     weight.grad = torch.zeros(2, 2)
+    step = 0
     what = "model.optimizer"
     try:
         made = optimizer([weight])
@@ -29,10 +45,12 @@ def rehearse(optimizer: OptimizerCallable, scheduler: LRSchedulerCallable | None
         made.step(lambda: 0.0)
         if schedule:
             what = f"model.scheduler {type(schedule).__name__}"
-            schedule.step(0.0) if isinstance(schedule, ReduceLROnPlateau) else schedule.step()
+            for step in range(1, min(epochs or 1, REHEARSED) + 1):  # noqa: B007
+                schedule.step(0.0) if isinstance(schedule, ReduceLROnPlateau) else schedule.step()
     except Exception as error:
+        when = f" in epoch {step} of {epochs}" if step > 1 else ""
         raise MisconfigurationException(
-            f"{what} fails with these options ({type(error).__name__}: {error})."
+            f"{what} fails with these options{when} ({type(error).__name__}: {error})."
         ) from error
 
 

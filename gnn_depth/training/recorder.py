@@ -11,6 +11,7 @@ from typing import Any
 
 import lightning as L
 import numpy as np
+import yaml
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
@@ -38,6 +39,7 @@ from gnn_depth.training.lightning_internals import (
     save_whole_epoch,
 )
 from gnn_depth.training.loggers import EventLogger, folder_loggers
+from gnn_depth.training.resume import ENDS
 
 SHARE = 0.01  # largest share of a training's time that saving it may take
 # Options that usually differ between single runs, for TensorBoard's HParams page; in a sweep its
@@ -50,8 +52,9 @@ class BestEpoch:
     """The epoch with the best validation metric: its metrics, and a copy of its weights in memory.
 
     The field reports test accuracy at the epoch of the best validation accuracy. The first of equal
-    epochs counts. Epochs with a validation loss that is not finite never count: the largest of NaN
-    scores is always class 0. Only :meth:`save` writes a file.
+    epochs counts. Epochs in which the metric is undefined (NaN) never count, nor do those with a
+    validation loss that is not finite: the largest of NaN scores is always class 0. Only
+    :meth:`save` writes a file.
     """
 
     monitor: str = "val/acc"
@@ -65,24 +68,25 @@ class BestEpoch:
         self, epoch: int, metrics: Mapping[str, float | Tensor], module: L.LightningModule
     ) -> None:
         """Compare an epoch that has just been validated with the best one so far."""
-        if self.monitor not in metrics:
+        if self.monitor not in metrics or not math.isfinite(metrics.get("val/loss", 0.0)):
             return
-        sign = -1 if self.lower_is_better else 1
-        if (
-            self.epoch is not None
-            and not sign * float(metrics[self.monitor]) > sign * self.metrics[self.monitor]
-        ):
+        value = float(metrics[self.monitor])
+        if math.isnan(value):
             return
-        if math.isfinite(metrics.get("val/loss", 0.0)):
-            self.epoch, self.metrics = epoch, numbers(metrics)
-            self.weights = {
-                name: weight.detach().clone() for name, weight in module.state_dict().items()
-            }
+        if self.epoch is not None:
+            best = self.metrics[self.monitor]
+            is_better = value < best if self.lower_is_better else value > best
+            if not is_better:
+                return
+        self.epoch, self.metrics = epoch, floats(metrics)
+        self.weights = {}
+        for name, weight in module.state_dict().items():
+            self.weights[name] = weight.detach().clone()
 
     def complete(self, epoch: int, metrics: Mapping[str, float | Tensor]) -> None:
         """Add metrics that were not known yet when the epoch was validated."""
         if self.epoch == epoch:
-            self.metrics = self.metrics | numbers(metrics)
+            self.metrics = self.metrics | floats(metrics)
 
     def save(self, trainer: L.Trainer, path: Path) -> None:
         """Write the best epoch's weights as a checkpoint without the optimizer's state, unless
@@ -98,7 +102,8 @@ class BestEpoch:
         self.epoch, self.metrics, self.weights = state["epoch"], state["metrics"], state["weights"]
 
 
-def numbers(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
+def floats(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
+    """Metrics as plain numbers."""
     return {name: float(value) for name, value in metrics.items()}
 
 
@@ -186,6 +191,12 @@ class RunRecorder(L.Callback):
         self.autosave = Autosave(save_every_minutes, save_every_epochs)
         self.result: dict[str, Any] = {}
         self._last: dict[str, Tensor] = {}
+        # What was there when the epoch of the last metrics began, and when the present one did.
+        self._earlier: dict[str, Tensor] = {}
+        self._begun: dict[str, Tensor] = {}
+        self._validated: tuple[int, dict[str, Tensor]] | None = None
+        self._options: dict[str, Any] = {}
+        self._ended: dict[str, Any] | None = None
         self._is_cut = False
         self._lock: int | None = None
         self._hparams: dict[str, Any] = {}
@@ -205,6 +216,8 @@ class RunRecorder(L.Callback):
         """
         self._started = time.perf_counter()
         self._hparams = hparams
+        trainer_options = (yaml.safe_load(config_text) or {}).get("trainer") or {}
+        self._options = {name: trainer_options.get(name) for name in ENDS}
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
         self.shown = origin.folder or (
@@ -231,8 +244,16 @@ class RunRecorder(L.Callback):
 
     @property
     def last_metrics(self) -> dict[str, float]:
-        """The metrics of the last epoch."""
-        return numbers(self._last)
+        """The metrics of the last epoch; those of an earlier epoch's validation are left out."""
+        return floats(self._of_the_epoch())
+
+    @property
+    def validated(self) -> tuple[int, dict[str, float]] | None:
+        """The last epoch that was validated, counted from 0, and its metrics."""
+        if self._validated is None:
+            return None
+        epoch, metrics = self._validated
+        return epoch, floats(metrics)
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if self.folder is None:
@@ -250,26 +271,38 @@ class RunRecorder(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         resume_epoch(trainer)
-        for (
-            name,
-            value,
-        ) in self._last.items():  # of a validation before a resume, which schedules may watch
+        # Schedules may watch the metrics of a validation before a resume.
+        for name, value in self._last.items():
             trainer.callback_metrics.setdefault(name, value.to(pl_module.device))
+        self._ended = None
         self.autosave.start(trainer.current_epoch)
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._begun = dict(trainer.callback_metrics)
         # The first hook after schedules and all callbacks are done with the previous epoch.
         if self.folder is not None and self.autosave.due(trainer):
             self._save_checkpoints(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.sanity_checking:
-            self._last = dict(trainer.callback_metrics)
-            self.best.see(trainer.current_epoch, self._last, pl_module)
+            self._measured(trainer)
+            self._validated = trainer.current_epoch, self._of_the_epoch()
+            self.best.see(*self._validated, pl_module)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._last = dict(trainer.callback_metrics)
-        self.best.complete(trainer.current_epoch, self._last)
+        self._measured(trainer)
+        self.best.complete(trainer.current_epoch, self._of_the_epoch())
+
+    def _measured(self, trainer: L.Trainer) -> None:
+        self._last, self._earlier = dict(trainer.callback_metrics), self._begun
+
+    def _of_the_epoch(self) -> dict[str, Tensor]:
+        # Lightning keeps the metrics of earlier epochs, as the same objects.
+        found = {}
+        for name, value in self._last.items():
+            if value is not self._earlier.get(name):
+                found[name] = value
+        return found
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training
@@ -284,9 +317,9 @@ class RunRecorder(L.Callback):
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self.folder is not None:
-            self._last = dict(
-                trainer.callback_metrics
-            )  # an epoch cut short by max_steps is measured after our hook
+            self._measured(trainer)  # an epoch that max_steps cuts short ends after our hook
+            if trainer.should_stop:  # by a callback, as early stopping does
+                self._ended = self._options
             self._save_checkpoints(trainer)  # first: a run marked finished has its checkpoints
             self._close(trainer, "finished")
             self._release()
@@ -385,9 +418,8 @@ class RunRecorder(L.Callback):
             save_whole_epoch(checkpoint["loops"])
 
     def state_dict(self) -> dict[str, Any]:
-        return self.best.state_dict() | {
-            "last": {name: value.detach().cpu() for name, value in self._last.items()}
-        }
+        last = {name: value.detach().cpu() for name, value in self._last.items()}
+        return self.best.state_dict() | {"last": last, "ended": self._ended}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best.load_state_dict(state_dict)

@@ -2,6 +2,7 @@
 numbers."""
 
 import hashlib
+import math
 import random
 import signal
 from typing import Any
@@ -20,6 +21,8 @@ from gnn_depth.training.lightning_internals import (
     trains_on_full_batch,
 )
 
+# Options of the trainer that decide when a training ends.
+ENDS = ("max_epochs", "max_steps", "min_epochs", "min_steps", "callbacks")
 TIME_IS_UP = 1000  # stands for the time limit; larger than any signal's number
 
 
@@ -139,6 +142,39 @@ class SafeStop(L.Callback):
             number = int(trainer.strategy.reduce(numbers, reduce_op="max"))
         if number and not _is_complete(trainer):
             self._number, self._stops, self.kept.saving = number, True, True
+
+
+def asks_for_more(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """True if a training that a callback ended is to go on with other options of the trainer.
+
+    The same options, smaller limits and less patience ask for nothing more.
+    """
+    for limit in ("max_epochs", "max_steps"):
+        if _limit(now.get(limit)) > _limit(before.get(limit)):
+            return True
+    for limit in ("min_epochs", "min_steps"):
+        if (now.get(limit) or 0) > (before.get(limit) or 0):
+            return True
+    old, new = _callbacks(before), _callbacks(now)
+    if [path for path, _ in old] != [path for path, _ in new]:
+        return True
+    for (_, options), (_, others) in zip(old, new, strict=True):
+        patience, asked = options.pop("patience", 0), others.pop("patience", 0)
+        if asked > patience or options != others:
+            return True
+    return False
+
+
+def _limit(value: int | None) -> float:
+    return math.inf if value in (None, -1) else float(value)
+
+
+def _callbacks(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Class paths and options of a trainer's callbacks, as a resolved config has them."""
+    found = options.get("callbacks") or []
+    if isinstance(found, dict):
+        found = [found]
+    return [(one.get("class_path"), dict(one.get("init_args") or {})) for one in found]
 
 
 def _is_complete(trainer: L.Trainer) -> bool:

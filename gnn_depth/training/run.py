@@ -45,9 +45,10 @@ from gnn_depth.training.loggers import EpochProgress
 from gnn_depth.training.memory import check_memory, check_processes
 from gnn_depth.training.models import build_model, resolved_model, trainer_options
 from gnn_depth.training.module import NodeClassifier, check_precision
+from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.report import report
+from gnn_depth.training.summary import report
 
 HALF = ("16", "16-mixed")  # Lightning would take bf16-mixed on a CPU, and the config says another
 # They fail after the run has a folder, the last one only when the training is over.
@@ -189,7 +190,8 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
             "trainer.max_epochs -1 would train without end: set trainer.max_time or max_steps, add "
             "the callback EarlyStopping, or give a number of epochs from 1 on."
         )
-    rehearse(model.optimizer, model.scheduler)
+    epochs = options.get("max_epochs")
+    rehearse(model.optimizer, model.scheduler, None if epochs == -1 else epochs)
     model.configure_optimizers()
 
 
@@ -332,7 +334,7 @@ def fit(
     if epochs is not None:
         given["max_epochs"] = epochs
     known = trainer_options()
-    chosen = check_section("trainer", known, given)
+    chosen = with_modes(check_section("trainer", known, given))
     objects = {option: each.default for option, each in known.items()}
     objects |= made_section(known, chosen)
     objects["callbacks"] = [*(objects["callbacks"] or []), *callbacks]

@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, R2Score
-from torchmetrics.classification import MultilabelAUROC, MultilabelF1Score
-from torchmetrics.utilities import dim_zero_cat
+from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 
 from gnn_depth.builder import build
 from gnn_depth.registry import get, register, registered
+from gnn_depth.training.metrics import R2, MicroF1, RocAuc
 
 #: What a node or graph is labelled with: one class, several yes-or-no labels, or numbers.
 Targets: TypeAlias = Literal["classes", "labels", "numbers"]
@@ -73,9 +72,28 @@ class Task(ABC):
         writes them."""
         return out
 
+    def directions(self) -> dict[str, str | None]:
+        """All metrics, the loss included, with the mode that finds the best: ``min`` or ``max``.
+
+        It is None for a metric of a user's task that does not say so by ``higher_is_better``.
+        """
+        modes: dict[str, str | None] = {"loss": "min"}
+        if self.counts_classes:
+            modes |= {"acc": "max", "f1": "max"}
+        for name, metric in self.metrics().items():
+            modes[name] = {True: "max", False: "min", None: None}[metric.higher_is_better]
+        if self.best in modes:
+            modes[self.best] = "min" if self.lower_is_better else "max"
+        return modes
+
     def metric_names(self) -> list[str]:
         """Names of all metrics, the loss included."""
-        return ["loss", *(["acc", "f1"] if self.counts_classes else []), *self.metrics()]
+        return list(self.directions())
+
+    def undefined(self, name: str) -> str:
+        """Why a metric that is NaN is undefined, in words."""
+        known = getattr(self.metrics().get(name), "undefined", None)
+        return known or "it is not defined on this data"
 
 
 TaskFactory: TypeAlias = Callable[[int], Task]
@@ -129,7 +147,7 @@ class Binary(MultiClass):
             )
 
     def metrics(self) -> dict[str, Metric]:
-        return {"auroc": RankingArea()}
+        return {"auroc": RocAuc()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         # The difference of the scores ranks nodes as probabilities do, and never saturates.
@@ -144,7 +162,7 @@ class MultiLabel(Task):
     .. math:: L = -\tfrac{1}{NK} \sum_{ik} y_{ik} \log \sigma(o_{ik}) + (1 - y_{ik}) \log (1 - \sigma(o_{ik}))
 
     Micro F1 counts the true and false positives of all labels together; ROC AUC is the mean over
-    labels.
+    the labels that are true in some rows and false in others.
 
     Args:
         num_outputs: Number of labels.
@@ -161,11 +179,10 @@ class MultiLabel(Task):
         return F.binary_cross_entropy_with_logits(out, y.to(out.dtype))
 
     def metrics(self) -> dict[str, Metric]:
-        labels = self.num_outputs
-        return {"f1": MultilabelF1Score(labels, average="micro"), "auroc": MultilabelAUROC(labels)}
+        return {"f1": MicroF1(), "auroc": RocAuc()}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
-        return out.sigmoid(), y.long()
+        return out, y.long()  # logits: probabilities saturate, and then have no order
 
     def prediction(self, out: Float[Tensor, "rows outputs"]) -> Float[Tensor, "rows outputs"]:
         return out.sigmoid()
@@ -205,7 +222,10 @@ class Regression(Task):
         return F.mse_loss(out, y) if self.error == "squared" else F.l1_loss(out, y)
 
     def metrics(self) -> dict[str, Metric]:
-        return {"mae": MeanAbsoluteError(), "rmse": MeanSquaredError(squared=False), "r2": R2()}
+        # torchmetrics adds in single precision unless it is told otherwise.
+        mae = MeanAbsoluteError().set_dtype(torch.float64)
+        rmse = MeanSquaredError(squared=False).set_dtype(torch.float64)
+        return {"mae": mae, "rmse": rmse, "r2": R2(self.num_outputs)}
 
     def compared(self, out: Float[Tensor, "rows outputs"], y: Tensor) -> tuple[Tensor, Tensor]:
         return out.double(), y.view_as(out).double()
@@ -226,48 +246,3 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
             f"Tasks for {own.targets}: {', '.join(fitting)}; by default {default}."
         )
     return made
-
-
-# Metrics that torchmetrics has only in forms that saturate or refuse small sets
-
-
-class RankingArea(Metric):
-    """ROC AUC of any scores: the probability that a node of class 1 has a higher one than a node of
-    class 0.
-
-    Ties count half; it is zero if a class is absent. torchmetrics turns scores into probabilities,
-    which become equal where they saturate.
-    """
-
-    full_state_update = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("scores", [], dist_reduce_fx="cat")
-        self.add_state("classes", [], dist_reduce_fx="cat")
-
-    def update(self, scores: Tensor, classes: Tensor) -> None:
-        self.scores.append(scores)  # type: ignore[operator, union-attr]
-        self.classes.append(classes)  # type: ignore[operator, union-attr]
-
-    def compute(self) -> Tensor:
-        scores, classes = dim_zero_cat(self.scores), dim_zero_cat(self.classes)  # type: ignore[arg-type]
-        ranked = scores.sort().values
-        # Twice the mean rank of all nodes with the same score, counted from 0.
-        ranks = (
-            torch.searchsorted(ranked, scores) + torch.searchsorted(ranked, scores, right=True) - 1
-        )
-        ones = classes.sum()
-        zeros = len(classes) - ones
-        wins = (ranks * classes).sum() - ones * (ones - 1)
-        return (wins.double() / (2 * ones * zeros).clamp_min(1)).float()
-
-
-class R2(R2Score):
-    """R2, which is NaN for a single row; torchmetrics raises an error there."""
-
-    def update(self, preds: Tensor, target: Tensor) -> None:
-        super().update(preds.flatten(), target.flatten())
-
-    def compute(self) -> Any:
-        return super().compute() if self.total > 1 else torch.tensor(torch.nan, device=self.device)

@@ -26,7 +26,7 @@ from gnn_depth.diagnostics import (
 from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.metrics import EpochMetrics, NodeSets
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.tasks import Binary, MultiClass, MultiLabel, Regression
 from tests.diagnostics import test_balancedness
 from tests.diagnostics.conftest import chain, rows, values

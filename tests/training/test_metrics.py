@@ -1,82 +1,220 @@
-"""The metrics against torchmetrics, which is the slow and obvious form here."""
+"""Every metric of every task against scikit-learn, which is the slow and obvious form here."""
 
-import itertools
+import math
+import warnings
 from types import SimpleNamespace
 
 import pytest
+import sklearn.metrics as sk
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchmetrics.functional.classification import (
-    binary_auroc,
-    multiclass_accuracy,
-    multiclass_f1_score,
-)
+from torchmetrics.utilities import dim_zero_cat
 
-from gnn_depth.training.metrics import EpochMetrics, NodeSets
-from gnn_depth.training.tasks import RankingArea, make_task
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
+from gnn_depth.training.metrics import R2, MicroF1, RocAuc
+from gnn_depth.training.tasks import make_task
 
 ALONE = SimpleNamespace(world_size=1)
+SCALES = st.sampled_from([1e-100, 1e-30, 1e-5, 1.0, 1e5, 1e30, 1e100])
+
+
+def measure(out, y, task="multiclass", cut=None, parts=1):
+    """The metrics of all rows, or of those before and after a cut, seen in parts."""
+    made = make_task(None, task, out.shape[1])
+    names = ("val",) if cut is None else ("val", "test")
+    metrics = EpochMetrics(names, made)
+    for rows in torch.arange(len(y)).chunk(parts):
+        masks = [rows >= 0] if cut is None else [rows < cut, rows >= cut]
+        sets = NodeSets(y[rows], masks, out.shape[1] if made.counts_classes else None)
+        metrics.add(sets, out[rows][sets.nodes])
+    return {name: value.item() for name, value in metrics.compute(ALONE).items()}
+
+
+def in_processes(metrics):
+    """What the first of several processes computes, each of which has one of the metrics."""
+    first, *others = metrics
+    states = []
+    for metric in others:
+        state = metric.metric_state.values()
+        states.append(iter([dim_zero_cat(s) if isinstance(s, list) else s for s in state]))
+    first.distributed_available_fn = lambda: True
+    first.dist_sync_fn = lambda value, group: [value, *(next(state) for state in states)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a process without rows
+        return first.compute().item()
 
 
 @st.composite
-def classified(draw):
-    """Classes, predicted classes and the number of classes; many of the classes are absent."""
-    num_classes = draw(st.integers(2, 8))
-    some = st.lists(st.integers(0, num_classes - 1), min_size=1, max_size=5)
-    pairs = draw(
-        st.lists(
-            st.tuples(st.sampled_from(draw(some)), st.sampled_from(draw(some))),
-            min_size=1,
-            max_size=40,
-        )
+def classified(draw, num_classes=None):
+    """Outputs with ties, and classes; many of the classes are absent."""
+    num_classes = num_classes or draw(st.integers(2, 6))
+    present = draw(st.lists(st.integers(0, num_classes - 1), min_size=1, max_size=4))
+    classes = draw(st.lists(st.sampled_from(present), min_size=1, max_size=30))
+    row = st.lists(st.integers(-3, 3), min_size=num_classes, max_size=num_classes)
+    rows = draw(st.lists(row, min_size=len(classes), max_size=len(classes)))
+    return draw(SCALES) * torch.tensor(rows, dtype=torch.double), torch.tensor(classes)
+
+
+@st.composite
+def labelled(draw):
+    """Outputs with ties, and labels, of which some are absent or in all rows."""
+    labels, rows = draw(st.integers(1, 4)), draw(st.integers(1, 20))
+    constant = draw(st.lists(st.sampled_from([None, 0, 1]), min_size=labels, max_size=labels))
+    y = torch.tensor(
+        draw(st.lists(st.integers(0, 1), min_size=rows * labels, max_size=rows * labels))
     )
-    classes, predicted = torch.tensor(pairs).unbind(1)
-    return classes, predicted, num_classes
+    y = y.view(rows, labels)
+    for label, value in enumerate(constant):
+        if value is not None:
+            y[:, label] = value
+    scores = draw(st.lists(st.integers(-3, 3), min_size=rows * labels, max_size=rows * labels))
+    return draw(SCALES) * torch.tensor(scores, dtype=torch.double).view(rows, labels), y
 
 
-def measure(scores, classes, cuts=(), num_classes=2, task="multiclass", parts=1):
-    """Metrics of the sets between the cuts, seen in parts."""
-    masks = [torch.arange(len(classes)) < cut for cut in (*cuts, len(classes))]
-    masks = [masks[0], *(later & ~earlier for earlier, later in itertools.pairwise(masks))]
-    metrics = EpochMetrics(("val", "test")[: len(masks)], make_task(None, task, num_classes))
-    for part in torch.arange(len(classes)).chunk(parts):
-        sets = NodeSets(classes[part], [mask[part] for mask in masks], num_classes)
-        metrics.add(sets, scores[part][sets.nodes])
-    return metrics.compute(ALONE)
+@st.composite
+def numbered(draw):
+    """Predictions and targets of several outputs, some of which are constant."""
+    outputs, rows = draw(st.integers(1, 3)), draw(st.integers(1, 20))
+    numbers = st.lists(st.integers(-9, 9), min_size=rows * outputs, max_size=rows * outputs)
+    y = 0.1 * torch.tensor(draw(numbers), dtype=torch.double).view(rows, outputs)
+    out = 0.1 * torch.tensor(draw(numbers), dtype=torch.double).view(rows, outputs)
+    for output in range(outputs):
+        if draw(st.integers(0, 3)) == 0:
+            y[:, output] = 0.1
+    shift, scale = draw(st.sampled_from([0.0, 0.0, 1e3])), draw(SCALES)
+    return scale * (out + shift), scale * (y + shift)
+
+
+def r2_of(out, y):
+    """R2 as scikit-learn's uniform average; NaN where an output has one value only."""
+    if any(len(column.unique()) < 2 for column in y.t()):
+        return math.nan
+    return sk.r2_score(y, out)
+
+
+def area_of(scores, labels):
+    """The mean of scikit-learn's areas over labels that have both values; NaN without any."""
+    both = [column for column in range(labels.shape[1]) if len(labels[:, column].unique()) == 2]
+    areas = [sk.roc_auc_score(labels[:, column], scores[:, column]) for column in both]
+    return sum(areas) / len(areas) if areas else math.nan
+
+
+def close(value, rel=1e-6):
+    return pytest.approx(value, rel=rel, abs=1e-7, nan_ok=True)
 
 
 @given(classified(), st.data())
-def test_accuracy_and_f1_of_each_set_are_those_of_torchmetrics(drawn, data):
-    classes, predicted, num_classes = drawn
+@settings(max_examples=50)
+def test_accuracy_and_macro_f1_of_each_set(drawn, data):
+    out, classes = drawn
     cut = data.draw(st.integers(0, len(classes)))
-    scores = torch.nn.functional.one_hot(predicted, num_classes).float()
-    ours = measure(scores, classes, [cut], num_classes, parts=data.draw(st.integers(1, 3)))
-    for name, nodes in (("val", slice(cut)), ("test", slice(cut, None))):
-        if len(classes[nodes]) == 0:
+    ours = measure(out, classes, cut=cut, parts=data.draw(st.integers(1, 3)))
+    predicted = out.argmax(-1)
+    for name, rows in (("val", slice(cut)), ("test", slice(cut, None))):
+        y, guess = classes[rows], predicted[rows]
+        if len(y) == 0:
             assert f"{name}/acc" not in ours
-            continue
-        assert ours[f"{name}/acc"] == multiclass_accuracy(
-            predicted[nodes], classes[nodes], num_classes, "micro"
-        )
-        f1 = multiclass_f1_score(predicted[nodes], classes[nodes], num_classes, average="macro")
-        torch.testing.assert_close(ours[f"{name}/f1"], f1)
+        else:
+            assert ours[f"{name}/acc"] == close(sk.accuracy_score(y, guess))
+            assert ours[f"{name}/f1"] == close(sk.f1_score(y, guess, average="macro"))
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=2, max_size=40))
-def test_the_area_under_the_curve_is_that_of_torchmetrics_with_ties_too(pairs):
-    classes, scores = torch.tensor(pairs).unbind(1)
-    area = RankingArea()
-    area.update(scores.double(), classes)
-    if 0 < classes.sum() < len(classes):
-        torch.testing.assert_close(area.compute(), binary_auroc(scores.double().sigmoid(), classes))
-    else:
-        assert area.compute() == 0, "torchmetrics says 0 and warns"
+@given(classified(num_classes=2), st.integers(1, 3))
+@settings(max_examples=50)
+def test_the_area_under_the_curve_of_two_classes(drawn, parts):
+    out, classes = drawn
+    expected = area_of((out[:, 1] - out[:, 0])[:, None], classes[:, None])
+    assert measure(out, classes, "binary", parts=parts)["val/auroc"] == close(expected)
 
 
-def test_confident_scores_are_still_ranked_where_every_probability_is_one():
-    scores = torch.stack([torch.zeros(4), torch.tensor([800.0, 900.0, 850.0, 950.0])], 1)
-    assert measure(scores, torch.tensor([0, 1, 0, 1]), task="binary")["val/auroc"] == 1
+@given(labelled(), st.integers(1, 3))
+@settings(max_examples=50)
+def test_metrics_of_labels(drawn, parts):
+    out, labels = drawn
+    ours = measure(out, labels, "multilabel", parts=parts)
+    f1 = sk.f1_score(labels.flatten(), out.flatten() > 0, zero_division=math.nan)
+    assert ours == {"val/f1": close(f1), "val/auroc": close(area_of(out, labels))}
+
+
+@given(numbered(), st.integers(1, 3))
+@settings(max_examples=50)
+def test_metrics_of_numbers(drawn, parts):
+    out, y = drawn
+    ours = measure(out, y, "regression", parts=parts)
+    mae, mse = sk.mean_absolute_error(y, out), sk.mean_squared_error(y, out)
+    scale = {"rel": 1e-6, "abs": 0.0}
+    assert ours["val/mae"] == pytest.approx(mae, **scale)
+    assert ours["val/rmse"] == pytest.approx(math.sqrt(mse), **scale)
+    assert ours["val/r2"] == close(r2_of(out, y))
+
+
+@pytest.mark.parametrize(
+    ("make", "drawn"),
+    [(RocAuc, labelled()), (MicroF1, labelled()), (R2, numbered())],
+    ids=["auc", "f1", "r2"],
+)
+@given(st.data())
+@settings(max_examples=50)
+def test_several_processes_one_of_which_may_have_no_rows_have_the_value_of_one(make, drawn, data):
+    out, y = data.draw(drawn)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(y)), min_size=2, max_size=2)))
+    metrics = [make(y.shape[1]) if make is R2 else make() for _ in range(4)]
+    whole, *shares = metrics
+    whole.update(out, y)
+    for metric, *share in zip(shares, out.tensor_split(cuts), y.tensor_split(cuts)):
+        metric.update(*share)
+    assert in_processes(shares) == close(whole.compute().item())
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-4, 1.0, 1e6])
+def test_r2_of_predicting_the_means_is_zero_at_every_scale_and_for_each_output(scale):
+    y = scale * torch.randn(50, 2, dtype=torch.double) * torch.tensor([1.0, 1000.0])
+    out = y.mean(0).expand(50, 2) + torch.tensor([0.0, 1e4 * scale])
+    assert measure(y.mean(0).expand(50, 2), y, "regression")["val/r2"] == pytest.approx(0, abs=1e-9)
+    assert measure(out, y, "regression")["val/r2"] == pytest.approx(sk.r2_score(y, out))
+
+
+def test_targets_that_differ_in_their_tenth_digit_have_an_r2():
+    y = 1_700_000_000 + torch.tensor([[0.0], [1.0], [2.0], [3.0]], dtype=torch.double)
+    assert measure(y.roll(1, 0), y, "regression", parts=2)["val/r2"] == pytest.approx(
+        -1.4, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("task", ["binary", "multilabel"])
+def test_confident_scores_are_still_ranked_where_every_probability_is_one(task):
+    logits, y = torch.tensor([20.0, 25.0, 30.0, 35.0]), torch.tensor([0, 1, 0, 1])
+    out = torch.stack([torch.zeros(4), logits], 1) if task == "binary" else logits[:, None]
+    y = y if task == "binary" else y[:, None]
+    assert measure(out, y, task)["val/auroc"] == 0.75
+
+
+def test_labels_without_an_area_are_left_out_and_counted():
+    y = torch.tensor([[0, 0, 1], [1, 0, 1], [0, 0, 1], [1, 0, 1]])
+    metrics = EpochMetrics(("test",), make_task(None, "multilabel", 3))
+    metrics.add(NodeSets(y, [torch.ones(4, dtype=torch.bool)], None), 4.0 * (2 * y - 1))
+    assert metrics.compute(ALONE)["test/auroc"] == 1
+    ((name, remark),) = metrics.remarks()
+    assert name == "test/auroc"
+    assert "2 of 3 labels" in remark
+
+
+def test_scores_that_are_not_numbers_have_no_rank():
+    area = RocAuc()
+    area.update(torch.tensor([0.1, math.nan, 0.3]), torch.tensor([0, 1, 1]))
+    assert area.compute().isnan()
+
+
+def test_more_nodes_than_single_precision_counts_are_counted():
+    metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
+    one = NodeSets(torch.tensor([0]), [torch.tensor([True])], 2)
+    counts = torch.tensor([[[2**24, 0], [0, 0]]])
+    state = {"sizes": [2**24], "counts": counts, "losses": [], "own": []}
+    metrics.restore(state, torch.device("cpu"))
+    metrics.add(one, torch.tensor([[1.0, 0.0]]))
+    metrics.compute(ALONE)
+    assert metrics.counts.sum() == 2**24 + 1
 
 
 def test_scores_that_differ_by_less_than_probabilities_can_tell_are_told_apart():
@@ -84,23 +222,11 @@ def test_scores_that_differ_by_less_than_probabilities_can_tell_are_told_apart()
     assert measure(scores, torch.tensor([1, 0]))["val/acc"] == 1
 
 
-@pytest.mark.parametrize("task", ["multiclass", "binary"])
-def test_several_batches_have_the_metrics_of_the_whole(task):
-    classes, scores = torch.randint(2, (30,)), torch.randn(30, 2)
-    whole = measure(scores, classes, [10], task=task)
-    assert ("test/auroc" in whole) == (task == "binary")
-    assert measure(scores, classes, [10], task=task, parts=4) == whole
-
-
 def test_the_loss_of_an_epoch_is_the_mean_over_its_nodes_and_forgotten_afterwards():
-    metrics, losses = (
-        EpochMetrics(("train",), make_task(None, "multiclass", 2)),
-        torch.tensor([1.0, 4.0]),
-    )
-    for loss, size in zip(losses, (3, 1), strict=True):
-        sets = NodeSets(
-            torch.zeros(size, dtype=torch.long), [torch.ones(size, dtype=torch.bool)], 2
-        )
-        metrics.add(sets, torch.zeros(size, 2), loss)
+    metrics = EpochMetrics(("train",), make_task(None, "multiclass", 2))
+    for loss, size in ((1.0, 3), (4.0, 1)):
+        mask = torch.ones(size, dtype=torch.bool)
+        sets = NodeSets(torch.zeros(size, dtype=torch.long), [mask], 2)
+        metrics.add(sets, torch.zeros(size, 2), torch.tensor(loss))
     assert metrics.compute(ALONE)["train/loss"] == (3 * 1 + 4) / 4
     assert metrics.compute(ALONE) == {}

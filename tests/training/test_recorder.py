@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,10 @@ from torch import nn
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
 from gnn_depth.training.divergence import Diverged
+from gnn_depth.training.epoch_metrics import EpochMetrics
+from gnn_depth.training.loggers import in_digits
 from gnn_depth.training.recorder import Autosave, BestEpoch, RunRecorder
-from gnn_depth.training.report import report
+from gnn_depth.training.summary import report
 from gnn_depth.training.tasks import make_task
 from tests.training.conftest import BreakWeights, Tiny, scalars
 
@@ -184,8 +187,10 @@ def ended(recorder, tmp_path):
         recorder.result = {"status": "finished", "epochs": 20, "seconds": 1.0, "num_parameters": 5}
         recorder.best.epoch, recorder.best.metrics = epoch, best
         recorder._last = last or best
-        recorder.best.monitor = f"val/{make_task(None, task, 2).best}"
-        return report(recorder, SimpleNamespace(task=make_task(None, task, 2), chance=chance))
+        made = make_task(None, task, 2)
+        recorder.best.monitor = f"val/{made.best}"
+        measured = EpochMetrics(("val", "test"), made)
+        return report(recorder, SimpleNamespace(task=made, chance=chance, eval_metrics=measured))
 
     return of
 
@@ -234,6 +239,48 @@ def test_the_first_of_equal_epochs_counts_with_its_own_weights_and_training_metr
 def test_an_epoch_whose_validation_loss_is_not_finite_never_counts():
     best = seen([0.2, 0.9, 0.3], losses=[1.0, float("nan"), 1.0])
     assert best.epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "epoch"),
+    [
+        ([math.nan, 0.1, math.nan, 0.3, 0.2], 3),
+        ([0.2, math.nan, 0.1], 0),
+        ([math.nan] * 3, None),
+    ],
+)
+def test_an_epoch_whose_metric_is_undefined_neither_becomes_nor_stays_the_best(values, epoch):
+    assert seen(values).epoch == epoch
+
+
+def test_a_validation_every_second_epoch_is_shown_and_kept_as_that_of_its_own_epoch(
+    recorder, make_trainer, tiny, model
+):
+    loggers = recorder.open("", {}, "unused", 0)
+    options = {"callbacks": [recorder], "logger": loggers, "check_val_every_n_epoch": 2}
+    make_trainer(7, **options).fit(model, datamodule=tiny)
+    kept = result_of(recorder)["metrics"]
+    assert "train/loss" in kept
+    assert not [name for name in kept if name.startswith(("val/", "test/"))]
+    assert recorder.validated[0] == 5
+    assert recorder.best.epoch % 2 == 1
+    text = report(recorder, model)
+    assert "epoch 6" in text
+    (shown,) = (line for line in text.splitlines() if line.startswith("  validation loss"))
+    head = next(line for line in text.splitlines() if "epoch 6" in line and line.startswith("   "))
+    assert len(shown) <= head.index("epoch 7"), "nothing stands below epoch 7"
+    assert in_digits(recorder.validated[1]["val/loss"]) in shown
+
+
+def test_what_is_undefined_is_named_in_the_report_with_the_reason(ended):
+    text = ended({"val/auroc": math.nan, "test/auroc": 0.6}, task="binary", epoch=None)
+    assert "no epoch is the best: validation ROC AUC was undefined" in text
+    assert "validation ROC AUC is undefined: it needs both values of a label" in text
+
+
+@pytest.mark.parametrize("value", [1.2345e-5, -0.00321, 7.5e9, 0.75])
+def test_every_metric_is_shown_with_digits_that_count(value):
+    assert float(in_digits(value)) == pytest.approx(value, rel=1e-3)
 
 
 @pytest.fixture

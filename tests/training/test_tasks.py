@@ -1,18 +1,15 @@
-"""Tasks: their metrics are torchmetrics', the best epoch follows them, and one that does not fit is
-refused."""
+"""Tasks: the best epoch follows their metrics, and one that does not fit is refused."""
 
 import pytest
 import torch
 from torchmetrics import MeanAbsoluteError
-from torchmetrics.functional import mean_absolute_error, mean_squared_error, r2_score
-from torchmetrics.functional.classification import multilabel_auroc, multilabel_f1_score
 
 from gnn_depth import NodeClassifier, Task
 from gnn_depth.graph import Graph
-from gnn_depth.training.metrics import BatchSets, EpochMetrics
+from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.report import report
-from gnn_depth.training.tasks import MultiLabel, Regression, make_task
+from gnn_depth.training.summary import report
+from gnn_depth.training.tasks import Regression, make_task
 from tests.training.conftest import Tiny
 from tests.training.test_metrics import ALONE
 
@@ -37,41 +34,6 @@ class Numbers(Tiny):
             else clique + batch.x[:, 0] / 2
         )
         return batch
-
-
-def measured(task, out, y, parts):
-    """The test metrics of a task, seen in parts."""
-    metrics = EpochMetrics(("val", "test"), task)
-    for rows in torch.arange(len(y)).chunk(parts):
-        none, all_rows = (
-            torch.zeros(len(rows), dtype=torch.bool),
-            torch.ones(len(rows), dtype=torch.bool),
-        )
-        batch = type("Batch", (), {"y": y[rows], "masks": (none, none, all_rows), "graph": None})
-        sets = BatchSets(batch, task).evaluated
-        metrics.add(sets, out[rows])
-    return metrics.compute(ALONE)
-
-
-@pytest.mark.parametrize("parts", [1, 3])
-def test_metrics_of_labels_and_numbers_are_those_of_torchmetrics(parts):
-    out, labels, numbers = torch.randn(30, 3), torch.randint(2, (30, 3)), torch.randn(30, 3)
-    chances = out.sigmoid()
-    assert measured(MultiLabel(3), out, labels, parts) == {
-        "test/f1": multilabel_f1_score(chances, labels, 3, average="micro"),
-        "test/auroc": multilabel_auroc(chances, labels, 3),
-    }
-    flat = out.flatten(), numbers.flatten()
-    expected = {
-        "test/mae": mean_absolute_error(*flat),
-        "test/rmse": mean_squared_error(*flat, squared=False),
-        "test/r2": r2_score(*flat),
-    }
-    torch.testing.assert_close(measured(Regression(3), out, numbers, parts), expected)
-
-
-def test_a_single_row_has_no_r2_and_no_error():
-    assert measured(Regression(1), torch.zeros(1, 1), torch.ones(1), 1)["test/r2"].isnan()
 
 
 @pytest.fixture

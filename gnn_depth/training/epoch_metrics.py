@@ -1,0 +1,233 @@
+"""Loss and metrics of sets of nodes, over the batches of an epoch and over all processes."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import lightning as L
+import torch
+from jaxtyping import Float
+from lightning.fabric.utilities import move_data_to_device
+from torch import Tensor
+from torchmetrics import Metric
+
+from gnn_depth.data.base import NodeBatch
+from gnn_depth.training.metrics import accuracy, confusion, macro_f1
+from gnn_depth.training.tasks import Task
+
+
+class NodeSets:
+    """The nodes of one or more sets of a batch, one set after the other.
+
+    Graphs stand for nodes where each graph has a target. ``share`` is P n / N for the n nodes here
+    of N in all P processes that hold a graph together: the mean over the processes of share x mean
+    loss is the mean loss of all N nodes.
+    """
+
+    def __init__(
+        self, y: Tensor, masks: Sequence[Tensor], num_classes: int | None, share: float = 1.0
+    ) -> None:
+        self.share = share
+        sets = [mask.nonzero().flatten() for mask in masks]
+        self.sizes = [len(nodes) for nodes in sets]
+        self.nodes = torch.cat(sets)
+        self.targets = y[self.nodes]
+        # For each node its first cell in the matrices of confusion().
+        self.cells: Tensor | None = None
+        if num_classes is not None:
+            set_of_node = torch.repeat_interleave(
+                torch.tensor(self.sizes, device=self.nodes.device), output_size=len(self.nodes)
+            )
+            self.cells = (set_of_node * num_classes + self.targets) * num_classes
+
+
+class BatchSets:
+    """The training nodes of a batch, and those of validation and test.
+
+    Kept from step to step while the batch is the same: finding the nodes of a mask takes as long as
+    a metric, and makes the host wait for a GPU.
+    """
+
+    def __init__(self, batch: NodeBatch, task: Task) -> None:
+        self._batch = (batch.y, *batch.masks)
+        self._graph = batch.graph
+        self._num_classes = task.num_outputs if task.counts_classes else None
+
+    def belong_to(self, batch: NodeBatch) -> bool:
+        given = (batch.y, *batch.masks)
+        return all(ours is theirs for ours, theirs in zip(self._batch, given, strict=True))
+
+    @cached_property
+    def train(self) -> NodeSets:
+        y, train_mask, _, _ = self._batch
+        share = 1.0
+        if self._graph.is_shard:
+            here = train_mask.sum().double()
+            processes = self._graph.all_reduce(y.new_ones(()))
+            share = float(here * processes / self._graph.all_reduce(here))
+        return NodeSets(y, [train_mask], self._num_classes, share)
+
+    @cached_property
+    def evaluated(self) -> NodeSets:
+        """The validation nodes, then the test nodes."""
+        y, _, val_mask, test_mask = self._batch
+        return NodeSets(y, [val_mask, test_mask], self._num_classes)
+
+
+class EpochMetrics:
+    """The metrics of sets of nodes over the batches since the last :meth:`compute`.
+
+    The state is what sums up over batches and processes: losses, confusion matrices where the
+    targets are classes, and the task's own metrics; with ``keeps_all`` also those that keep all
+    predictions of an epoch, such as ROC AUC. The first set has a loss.
+    """
+
+    def __init__(self, names: Sequence[str], task: Task, keeps_all: bool = True) -> None:
+        self.names = names
+        self.task = task
+        self.counts: Tensor | None = None  # the confusion matrices of the last compute
+        self._own: list[dict[str, Metric]] = []
+        for _ in names:
+            metrics = task.metrics()
+            if not keeps_all:
+                metrics = {name: one for name, one in metrics.items() if not _keeps_all(one)}
+            self._own.append(metrics)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self._began = False
+        self._sizes = [0] * len(self.names)
+        self._counts: Tensor | None = None
+        self._losses: list[tuple[Tensor, int]] = []
+        for metric in self._all():
+            metric.reset()
+
+    def state(self) -> dict[str, Any] | None:
+        """The sums over the batches of an unfinished epoch, for a checkpoint; None if empty."""
+        if not any(self._sizes):
+            return None
+        own = [metric.metric_state for metric in self._all()]
+        return {"sizes": self._sizes, "counts": self._counts, "losses": self._losses, "own": own}
+
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+        """Go on with sums from a checkpoint."""
+        state = move_data_to_device(state, device)
+        self._sizes, self._counts, self._losses = state["sizes"], state["counts"], state["losses"]
+        for metric, values in zip(self._all(), state["own"], strict=True):
+            metric.to(device)
+            for name, value in values.items():
+                setattr(metric, name, value)
+        self._began = True
+
+    def add(
+        self, sets: NodeSets, out: Float[Tensor, "nodes outputs"], loss: Tensor | None = None
+    ) -> None:
+        """Add the nodes of a batch, their outputs, and the mean loss of those of the first set."""
+        self._began = True
+        self._sizes = [old + new for old, new in zip(self._sizes, sets.sizes, strict=True)]
+        if sets.cells is not None:
+            cells = sets.cells + out.argmax(-1)
+            counts = confusion(cells, len(self.names), self.task.num_outputs)
+            self._counts = counts if self._counts is None else self._counts + counts
+        if loss is not None:
+            self._losses.append((loss, sets.sizes[0]))
+        if not any(self._own):
+            return
+        predicted, targets = self.task.compared(out, sets.targets)
+        of_sets = zip(
+            self._own,
+            predicted.split_with_sizes(sets.sizes),
+            targets.split_with_sizes(sets.sizes),
+            strict=True,
+        )
+        for metrics, predicted_here, targets_here in of_sets:
+            for metric in metrics.values():
+                # Metrics that keep all rows exchange them between processes, even none.
+                if len(targets_here) or _keeps_all(metric):
+                    if metric.device != out.device:
+                        metric.to(out.device)
+                    metric.update(predicted_here, targets_here)
+
+    def compute(self, trainer: L.Trainer) -> dict[str, Tensor]:
+        """Metrics of all batches in all processes, as scalars on their device.
+
+        A set without nodes has none; a metric that is undefined is NaN.
+        """
+        if not self._began:
+            return {}
+        sizes: Sequence[float] = self._sizes
+        counts, loss = self._counts, self._mean_loss()
+        if trainer.world_size > 1:
+            counts, sizes, loss = self._merged(trainer)
+            for metric in self._all():
+                # A process without rows still has the types of its beginning.
+                metric.set_dtype(torch.float64)
+        values = {} if loss is None else {f"{self.names[0]}/loss": loss}
+        if counts is not None:
+            self.counts = counts
+            accuracies, f1s = accuracy(counts), macro_f1(counts)
+        with warnings.catch_warnings():
+            # torchmetrics warns of a process that had no batch, and of sums from a checkpoint.
+            warnings.simplefilter("ignore", UserWarning)
+            for place, name in enumerate(self.names):
+                if not sizes[place]:
+                    continue
+                if counts is not None:
+                    values[f"{name}/acc"] = accuracies[place]
+                    values[f"{name}/f1"] = f1s[place]
+                for own, metric in self._own[place].items():
+                    value = metric.compute()
+                    values[f"{name}/{own}"] = value if value.is_floating_point() else value.float()
+        self.reset()
+        return values
+
+    def remarks(self) -> Iterator[tuple[str, str]]:
+        """Metrics that the last compute took over a part of the labels only, and what they say."""
+        for name, metrics in zip(self.names, self._own, strict=True):
+            for own, metric in metrics.items():
+                remark = getattr(metric, "remark", None)
+                if remark is not None and remark():
+                    yield f"{name}/{own}", remark()
+
+    def _all(self) -> list[Metric]:
+        return [metric for of_set in self._own for metric in of_set.values()]
+
+    def _mean_loss(self) -> Tensor | None:
+        if not self._losses:
+            return None
+        if len(self._losses) == 1:
+            return self._losses[0][0]
+        total: Any = sum(loss * size for loss, size in self._losses)
+        return total / sum(size for _, size in self._losses)
+
+    def _merged(self, trainer: L.Trainer) -> tuple[Tensor | None, list[float], Tensor | None]:
+        """Counts, sizes and mean loss over all processes, in one exchange.
+
+        Runs every epoch, because a schedule that watches a metric must find the same number in
+        every process.
+        """
+        device = trainer.strategy.root_device
+        sums = torch.zeros(2 + len(self.names), dtype=torch.float64, device=device)
+        for loss, size in self._losses:
+            sums[0] += loss.double() * size
+            sums[1] += size
+        sums[2:] = sums.new_tensor(self._sizes)
+        if self._counts is not None:
+            sums = torch.cat([sums, self._counts.double().flatten()])
+        sums = trainer.strategy.reduce(sums, reduce_op="sum")
+        head = 2 + len(self.names)
+        weighted_loss, number, *sizes = sums[:head].tolist()
+        loss: Tensor | None = None
+        counts: Tensor | None = None
+        if number:
+            dtype = self._losses[0][0].dtype if self._losses else torch.float32
+            loss = sums.new_tensor(weighted_loss / number).to(dtype)
+        if self._counts is not None:
+            counts = sums[head:].view_as(self._counts).long()
+        return counts, sizes, loss
+
+
+def _keeps_all(metric: Metric) -> bool:
+    return any(isinstance(state, list) for state in metric.metric_state.values())

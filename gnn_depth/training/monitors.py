@@ -1,0 +1,161 @@
+"""What watches a metric: its mode, and epochs in which the metric is undefined.
+
+Early stopping, saved checkpoints and ``ReduceLROnPlateau`` name a metric to watch, and by default
+look for its smallest value. The task knows better: of an accuracy the largest is the best.
+"""
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.cli import ReduceLROnPlateau
+from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor
+
+from gnn_depth.builder import Chosen
+from gnn_depth.registry import registered
+from gnn_depth.training.tasks import Task
+
+WATCHERS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau")
+DEFAULT, LARGEST = "min", "max"
+
+
+def mode_of(monitor: str, task: Task | None = None) -> str | None:
+    """The mode that finds the best of a metric, such as ``max`` for ``val/acc``; None if unknown.
+
+    Without a task all registered ones are asked, and must agree.
+    """
+    of_set, _, name = monitor.partition("/")
+    if of_set not in ("train", "val", "test"):
+        return None
+    if task is not None:
+        return task.directions().get(name)
+    modes = set()
+    for cls in registered("task").values():
+        made: Task = cls(2)
+        modes.add(made.directions().get(name))
+    modes.discard(None)
+    return modes.pop() if len(modes) == 1 else None
+
+
+def with_modes(chosen: Any) -> Any:
+    """Chosen callbacks and schedules, with the mode of what they watch where none is written.
+
+    Args:
+        chosen: A chosen part, or a list or dict of them; other values stay.
+
+    Raises:
+        MisconfigurationException: One has the wrong mode.
+    """
+    if isinstance(chosen, list):
+        return [with_modes(each) for each in chosen]
+    if isinstance(chosen, dict):
+        return {key: with_modes(each) for key, each in chosen.items()}
+    if not isinstance(chosen, Chosen):
+        return chosen
+    given = chosen.options
+    mode = mode_to_use(chosen.part.class_name, given.get("monitor"), given.get("mode"))
+    return chosen if mode is None else Chosen(chosen.part, {**given, "mode": mode})
+
+
+def mode_to_use(watcher: str, monitor: Any, written: Any, task: Task | None = None) -> str | None:
+    """The mode in which a callback or schedule must watch a metric; None if that is not known.
+
+    Args:
+        watcher: The name of its class.
+        monitor: The metric.
+        written: The mode that the user wrote; None if there is none.
+        task: The task, if it is known.
+
+    Raises:
+        MisconfigurationException: The user wrote the wrong mode.
+    """
+    if watcher not in WATCHERS or not isinstance(monitor, str):
+        return None
+    right = mode_of(monitor, task)
+    if right is not None and written not in (None, right):
+        better = "larger" if right == "max" else "smaller"
+        raise MisconfigurationException(
+            f"{watcher} watches {monitor}, of which {better} is better, in mode {written!r}: "
+            f"use mode {right}, or leave mode out."
+        )
+    return right
+
+
+def prepare_callbacks(trainer: L.Trainer, task: Task) -> None:
+    """Let a trainer's callbacks watch metrics in the right mode, and only where they are defined.
+
+    Raises:
+        MisconfigurationException: One has the wrong mode.
+    """
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if not isinstance(callback, EarlyStopping | ModelCheckpoint) or callback.monitor is None:
+            continue
+        changes = _is_to_change(callback, task)
+        if changes:
+            callback.mode = LARGEST
+        if isinstance(callback, EarlyStopping):
+            if changes:
+                callback.min_delta = -callback.min_delta  # it has the sign of the mode
+                callback.best_score = torch.tensor(-math.inf)
+            for hook in ("on_train_epoch_end", "on_validation_end"):
+                setattr(callback, hook, _where_defined(getattr(callback, hook), callback.monitor))
+        else:
+            if changes:
+                callback.kth_value = torch.tensor(-math.inf)
+            _save_where_defined(callback)
+
+
+def prepare_schedule(schedule: ReduceLROnPlateau, task: Task) -> None:
+    """Let a schedule watch its metric in the right mode.
+
+    Raises:
+        MisconfigurationException: It has the wrong mode.
+    """
+    if _is_to_change(schedule, task):
+        schedule.load_state_dict(schedule.state_dict() | {"mode": LARGEST, "best": -math.inf})
+
+
+def _is_to_change(watcher: Any, task: Task) -> bool:
+    """True if a watcher has the default mode, and it is the wrong one."""
+    kind = next(cls for cls in type(watcher).__mro__ if cls.__name__ in WATCHERS)
+    # In Python nobody can tell a default from the same value that was written.
+    written = None if watcher.mode == DEFAULT else watcher.mode
+    right = mode_to_use(kind.__name__, watcher.monitor, written, task)
+    if right in (None, watcher.mode):
+        return False
+    rank_zero_info(f"{kind.__name__} watches {watcher.monitor} in mode {right}: larger is better.")
+    return True
+
+
+def _where_defined(hook: Callable[..., None], monitor: str) -> Callable[..., None]:
+    """A hook that does nothing in epochs in which a metric is undefined."""
+    if getattr(hook, "where_defined", False):  # from an earlier fit with the same callback
+        return hook
+
+    @wraps(hook)
+    def called(trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if not is_undefined(trainer.callback_metrics.get(monitor)):
+            hook(trainer, pl_module)
+
+    called.where_defined = True  # type: ignore[attr-defined]
+    return called
+
+
+def _save_where_defined(callback: ModelCheckpoint) -> None:
+    check = callback.check_monitor_top_k
+
+    def is_among_best(trainer: L.Trainer, current: Tensor | None = None) -> bool:
+        return not is_undefined(current) and check(trainer, current)
+
+    callback.check_monitor_top_k = is_among_best  # type: ignore[method-assign]
+
+
+def is_undefined(value: Any) -> bool:
+    """True if the value of a metric is NaN."""
+    return isinstance(value, Tensor | float) and math.isnan(value)

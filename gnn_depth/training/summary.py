@@ -1,0 +1,137 @@
+"""The summary of a finished run: the main result, warnings about it, and every metric."""
+
+import math
+from collections.abc import Mapping
+
+from gnn_depth.training.loggers import in_digits
+from gnn_depth.training.module import NodeClassifier
+from gnn_depth.training.recorder import RunRecorder
+from gnn_depth.training.tasks import Task
+
+SETS = {"test": "test", "val": "validation", "train": "training"}
+SHARES = ("auroc", "acc", "f1")  # metrics between 0 and 1
+NEAR_CHANCE = 0.02  # this little above chance is no result
+# A last epoch this much worse than the best one is worth a warning; relative for errors.
+FALLS = 0.1
+
+
+def report(recorder: RunRecorder, module: NodeClassifier) -> str:
+    """Say what a finished run found, what is wrong with it, and where to look next."""
+    result, best, last = recorder.result, recorder.best, recorder.last_metrics
+    epochs = result["epochs"]
+    words = _words(module.task)
+    measure = best.monitor.partition("/")[2]
+    if best.epoch is None:
+        shown, where = last, f"the last epoch, {epochs}"
+    else:
+        shown, where = best.metrics, f"the best validation epoch, {best.epoch + 1} of {epochs}"
+    lines = []
+    answers = [f"{which}/{measure}" for which in SETS if f"{which}/{measure}" in shown]
+    if answers:
+        answer = answers[0]
+        lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where}")
+        warnings = _warnings(answer, shown, last, module)
+        if warnings:
+            assert recorder.shown is not None
+            checkpoint = recorder.shown / "checkpoints" / "last.ckpt"
+            probe = f"gnn-depth probe --ckpt_path {checkpoint}"
+            lines += warnings
+            lines.append(f"  More epochs may help. See what fails, layer by layer: {probe}")
+    if best.epoch is None and best.monitor in last:
+        lines.append(f"no epoch is the best: {words[best.monitor]} was undefined in all of them.")
+    columns = _columns(recorder)
+    if any(column.keys() - {"train/lr"} for column in columns.values()):
+        lines += ["", rows(columns, module)]
+    lines += [
+        "",
+        f"{result['status']} after {epochs} epochs in {result['seconds']:.1f} s; "
+        f"{result['num_parameters']:,} parameters",
+        f"run folder: {recorder.shown}",
+        f"curves:     tensorboard --logdir {recorder.root}",
+    ]
+    return "\n".join(lines)
+
+
+def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> str:
+    """Metrics in words, one a line, with a column for each head, and why some are undefined.
+
+    A single head that is empty is left out.
+    """
+    words = _words(module.task)
+    known = {name for metrics in columns.values() for name in metrics}
+    names = [name for name in words if name in known]
+    names += sorted(known - words.keys() - {"train/lr"})
+    width = max([22, *(len(words.get(name, name)) + 1 for name in names)])
+    lines = []
+    if any(columns):
+        lines.append(f"  {'':<{width}}" + "".join(f"{head:>12}" for head in columns))
+    notes = []
+    for name in names:
+        line = f"  {words.get(name, name):<{width}}"
+        for metrics in columns.values():
+            cell = in_digits(metrics[name]) if name in metrics else ""
+            line += f"{cell:>12}"
+        lines.append(line.rstrip())
+        if any(math.isnan(metrics.get(name, 0.0)) for metrics in columns.values()):
+            why = module.task.undefined(name.partition("/")[2])
+            notes.append(f"  {words.get(name, name)} is undefined: {why}.")
+    for name, remark in module.eval_metrics.remarks():
+        if name in names:
+            notes.append(f"  {words.get(name, name)} {remark}.")
+    return "\n".join(lines + notes)
+
+
+def _columns(recorder: RunRecorder) -> dict[str, Mapping[str, float]]:
+    """The metrics of the best epoch, of the last validated one, and of the last one."""
+    of_epoch: dict[int, Mapping[str, float]] = {}
+    if recorder.validated is not None:
+        epoch, metrics = recorder.validated
+        of_epoch[epoch] = metrics
+    if recorder.best.epoch is not None:
+        of_epoch[recorder.best.epoch] = recorder.best.metrics
+    of_epoch[recorder.result["epochs"] - 1] = recorder.last_metrics
+    return {f"epoch {epoch + 1}": of_epoch[epoch] for epoch in sorted(of_epoch)}
+
+
+def _words(task: Task) -> dict[str, str]:
+    """Metrics in words, in the order in which they are shown."""
+    measures = {**task.words, "loss": "loss"}
+    words = {}
+    for which, of_set in SETS.items():
+        for name, word in measures.items():
+            words[f"{which}/{name}"] = f"{of_set} {word}"
+    return words
+
+
+def _warnings(
+    answer: str, best: Mapping[str, float], last: Mapping[str, float], module: NodeClassifier
+) -> list[str]:
+    """What is wrong with the answer: no better than guessing, or lost in the last epoch."""
+    task, chance = module.task, module.chance
+    found = []
+    judged = answer
+    if task.chance_metric:
+        judged = f"{answer.partition('/')[0]}/{task.chance_metric}"
+    if chance is not None and best.get(judged, 1.0) <= chance + NEAR_CHANCE:
+        text = f"{task.constant} gives {_text(judged, chance)}"
+        if judged != answer:  # a metric that is not the answer is named
+            name = task.words.get(judged.partition("/")[2], judged)
+            text = f"{name} {_text(judged, best[judged])}, and {text}"
+        found.append(f"warning: this is no better than guessing: {text}.")
+    worse = best[answer] - last.get(answer, best[answer])
+    if answer.partition("/")[2] in SHARES and worse > FALLS:
+        points = f"{100 * worse:.1f} points less"
+        found.append(f"warning: the last epoch has {_text(answer, last[answer])}, {points}.")
+    elif task.lower_is_better and -worse > FALLS * abs(best[answer]):
+        found.append(f"warning: the last epoch has {_text(answer, last[answer])}.")
+    return found
+
+
+def _text(metric: str, value: float) -> str:
+    if math.isnan(value):
+        return in_digits(value)
+    if metric.endswith("acc"):
+        return f"{100 * value:.1f}%"
+    if metric.partition("/")[2] in SHARES:
+        return f"{value:.3f}"
+    return f"{value:.4g}"
