@@ -101,9 +101,9 @@ def cached(plugins: Collection[str], build: Callable[[], Any], read: Callable[[A
     place = hashlib.sha256(json.dumps([str(PACKAGE), key["plugins"]]).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     path = cache / "gnn_depth" / "catalogue" / f"catalogue-{place}.json"
-    with contextlib.suppress(
-        OSError, ValueError, LookupError, TypeError, AttributeError
-    ):  # none, or damaged
+    # None, or damaged.
+    damaged = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+    with contextlib.suppress(*damaged):
         entry = json.loads(path.read_text(encoding="utf-8"))
         if entry["key"] == key and all(
             _stamp(file) == stamp for file, stamp in entry["sources"].items()
