@@ -4,7 +4,7 @@ import csv
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,7 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
             except ValueError as error:
                 bad[folder] = f"{str(Path(folder, 'result.json'))!r} {error}"
     if bad:
-        more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-        _warn(f"skipped {'; '.join(list(bad.values())[:SHOWN])}{more}.")
+        _warn(f"skipped {first_of(list(bad.values()), SHOWN, '; ')}.")
     if not found:
         where = ", ".join(repr(str(folder)) for folder in folders)
         raise ReportError(
@@ -77,6 +76,14 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
             f"comparable: {', '.join(listed)}."
         )
     return frame
+
+
+def first_of(texts: Sequence[str], most: int, separator: str) -> str:
+    """The first texts, and the number of others: ``a, b and 2 more``."""
+    listed = separator.join(texts[:most])
+    if len(texts) > most:
+        listed += f" and {len(texts) - most} more"
+    return listed
 
 
 def _run_folders(top: str | Path) -> Iterator[str]:

@@ -88,9 +88,10 @@ def parse_published(entries: Any, origin: str = "published") -> list[Published]:
         try:
             found.append(_entry(entry))
         except ReportError as error:
-            source = entry.get("source") if isinstance(entry, dict) else None
-            name = f"entry {place} ({source})" if source else f"entry {place}"
-            raise ReportError(f"{origin}, {name}: {error}") from error
+            name = f"{origin}, entry {place}"
+            if isinstance(entry, dict) and entry.get("source"):
+                name += f" ({entry['source']})"
+            raise ReportError(f"{name}: {error}") from error
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from gnn_depth.registry import unknown
-from gnn_depth.reports.load import ReportError
+from gnn_depth.reports.load import ReportError, first_of
 from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
 
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
@@ -100,7 +100,11 @@ def words(name: str) -> str:
 def short_words(names: Sequence[str]) -> Labels:
     """The words of each name, or its full name where others have the same words."""
     count = Counter(map(words, names))
-    return tuple(words(name) if count[words(name)] == 1 else name for name in names)
+    found = []
+    for name in names:
+        word = words(name)
+        found.append(word if count[word] == 1 else name)
+    return tuple(found)
 
 
 def is_percent(metric: str) -> bool:
@@ -276,13 +280,14 @@ def _check_group(
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     # The options of a part differ because the part does, so that naming the part is enough.
     roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
-    listed = []
-    for name in roots[:SHOWN]:
-        more = ", ..." if len(mixed[name]) > SHOWN else ""
-        listed.append(f"{name} ({', '.join(mixed[name][:SHOWN])}{more})")
-    rest = f" and {len(roots) - SHOWN} more" if len(roots) > SHOWN else ""
+    differences = []
+    for name in roots:
+        values = list(mixed[name])
+        if len(values) > SHOWN:
+            values[SHOWN:] = ["..."]
+        differences.append(f"{name} ({', '.join(values)})")
     chosen = " ".join(f"{name}={mixed[name][0]}" for name in roots[:SHOWN])
     return (
-        f"these runs differ in {' and '.join(listed)}{rest}: {remedy} {' '.join(roots)}, "
-        f"or choose with --where {chosen}."
+        f"these runs differ in {first_of(differences, SHOWN, ' and ')}: {remedy} "
+        f"{' '.join(roots)}, or choose with --where {chosen}."
     )

@@ -255,8 +255,10 @@ def agreement_sheet(
     notes = [f"Agreement: {', '.join(levels) or 'none'}."]
     for place, source in enumerate(sources, start=1):
         # A misspelt label must not pass for one that this table does not show.
-        missing = "" if source in used else ": matches no cell of this table"
-        notes.append(f"[{place}] {source}{missing}")
+        note = f"[{place}] {source}"
+        if source not in used:
+            note += ": matches no cell of this table"
+        notes.append(note)
     names = short_words(table.names)
     head = (*names, "ours", "published", "difference", "agreement")
     return Sheet("Compared with published numbers", head, len(names), tuple(lines), tuple(notes))

@@ -98,7 +98,8 @@ def groups(frame: pd.DataFrame, by: Grouping, check: bool = True) -> list[Group]
 
     The check refuses groups whose runs differ in more than their seed.
     """
-    found = grouped(with_result(frame), (*by.panel, *by.line), by.remedy if check else None)
+    remedy = by.remedy if check else None
+    found = grouped(with_result(frame), (*by.panel, *by.line), remedy)
     styles: dict[str, int] = {}
     made = []
     for labels in in_order(found):
@@ -172,7 +173,8 @@ def placed(name: str, values: Sequence[str]) -> tuple[Axis, list[float]]:
 
 def metric_axis(name: str, log: bool = False) -> Axis:
     """The axis of a metric; for fractions from 0 to 100%, with a margin for the markers."""
-    return Axis(metric_words(name), log=log, within=(-2.0, 102.0) if is_percent(name) else None)
+    within = (-2.0, 102.0) if is_percent(name) else None
+    return Axis(metric_words(name), log=log, within=within)
 
 
 def scale(name: str) -> float:

@@ -226,7 +226,9 @@ def heatmap(
 def _seeds(made: Sequence[tuple[Group, MeasuredRuns]], what: str) -> str:
     """A sentence on the number of runs behind each line or panel; empty if it is one."""
     runs = {one.runs for _, one in made}
-    return "" if runs == {1} else f"{what}, {count_of(runs)}."
+    if runs == {1}:
+        return ""
+    return f"{what}, {count_of(runs)}."
 
 
 def layers(
@@ -264,8 +266,9 @@ def layers(
             only = Line(group.line, one.layers, one.typical[0], bands, group.style)
             drawn.append((group.panel, only))
     seeds = _seeds(made, "Medians over seeds")
-    band_note = "Band: all seeds." if seeds and when != "both" else ""
-    caption = sentences(CAPTIONS[when], seeds, band_note, missing)
+    if seeds and when != "both":
+        seeds += " Band: all seeds."
+    caption = sentences(CAPTIONS[when], seeds, missing)
     y = Axis(made[0][1].label)
     return Chart(LAYER, y, into_panels(drawn), by.legend, caption=caption)
 
@@ -298,10 +301,11 @@ def history(
             if layer in one.layers:
                 title = ", ".join(filter(None, [group.panel, f"layer {layer}"]))
                 drawn.append((title, _distribution(group, one, layer)))
-    left = ""
+    caption = _pooled([one for _, one in made])
     if len(shown) < len(every):
-        left = f"Layers shown: {', '.join(map(str, shown))} of {len(every)}."
-    caption = sentences(_pooled([one for _, one in made]), left, missing)
+        shown_layers = ", ".join(map(str, shown))
+        caption = sentences(caption, f"Layers shown: {shown_layers} of {len(every)}.")
+    caption = sentences(caption, missing)
     return Chart(STEP, Axis(made[0][1].label), into_panels(drawn), by.legend, caption=caption)
 
 
@@ -313,7 +317,7 @@ def _pooled(made: Sequence[MeasuredRuns]) -> str:
     origin = "one of each run"
     if any(one.neurons > 1 for one in made):
         runs = span(one.runs for one in made)
-        origin = f"neurons of {runs} {'run' if runs == '1' else 'runs'}"
+        origin = "neurons of 1 run" if runs == "1" else f"neurons of {runs} runs"
     return f"Mean, quartiles and extremes over {span(counts)} values: {origin}."
 
 
@@ -342,7 +346,7 @@ def scatter(
     By default the gradients are on y, and each measure is taken at the layer that the signal
     reaches last: the last one going forward, the first one for gradients.
     """
-    metric = main_metric(frame) if metric is None else metric
+    metric = metric or main_metric(frame)
     if metric not in frame.attrs["metrics"]:
         raise ReportError(unknown("metric", metric, frame.attrs["metrics"]))
     results = with_result(frame)
@@ -372,9 +376,10 @@ def scatter(
     x = places[:, 0]
     if len(chosen) == 2:
         y, y_axis = places[:, 1], axes[1]
+        colour: Axis | None = Axis(metric_words(metric))
         what = "a measure is not finite"
     else:
-        y, y_axis = reached, metric_axis(metric)
+        y, y_axis, colour = reached, metric_axis(metric), None
         what = "the measure or the metric is not finite"
     by = choose_grouping(frame, panel, line)
     drawn = []
@@ -382,10 +387,11 @@ def scatter(
         runs = results.index.get_indexer(group.runs.index)
         points = Points(group.line, x[runs], y[runs], reached[runs], group.style)
         drawn.append((group.panel, points))
+    caption = "A point is a run at its last measured step."
     hidden = int((~np.isfinite(x + y)).sum())
-    lost = f"Not drawn, because {what}: {hidden} of {plural(len(rows))}." if hidden else ""
-    caption = sentences("A point is a run at its last measured step.", lost, tally(frame))
-    colour = Axis(metric_words(metric)) if len(chosen) == 2 else None
+    if hidden:
+        caption += f" Not drawn, because {what}: {hidden} of {plural(len(rows))}."
+    caption = sentences(caption, tally(frame))
     return Chart(axes[0], y_axis, into_panels(drawn), by.legend, colour, caption)
 
 

@@ -22,7 +22,7 @@ from gnn_depth.reports.figures.grouping import (
     tally,
     with_result,
 )
-from gnn_depth.reports.load import ReportError, read_curves
+from gnn_depth.reports.load import ReportError, first_of, read_curves
 from gnn_depth.reports.published import Agreement, Published, compare_published
 from gnn_depth.reports.settings import (
     Labels,
@@ -38,7 +38,9 @@ from gnn_depth.reports.table import SPREADS, t_half_width, tabulate
 
 BandSpread: TypeAlias = Literal["std", "ci", "none"]
 Bands: TypeAlias = tuple[tuple[np.ndarray, np.ndarray], ...]
-BAND_SPREADS = (*SPREADS, "none")
+# What the line and its band are, by the spread.
+MEANS = {name: f"Mean and {words}" for name, words in SPREADS.items()} | {"none": "Mean"}
+BAND_SPREADS = tuple(MEANS)
 DODGE = 0.12  # shift between lines above the same category
 LISTED = 4  # points without a value that a caption names
 DECADES = 2  # a metric whose positive values span more than these gets a logarithmic axis
@@ -58,10 +60,12 @@ def depth(
     Published numbers are open markers in the colour of the line that they compare with.
     """
     _check_spread(spread)
-    metric = main_metric(with_result(frame)) if metric is None else metric
+    metric = metric or main_metric(with_result(frame))
     if x is None:
         known = {last_part(name) for name in settings(frame)}
-        x = "num_layers" if "num_layers" in known and "depth" not in known else "depth"
+        x = "depth"
+        if "num_layers" in known and "depth" not in known:
+            x = "num_layers"
     across = full_name(frame, x)
     by = choose_grouping(frame, panel, line, [across])
     table = tabulate(frame, [across], [*by.panel, *by.line], metric, remedy=by.remedy)
@@ -94,13 +98,11 @@ def depth(
                 name = ", ".join([*column, f"{axis.label} {row[0]}"])
                 empty.append(f"{name} ({counted(cell.statuses)})")
     drawn += _published_lines(compare_published(table, published), by, styles, places, factor)
-    what = "Mean" if spread == "none" else f"Mean and {SPREADS[spread]}"
+    what = MEANS[spread]
     n = count_of(cell.n for cell in table.cells.values() if cell.n)
-    without = ""
+    caption = sentences(f"{what} over seeds, {n}.", tally(frame))
     if empty:
-        more = f" and {len(empty) - LISTED} more" if len(empty) > LISTED else ""
-        without = f"Without a value: {'; '.join(empty[:LISTED])}{more}."
-    caption = sentences(f"{what} over seeds, {n}.", tally(frame), without)
+        caption += f" Without a value: {first_of(empty, LISTED, '; ')}."
     return Chart(axis, metric_axis(metric), into_panels(drawn), by.legend, caption=caption)
 
 
@@ -155,7 +157,7 @@ def convergence(
     """
     _check_spread(spread)
     results = with_result(frame)
-    tag = monitor(results) if tag is None else tag
+    tag = tag or monitor(results)
     found = read_curves(results, tag)
     found["value"] = scale(tag) * found["value"].where(np.isfinite(found["value"]))
     low, high = found["value"].min(), found["value"].max()
@@ -188,15 +190,15 @@ def convergence(
         raise ReportError(f"no run has a value of {tag!r}.")
     what = "One run per line."
     if max(counts) > 1:
-        what = "Mean" if spread == "none" else f"Mean and {SPREADS[spread]}"
-        what += f" over seeds, {count_of(counts)}."
-    end = "A line ends where the first of its runs finished." if cut else ""
+        what = f"{MEANS[spread]} over seeds, {count_of(counts)}."
+    if cut:
+        what += " A line ends where the first of its runs finished."
     return Chart(
         Axis("epoch", whole=True),
         metric_axis(tag, bool(log)),
         into_panels(drawn),
         by.legend,
-        caption=sentences(what, end, tally(frame)),
+        caption=sentences(what, tally(frame)),
     )
 
 
