@@ -104,7 +104,7 @@ def plan_of(
     or are left out and noted in ``absent`` with the reason.
     """
     lines = {}
-    files = {}
+    files: dict[str, Source] = {}
     plugins: dict[str, None] = {}
     for combination in grid.combinations():
         line = line_of(combination, grid.base, folder, arguments)

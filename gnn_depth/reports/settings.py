@@ -279,7 +279,10 @@ def _check_group(
 
 def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
     # The options of a part differ because the part does, so that naming the part is enough.
-    roots = [name for name in mixed if not any(name.startswith(f"{other}.") for other in mixed)]
+    roots = []
+    for name in mixed:
+        if not any(name.startswith(f"{part}.") for part in mixed):
+            roots.append(name)
     differences = []
     for name in roots:
         values = list(mixed[name])

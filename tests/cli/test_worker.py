@@ -17,6 +17,7 @@ from gnn_depth.sweeps.store import Store
 from gnn_depth.sweeps.worker import ELSEWHERE, OUTPUT, Job, work
 from gnn_depth.training.recorder import RunRecorder
 from tests.cli.test_sweep import BASE
+from tests.sweeps.waiting import end_server
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def job(tmp_path):
 
 @pytest.fixture(scope="module")
 def pool():
+    end_server()  # of tests before, which has not imported what runs need
     with LocalPool(1, PRELOAD, gpus=[]) as pool:
         yield pool
 
@@ -184,9 +186,7 @@ def test_a_run_that_raises_fails_with_the_reason_and_one_that_calls_exit_is_no_r
     assert (outcome.status, outcome.reason) == ("interrupted", "3")
 
 
-def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(
-    job, bad, tmp_path
-):
+def test_a_plugin_that_was_edited_after_planning_is_not_recorded_as_what_it_was(job, bad, tmp_path):
     planned = job(*bad("Leaves"))
     (tmp_path / "my_bad.py").write_text(BAD.replace("3", "4"))
     outcome = work(planned)

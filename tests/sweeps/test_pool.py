@@ -16,7 +16,7 @@ import torch
 from gnn_depth.sweeps import pool
 from gnn_depth.sweeps.pool import THREADS, LocalPool, WorkerDied, cores, threads, visible_gpus
 from tests.sweeps import jobs
-from tests.sweeps.waiting import alive, eventually
+from tests.sweeps.waiting import alive, end_server, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,13 +124,9 @@ def test_a_killed_or_crashed_process_loses_its_own_call_and_no_other(two, tmp_pa
 
 
 def test_the_server_of_the_processes_is_replaced_when_it_has_died(two):
-    two.submit(jobs.pid).result(60)
-    (server,) = (
-        child for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())
-    )
-    server.kill()
-    assert eventually(lambda: not alive(server.pid))
-    assert two.submit(jobs.pid).result(60)
+    parent = two.submit(jobs.parent).result(60)
+    end_server()
+    assert two.submit(jobs.parent).result(60) not in (parent, os.getpid())
 
 
 def test_a_process_that_does_not_exit_by_itself_is_ended(two, monkeypatch):
